@@ -1,0 +1,144 @@
+"""The Recipe: what a training script means, between reading rules and writing rules.
+
+Reading rules fill it, writing rules and every other command read it. It holds no syntax trees: a
+`Value` carries source code as text. Everything here is a plain frozen dataclass that goes to JSON
+and back.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+Kind = Literal["literal", "expression", "default", "unknown"]
+Fate = Literal["exact", "changed", "dropped", "manual"]
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a value was read: file, line and column (both from 1), and the rule that read it."""
+
+    file: str
+    line: int
+    column: int
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One hyper-parameter as the source gives it.
+
+    `literal`: known now, `code` is its Python literal. `expression`: `code` is evaluated when the ported
+    script runs. `default`: the source left it out, `code` is the default of the source's library version.
+    `unknown`: a finding says why.
+    """
+
+    kind: Kind
+    code: str
+    origin: Origin | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the value is certain at port time (literal or default)."""
+        return self.kind in ("literal", "default")
+
+    @property
+    def literal(self) -> Any:
+        """The Python object of a known value; ValueError for the others."""
+        if not self.known:
+            raise ValueError(f"{self.code!r} is decided when the script runs")
+        return ast.literal_eval(self.code)
+
+    def is_literal(self, *objects: Any) -> bool:
+        """Whether the value is known and equals one of `objects`, type included."""
+        if not self.known:
+            return False
+        got = self.literal
+        return any(type(got) is type(want) and got == want for want in objects)
+
+
+@dataclass(frozen=True)
+class Field:
+    """The fate of one keyword of the source: a row of the review table."""
+
+    source: str
+    value: str
+    fate: Fate
+    target: str
+    reason: str
+    rule: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a person must know or do, at its place in the source (line and column from 1)."""
+
+    rule: str
+    severity: Severity
+    message: str
+    fix: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One training recipe.
+
+    `values` maps places such as `optimizer.learning_rate` to what the source says of them; the field tables
+    under `rules/` name every place. `versions` are the source libraries' versions that chose the defaults,
+    each with how it was found ("1.16.0 (newest table)").
+    """
+
+    source: str
+    trainer: str | None = None
+    target: str | None = None
+    family: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Value] = field(default_factory=dict)
+    fields: tuple[Field, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def get(self, place: str) -> Value | None:
+        """The value at `place`, or None when no rule has filled it."""
+        return self.values.get(place)
+
+    def known(self, place: str, fallback: Any = None) -> Any:
+        """The Python object at `place` when it is certain at port time, else `fallback`."""
+        value = self.values.get(place)
+        return value.literal if value is not None and value.known else fallback
+
+    def with_values(self, values: Mapping[str, Value]) -> Recipe:
+        """A copy in which `values` are added to (and win over) those already there."""
+        return replace(self, values={**self.values, **values})
+
+    def with_findings(self, findings: Iterable[Finding]) -> Recipe:
+        """A copy with `findings` appended."""
+        return replace(self, findings=(*self.findings, *findings))
+
+    def to_json(self) -> str:
+        """The recipe as indented JSON; `from_json` reads it back, equal."""
+        return json.dumps(asdict(self), indent=2, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Recipe:
+        """Read what `to_json` wrote. ValueError when the text is no recipe."""
+        try:
+            data = json.loads(text)
+            values = {place: _value(row) for place, row in data.pop("values").items()}
+            fields = tuple(Field(**row) for row in data.pop("fields"))
+            findings = tuple(Finding(**row) for row in data.pop("findings"))
+            return cls(values=values, fields=fields, findings=findings, **data)
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise ValueError(f"not a recipe: {error}") from error
+
+
+def _value(row: dict[str, Any]) -> Value:
+    origin = row.get("origin")
+    return Value(row["kind"], row["code"], Origin(**origin) if origin else None)
