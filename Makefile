@@ -1,0 +1,65 @@
+# `make demo` and `make test` set up everything themselves: Python 3.11+ and make are all that has to be there.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+# Where the environment goes. `make test VENV=~/my-venv` uses (and completes) another one.
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.tpu-port-installed
+# constraints.txt was measured with 3.11; a Python without venv or ensurepip (some distributions split them off) is passed over.
+PYTHONS ?= python3.11 python3.12 python3.13 python3
+USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+
+.PHONY: demo test lint format types tests fast docs bench clean
+
+demo: $(INSTALLED)
+	mkdir -p demo
+	$(BIN)/tpu-port examples/sft_lora_qwen3.py -o demo/sft_lora_qwen3_tunix.py --force
+	$(BIN)/tpu-port validate examples/sft_lora_qwen3.py demo/sft_lora_qwen3_tunix.py --html demo/validate.html
+
+test: lint types tests
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+tests: $(INSTALLED)
+	$(BIN)/python -m pytest -q
+
+# Without the tests that train: seconds instead of minutes.
+fast: $(INSTALLED)
+	$(BIN)/python -m pytest -q -m "not real"
+
+# The pages that are generated from the rules and tables.
+docs: $(INSTALLED)
+	$(BIN)/python -m porter.report.pages
+
+bench: $(INSTALLED)
+	$(BIN)/python bench/port.py
+
+clean:
+	rm -rf demo .mypy_cache .ruff_cache .pytest_cache
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@if [ ! -x $(BIN)/python ]; then \
+	  for python in $(PYTHONS); do \
+	    if "$$python" -c '$(USABLE)' >/dev/null 2>&1; then found="$$python"; break; fi; \
+	  done; \
+	  if [ -z "$${found:-}" ]; then \
+	    echo "make: no Python 3.11 or newer with venv and ensurepip among: $(PYTHONS)" >&2; \
+	    echo "      install one (Debian, Ubuntu: apt install python3 python3-venv), or: make PYTHONS=/path/to/python3" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "$$found -m venv $(VENV)"; \
+	  "$$found" -m venv $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0 -e '.[validate,dev]'
+	touch $@
