@@ -1,0 +1,45 @@
+"""Eight simulated CPU devices, no network, exact matrix products: set before anything imports JAX."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`tiny("gemma3")`: a folder with that tiny model and its tokenizer, made once a session (see tests/tiny.py)."""
+    from tests import tiny as models
+
+    made: dict[str, Path] = {}
+
+    def folder(name: str, **settings: Any) -> Path:
+        key = name + "".join(f"-{k}={v}" for k, v in sorted(settings.items()))
+        if key not in made:
+            made[key] = models.save(name, tmp_path_factory.mktemp(name), **settings)
+        return made[key]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_mesh() -> Callable[[int, int], Any]:
+    """`tiny_mesh(2, 4)`: a (fsdp, tp) mesh of the first fsdp * tp devices, with Auto axes as Tunix wants them."""
+
+    def mesh(fsdp: int, tp: int) -> Any:
+        import jax
+
+        auto = (jax.sharding.AxisType.Auto,) * 2
+        return jax.make_mesh((fsdp, tp), ("fsdp", "tp"), axis_types=auto, devices=jax.devices()[: fsdp * tp])
+
+    return mesh
