@@ -1,0 +1,83 @@
+"""TRL's training loss for Tunix's PeftTrainer, and the model inputs it needs.
+
+`trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
+
+
+def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of `token_loss` from a batch of `SFTBatches`; runs inside the jitted step.
+
+    Adds `attention_mask`, (B, T, T) bool: causal, within one document. Padding is a document of its own, so
+    that no query is left without a key (its softmax would be NaN).
+    """
+    segments = batch["segment_ids"]
+    length = segments.shape[-1]
+    causal = jnp.tril(jnp.ones((length, length), dtype=bool))
+    return {**batch, "attention_mask": causal & (segments[:, :, None] == segments[:, None, :])}
+
+
+def token_loss(
+    model: nnx.Module,
+    input_tokens: jax.Array,
+    labels: jax.Array,
+    positions: jax.Array,
+    attention_mask: jax.Array,
+    scale: jax.Array,
+    segment_ids: jax.Array | None = None,
+    documents: jax.Array | None = None,
+) -> jax.Array:
+    """Sum over tokens of the negative log likelihood, each row times its `scale`: a float32 scalar.
+
+    With `SFTBatches`' scale (micro-batches over trained tokens of the whole accumulated group), the mean that
+    optax.MultiSteps takes over the micro-batches is TRL's loss: the mean over all tokens of the group
+    (`num_items_in_batch` of transformers' Trainer), and not a mean of means.
+
+    `input_tokens`, `labels`, `positions`, `segment_ids`: (B, T) int32; label -100 is not trained, and the token at t
+    predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32. `documents`: (B,) int32,
+    there in packed batches only.
+    """
+    if documents is not None:
+        check_packing(model, input_tokens.shape[1])
+    flash = getattr(getattr(model, "config", None), "use_flash_attention", False)
+    extra = {"segment_ids": segment_ids} if flash and segment_ids is not None else {}  # flash attention reads no mask
+    logits, _ = model(input_tokens, positions, None, attention_mask, **extra)
+    return jnp.sum(token_nll(logits, labels) * scale[:, None])
+
+
+def token_nll(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """Negative log likelihood of the next token, float32 (B, T): 0 where the next label is -100, and at the end.
+
+    The labels are moved instead of the logits cut, which keeps T what the hardware likes; the gather
+    replaces a one-hot of (B, T, vocabulary).
+    """
+    logits = logits.astype(jnp.float32)
+    targets = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORED)
+    trained = targets != IGNORED
+    chosen = jnp.take_along_axis(logits, jnp.where(trained, targets, 0)[..., None], axis=-1)[..., 0]
+    return jnp.where(trained, jax.nn.logsumexp(logits, axis=-1) - chosen, 0.0)
+
+
+def check_packing(model: nnx.Module, length: int) -> None:
+    """ValueError when this model can't be trained on packed rows of `length` tokens.
+
+    google-tunix 0.1.7 builds Gemma 2's sliding window from positions on one side and key indices on the other
+    (tunix/models/gemma/model.py), which disagree once positions start over within a row.
+    """
+    window = getattr(getattr(model, "config", None), "sliding_window_size", None)
+    family = getattr(getattr(model, "porter", None), "family", None)
+    if family == "gemma2" and window is not None and length > window:
+        raise ValueError(
+            f"packed rows of {length} tokens are longer than Gemma 2's sliding window of {window}, which google-tunix "
+            f"applies wrongly to packed rows: set packing=False, or max_length={window} or less"
+        )

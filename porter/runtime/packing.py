@@ -1,0 +1,94 @@
+"""TRL's three ways to pack documents into rows, on document offsets alone.
+
+A packed row is a tuple of (start, stop) spans of one long array of tokens, each span a document that must not
+see the others. TRL packs every `datasets.map` batch of 1000 documents for itself (and each of
+`dataset_num_proc` shards), so a port has to cut at the same places.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, insort
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+import numpy as np
+
+Span = tuple[int, int]
+Row = tuple[Span, ...]
+
+MAP_BATCH = 1000  # rows of one `datasets.map` batch, its default
+STRATEGIES = ("bfd", "bfd_split", "wrapped")
+
+
+def pack(spans: list[Span], max_length: int, strategy: str = "bfd", num_proc: int | None = None) -> list[Row]:
+    """Rows of at most `max_length` tokens out of documents.
+
+    `bfd` cuts a longer document off, `bfd_split` packs its pieces; both use best fit, decreasing. `wrapped`
+    runs the documents together and cuts every `max_length` tokens: one span a row, whose documents do
+    see each other. The spans of one batch must follow each other without gaps for `wrapped`.
+    """
+    if strategy not in STRATEGIES:
+        raise ValueError(f"packing_strategy={strategy!r}: expected one of {', '.join(map(repr, STRATEGIES))}")
+    rows: list[Row] = []
+    for batch in _map_batches(spans, num_proc):
+        if strategy == "wrapped":
+            rows += _wrapped(batch, max_length)
+        else:
+            rows += _best_fit_decreasing(_fit(batch, max_length, split=strategy == "bfd_split"), max_length)
+    return rows
+
+
+def _map_batches(spans: list[Span], num_proc: int | None) -> Iterator[list[Span]]:
+    shards = max(1, min(num_proc or 1, len(spans)))
+    size, longer = divmod(len(spans), shards)  # datasets' contiguous shards: the first ones get the remainder
+    start = 0
+    for shard in range(shards):
+        stop = start + size + (shard < longer)
+        for batch in range(start, stop, MAP_BATCH):
+            yield spans[batch : min(batch + MAP_BATCH, stop)]
+        start = stop
+
+
+def _fit(spans: list[Span], max_length: int, *, split: bool) -> list[Span]:
+    """Documents of at most `max_length` tokens; empty ones go."""
+    if not split:
+        return [(start, min(stop, start + max_length)) for start, stop in spans if stop > start]
+    return [(piece, min(stop, piece + max_length)) for start, stop in spans for piece in range(start, stop, max_length)]
+
+
+def _best_fit_decreasing(spans: list[Span], max_length: int) -> list[Row]:
+    """Longest document first, each into the fullest row that still holds it, the oldest of equals."""
+    rows: list[list[Span]] = []
+    spaces: list[int] = []  # distinct free spaces, ascending
+    waiting: dict[int, deque[list[Span]]] = defaultdict(deque)  # free space -> rows with it, oldest first
+    for start, stop in sorted(spans, key=lambda span: span[0] - span[1]):  # stable, like Arrow's sort
+        length = stop - start
+        best = bisect_left(spaces, length)
+        if best < len(spaces):
+            space = spaces[best]
+            row = waiting[space].popleft()
+            if not waiting[space]:
+                spaces.pop(best)
+        else:
+            space, row = max_length, []
+            rows.append(row)
+        row.append((start, stop))
+        space -= length
+        if space:
+            if not waiting[space]:
+                insort(spaces, space)
+            waiting[space].append(row)
+    return [tuple(row) for row in rows]
+
+
+def _wrapped(spans: list[Span], max_length: int) -> list[Row]:
+    first, last = spans[0][0], spans[-1][1]
+    if any(before[1] != after[0] for before, after in itertools.pairwise(spans)):
+        raise ValueError("wrapped packing needs documents that follow each other")
+    return [((start, min(last, start + max_length)),) for start in range(first, last, max_length)]
+
+
+def lengths(rows: list[Row]) -> np.ndarray:
+    """Tokens of every row: int64, shape (rows,)."""
+    return np.asarray([sum(stop - start for start, stop in row) for row in rows], dtype=np.int64)

@@ -1,0 +1,136 @@
+"""From a dataset to the rows of a run: tokenised, cut or packed, and shuffled where TRL shuffles."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import datasets
+import numpy as np
+
+from . import packing as packer
+from .packing import MAP_BATCH, Row
+from .tokenization import IGNORED, Preparation, Tokens, tokenise, tokenise_rows, trained_spans
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a run: spans of documents in one long array of tokens.
+
+    `trained`: int64 (rows,), the tokens of each row that count in the loss. `epochs`: for a streamed dataset the row
+    numbers of every pass, in the order of the stream; None for one that an epoch's order is drawn for.
+    """
+
+    tokens: Tokens
+    rows: list[Row]
+    lengths: np.ndarray
+    trained: np.ndarray
+    epochs: list[np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def _rows(tokens: Tokens, rows: list[Row], epochs: list[np.ndarray] | None = None) -> Rows:
+    if not rows:
+        raise ValueError(
+            "no row is left after tokenising: none has a trained token within max_length. Check the completion or "
+            "assistant mask, max_length and truncation_mode"
+        )
+    counts = np.concatenate(([0], np.cumsum(tokens.labels != IGNORED)))
+    # A document's first token has nothing before it that could predict it
+    trained = [sum(int(counts[stop] - counts[min(start + 1, stop)]) for start, stop in row) for row in rows]
+    return Rows(tokens, rows, packer.lengths(rows), np.asarray(trained, np.int64), epochs)
+
+
+def prepare(
+    dataset: Any,
+    preparation: Preparation,
+    *,
+    packing: str | None,
+    max_length: int | None,
+    skip_prepare: bool,
+    shuffle_seed: int | None,
+    num_proc: int | None,
+) -> Rows:
+    """Rows of a dataset that is all there. `packing` is a strategy or None; `shuffle_seed` None keeps the order."""
+    tokens = tokenise(dataset, preparation, num_proc=num_proc)
+    if skip_prepare:
+        parts = tokens.parts or [[stop - start] for start, stop in tokens.spans]
+        return _rows(tokens, [_split(start, sizes) for (start, _), sizes in zip(tokens.spans, parts, strict=True)])
+    if packing is not None:
+        assert max_length is not None  # tokenization.plan refuses packing without it
+        if shuffle_seed is not None:
+            tokens = _take(tokens, _shuffled(len(tokens.spans), shuffle_seed))
+        rows = packer.pack(tokens.spans, max_length, packing, num_proc)
+    else:
+        spans = tokens.spans if preparation.keep is None else trained_spans(tokens)
+        rows = [(span,) for span in spans]
+    if shuffle_seed is not None:
+        rows = [rows[i] for i in _shuffled(len(rows), shuffle_seed)]
+    return _rows(tokens, rows)
+
+
+def stream(
+    dataset: Iterable[Any], preparation: Preparation, *, packing: str | None, max_length: int | None, needed: int
+) -> Rows:
+    """The first `needed` rows of a streamed dataset, in its own order, passed over again where it is too short."""
+    ids: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    rows: list[Row] = []
+    epochs: list[np.ndarray] = []
+    offset = 0
+    while len(rows) < needed:
+        if epochs and hasattr(dataset, "set_epoch"):
+            dataset.set_epoch(len(epochs))  # a shuffled stream gives another order in every pass
+        first = len(rows)
+        for batch in _batched(tokenise_rows(dataset, preparation), MAP_BATCH if packing else 1):
+            spans = []
+            for row_ids, row_labels in batch:
+                spans.append((offset, offset + len(row_ids)))
+                ids.append(row_ids)
+                labels.append(row_labels)
+                offset += len(row_ids)
+            if packing is not None and max_length is not None:
+                rows += packer.pack(spans, max_length, packing)
+            elif preparation.keep is None or np.any(labels[-1] != IGNORED):
+                rows.append((spans[0],))
+            if len(rows) >= needed:
+                break
+        epochs.append(np.arange(first, len(rows)))
+        if first == len(rows):
+            break
+    tokens = Tokens(np.concatenate(ids), np.concatenate(labels), []) if ids else Tokens(np.zeros(0), np.zeros(0), [])
+    return _rows(tokens, rows, epochs)
+
+
+def _batched(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    while batch := list(itertools.islice(items, size)):
+        yield batch
+
+
+def _split(start: int, sizes: list[int]) -> Row:
+    ends = [start, *(start + np.cumsum(sizes)).tolist()]
+    return tuple(itertools.pairwise(ends))
+
+
+def _shuffled(n: int, seed: int) -> np.ndarray:
+    """The permutation of `datasets.Dataset.shuffle(seed=seed)`."""
+    return np.random.default_rng(seed).permutation(n)
+
+
+def _take(tokens: Tokens, order: np.ndarray) -> Tokens:
+    spans = [tokens.spans[i] for i in order]
+    ends = np.concatenate(([0], np.cumsum([stop - start for start, stop in spans]))).tolist()
+    return Tokens(
+        np.concatenate([tokens.ids[start:stop] for start, stop in spans]),
+        np.concatenate([tokens.labels[start:stop] for start, stop in spans]),
+        list(itertools.pairwise(ends)),
+    )
+
+
+def is_stream(dataset: Any) -> bool:
+    """Whether the dataset is read from the start only and has no length."""
+    return isinstance(dataset, datasets.IterableDataset)
