@@ -8,7 +8,7 @@ from pathlib import Path
 class InputError(Exception):
     """Input that can't be worked with: what was found, where, and what to do.
 
-    `str()` is the one line that the terminal shows: `train.py:3:7: invalid syntax; fix the script, it has to run first`.
+    `str()` is the one line that the terminal shows: `train.py:3:7: invalid syntax; mend the script first`.
     Line and column count from 1.
     """
 

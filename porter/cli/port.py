@@ -1,0 +1,87 @@
+"""`tpu-port SOURCE`: port one script, show the change, write it where -o says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+PATH = click.Path(path_type=Path)
+
+
+@click.command("port")
+@click.argument("source", type=PATH)
+@click.option("-o", "--output", type=PATH, metavar="OUT", help="Write the port here (and OUT.recipe.json beside it).")
+@click.option("--force", is_flag=True, help="Replace an output that exists.")
+@click.option(
+    "--launch-config", type=PATH, metavar="FILE", help="The accelerate YAML that the GPU run was launched with."
+)
+@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="GPU processes of the source's run.")
+@click.option("--mesh", metavar="AXES", help="Device mesh, such as fsdp=2,tp=4. Default: all devices on fsdp.")
+@click.option(
+    "--source-trl", metavar="VERSION", help="The TRL version whose defaults the source relied on. Default: installed."
+)
+@click.option("--rules", type=PATH, multiple=True, metavar="PATH", help="A further pack of rules; may be repeated.")
+@click.option("--select", multiple=True, metavar="RULE", help="Use these rules only; may be repeated.")
+@click.option("--ignore", multiple=True, metavar="RULE", help="Leave these rules out; may be repeated.")
+@click.option("--vendor", is_flag=True, help="Copy the runtime beside the port, so that it doesn't need tpu-port.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR=1).")
+@click.help_option("-h", "--help")
+def command(
+    source: Path,
+    output: Path | None,
+    force: bool,
+    launch_config: Path | None,
+    processes: int | None,
+    mesh: str | None,
+    source_trl: str | None,
+    rules: tuple[Path, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    vendor: bool,
+    as_json: bool,
+    no_color: bool,
+) -> int:
+    """Port a script and show the change (the default command).
+
+    Without -o nothing is written. Defaults of the options come from [tool.tpu-port] in the nearest pyproject.toml.
+    """
+    from ..output import check_output, write_port
+    from ..port import Options, port_file
+    from ..project import read_project
+
+    if output is None and vendor:
+        raise click.UsageError("--vendor copies the runtime beside the port: it needs -o OUT")
+    project = read_project(source)
+    if output is not None:
+        check_output(source, output, force=force)
+    port = port_file(
+        source,
+        options=Options(
+            launch_config=launch_config or project.launch_config,
+            mesh=mesh or project.mesh,
+            source_trl=source_trl or project.source_trl,
+            rules=(*project.rules, *rules),
+            select=_names(select) or project.select,
+            ignore=_names(ignore) or project.ignore,
+            processes=processes or project.processes,
+            vendor=vendor,
+        ),
+    )
+    written = write_port(port, output, force=force, vendor=vendor) if output is not None else ()
+
+    if as_json:
+        from ..report.json import port_document, to_text
+
+        click.echo(to_text(port_document(port, output)))
+    else:
+        from ..report.terminal import console, show_port
+
+        show_port(port, output, written, console(no_color=no_color))
+    return 0 if port.status in ("ported", "unchanged") else 1
+
+
+def _names(given: tuple[str, ...]) -> tuple[str, ...]:
+    """`--select TP101,TP102 --select TP103` → three names."""
+    return tuple(name.strip() for text in given for name in text.split(",") if name.strip())

@@ -1,0 +1,151 @@
+"""Writing a port: whole or not at all, and never over something that isn't ours to replace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import InputError
+from .port import Port
+from .recipe import Recipe
+from .tables import rules_folder
+
+RUNTIME = "porter_runtime"
+MARKER = "VENDORED"
+
+
+def recipe_path(output: Path) -> Path:
+    """`train_tunix.py` → `train_tunix.recipe.json`."""
+    return output.with_name(f"{output.stem}.recipe.json")
+
+
+def check_output(source: Path, output: Path, *, force: bool) -> None:
+    """InputError when a port of `source` must not be written to `output`."""
+    if output.is_dir():
+        raise InputError("the output is a folder", output, fix=f"name a file in it: -o {output / source.name}")
+    if not output.parent.is_dir():
+        raise InputError("the output's folder doesn't exist", output, fix=f"make it first: mkdir -p {output.parent}")
+    if _same_file(source, output):
+        raise InputError("the output is the source itself", output, fix="give -o another name")
+    if force:
+        return
+    if os.path.lexists(output):
+        raise InputError("the output exists", output, fix="--force replaces it")
+    sidecar = recipe_path(output)
+    if os.path.lexists(sidecar) and not _is_recipe(sidecar):
+        raise InputError("exists and is no recipe of tpu-port", sidecar, fix="move it, or --force replaces it")
+
+
+def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = False) -> tuple[Path, ...]:
+    """Write the port, its recipe, the tables it needs and, on demand, the runtime; return the paths, the port first.
+
+    Each is written under another name in the same folder and renamed, the port last: a run that is cut off leaves
+    the port that was there before. A file in which nothing was found to port is copied as it is, without a recipe.
+    """
+    source = Path(port.path)
+    check_output(source, output, force=force)
+    try:
+        target = output.resolve() if output.is_symlink() else output
+        if port.after == port.before:
+            _replace(target, source.read_bytes(), like=source)
+            return (output,)
+        data = port.data
+        beside = {output.parent / name: content.encode() for name, content in port.files}
+        for path, content in beside.items():
+            if os.path.lexists(path) and not force and path.read_bytes() != content:
+                raise InputError(
+                    "exists, and the port needs another file of this name", path, fix="--force replaces it"
+                )
+        beside[recipe_path(output)] = f"{port.recipe.to_json()}\n".encode()
+        vendored = (vendor_runtime(output.parent, force=force),) if vendor else ()
+        for path, content in beside.items():
+            _replace(path, content)
+        _replace(target, data, like=source)
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the port doesn't fit the source's encoding: {error}", source, fix="save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise InputError(f"can't be written: {error.strerror or error}", output) from error
+    return (output, *beside, *vendored)
+
+
+def vendor_runtime(folder: Path, *, force: bool = False) -> Path:
+    """Copy `porter.runtime` and the tables it reads to `folder/porter_runtime`; return that path.
+
+    A copy that an earlier port left there is replaced; anything else of that name only with `force`.
+    """
+    from . import __version__
+
+    target = folder / RUNTIME
+    if os.path.lexists(target) and not (target / MARKER).is_file() and not force:
+        raise InputError("exists and is no runtime of tpu-port", target, fix="move it, or --force replaces it")
+    staged = Path(tempfile.mkdtemp(prefix=f".{RUNTIME}.", suffix=".tmp", dir=folder))
+    try:
+        copy = staged / RUNTIME
+        shutil.copytree(Path(__file__).parent / "runtime", copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        _copy_tables(copy)
+        (copy / MARKER).write_text(f"tpu-port {__version__}\n")
+        if target.is_symlink() or target.is_file():
+            target.unlink()
+        elif target.is_dir():
+            target.rename(staged / "old")
+        copy.rename(target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return target
+
+
+def _copy_tables(runtime: Path) -> None:
+    """`rules/models/*.toml` → `families/`, `rules/<pack>/tables/*.toml` → `tables/<pack>/`."""
+    for table in sorted(rules_folder().glob("models/*.toml")):
+        _copy(table, runtime / "families" / table.name)
+    for table in sorted(rules_folder().glob("*/tables/*.toml")):
+        _copy(table, runtime / "tables" / table.parent.parent.name / table.name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+def _replace(path: Path, content: bytes, like: Path | None = None) -> None:
+    with _temporary(path) as (temporary, file):
+        with os.fdopen(file, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if like is not None and os.access(like, os.X_OK):
+            mode = temporary.stat().st_mode
+            temporary.chmod(mode | (mode & 0o444) >> 2)  # executable for whoever may read it
+        os.replace(temporary, path)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[tuple[Path, int]]:
+    """A new file beside `path`, gone afterwards unless it was renamed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        yield temporary, file
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _is_recipe(path: Path) -> bool:
+    try:
+        Recipe.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,84 @@
+"""`[tool.tpu-port]` of the nearest pyproject.toml: a project's own defaults for the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError
+
+KEYS: dict[str, type] = {
+    "launch-config": str,
+    "mesh": str,
+    "processes": int,
+    "source-trl": str,
+    "rules": list,
+    "select": list,
+    "ignore": list,
+}
+SECTION = re.compile(r"^\s*\[\s*tool\s*\.\s*[\"']?tpu-port[\"']?\s*\]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a project sets. Paths are relative to its pyproject.toml in the file and resolved here."""
+
+    path: Path | None = None
+    launch_config: Path | None = None
+    mesh: str | None = None
+    processes: int | None = None
+    source_trl: str | None = None
+    rules: tuple[Path, ...] = ()
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+def read_project(source: Path) -> Project:
+    """The settings of the nearest pyproject.toml, upwards from `source`, that has a [tool.tpu-port] section.
+
+    InputError when that file isn't TOML, or has a key or type that tpu-port doesn't know.
+    """
+    for path in _candidates(source):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue  # not ours to complain about: it has no section that we could read
+        if SECTION.search(text):
+            return _project(path, text)
+    return Project()
+
+
+def _candidates(source: Path) -> Iterator[Path]:
+    start = source.absolute()
+    for folder in (start, *start.parents):
+        yield folder / "pyproject.toml"
+
+
+def _project(path: Path, text: str) -> Project:
+    import tomllib  # here: a project without the section doesn't wait for it
+
+    try:
+        section: dict[str, Any] = tomllib.loads(text)["tool"]["tpu-port"]
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"not TOML: {error}", path) from error
+    for key, value in section.items():
+        if key not in KEYS:
+            raise InputError(f"[tool.tpu-port] has an unknown key {key!r}", path, fix=f"known are {', '.join(KEYS)}")
+        if type(value) is not KEYS[key] or (KEYS[key] is list and any(type(item) is not str for item in value)):
+            want = {"str": "text", "int": "a number", "list": "a list of text"}[KEYS[key].__name__]
+            raise InputError(f"[tool.tpu-port] {key} is {value!r}", path, fix=f"it has to be {want}")
+    folder = path.parent
+    launch_config = section.get("launch-config")
+    return Project(
+        path=path,
+        launch_config=folder / launch_config if launch_config else None,
+        mesh=section.get("mesh"),
+        processes=section.get("processes"),
+        source_trl=section.get("source-trl"),
+        rules=tuple(folder / name for name in section.get("rules", ())),
+        select=tuple(section.get("select", ())),
+        ignore=tuple(section.get("ignore", ())),
+    )

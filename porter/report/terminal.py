@@ -1,0 +1,142 @@
+"""The report on a terminal: the diff by hunks with rules and reasons, the fate of every keyword, what is left to do."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..port import Port
+from ..recipe import Field, Finding
+from .batch import batch_lines
+from .diff import Hunk, diff_hunks
+
+# Five columns need this much room; below it, value and keyword share one, and so do target and reason.
+WIDE = 130
+LONGEST_VALUE = 160
+FATES = {"exact": "green", "changed": "yellow", "dropped": "cyan", "manual": "bold red"}
+SEVERITIES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+STATUSES = {"ported": "bold green", "partial": "bold yellow", "unsupported": "bold red", "unchanged": "bold"}
+DIFF = {"+": "green", "-": "red", "\\": "dim"}
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def console(*, no_color: bool = False, width: int | None = None) -> Console:
+    """A console on stdout: colours only on a terminal that wants them; 80 columns when piped."""
+    return Console(no_color=no_color or None, highlight=False, emoji=False, markup=False, soft_wrap=False, width=width)
+
+
+def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Console, mesh: str | None = None) -> None:
+    """Print the whole report of one port."""
+    name = str(output) if output is not None else "(not written)"
+    if port.before != port.after:
+        out.out(f"--- {port.path}", style="bold")
+        out.out(f"+++ {name}", style="bold")
+        for hunk in diff_hunks(port.before, port.after, port.edits):
+            show_hunk(hunk, out)
+        out.print()
+    if port.fields:
+        out.print(field_table(port.fields, out.width))
+        out.print()
+    for line in batch_lines(port.recipe, mesh):
+        out.print(line)
+    for library, version in port.recipe.versions.items():
+        out.print(f"Defaults: {library} {version}")
+    if port.findings:
+        out.print()
+        out.print(Text(f"{_count(len(port.findings), 'finding')}:", style="bold"))
+        for finding in port.findings:
+            show_finding(port.path, finding, out)
+    out.print()
+    out.print(verdict(port))
+    for path in written:
+        out.print(f"Wrote {path}", soft_wrap=True)
+
+
+def show_hunk(hunk: Hunk, out: Console) -> None:
+    """One hunk: header, the rules and reasons of its edits, then its lines, unwrapped."""
+    out.out(hunk.header, style="cyan")
+    for rule, reason in hunk.why:
+        label = Text(f"{rule}  ", style="bold magenta")
+        grid = Table.grid()
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(label, Text(reason, style="magenta"))
+        out.print(Padding(grid, (0, 0, 0, 2)))
+    for line in hunk.lines:
+        out.out(visible(line), style=DIFF.get(line[0]))
+
+
+def field_table(fields: Sequence[Field], width: int) -> Table:
+    """Every keyword of the source: value → fate → where it went → why. Nothing is cut; long cells wrap."""
+    wide = width >= WIDE
+    names = (
+        ("line", "keyword", "value", "fate", "where it went", "why")
+        if wide
+        else ("line", "keyword = value", "fate", "where it went, and why")
+    )
+    table = Table(show_edge=False, pad_edge=False, box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for name in names:
+        narrow = name in ("line", "fate")
+        table.add_column(name, overflow="fold", no_wrap=narrow, justify="right" if name == "line" else "left")
+    for field in fields:
+        fate = Text(field.fate, style=FATES[field.fate])
+        line, value = Text(str(field.line) if field.line else "", style="dim"), visible(_short(field.value))
+        if wide:
+            table.add_row(line, Text(field.source), Text(value), fate, Text(field.target), Text(field.reason))
+            continue
+        where = Text(field.target)
+        if field.reason:
+            where.append(f"{'; ' if field.target else ''}{field.reason}", style="dim" if field.target else "")
+        table.add_row(line, Text(f"{field.source} = {value}" if value else field.source), fate, where)
+    return table
+
+
+def show_finding(path: str, finding: Finding, out: Console) -> None:
+    """`train.py:12:5 warning TP214: message`, and on the next line what to do."""
+    head = Text(f"{path}:{finding.line}:{finding.column} ", style="bold")
+    head.append(finding.severity, style=SEVERITIES[finding.severity])
+    head.append(f" {finding.rule}: {finding.message}")
+    out.print(Padding(head, (0, 0, 0, 2)))
+    if finding.fix:
+        out.print(Padding(Text(f"→ {finding.fix}"), (0, 0, 0, 4)))
+
+
+def verdict(port: Port) -> Text:
+    """The last word: status, what became what, how many keywords met which fate, what is left to do."""
+    text = Text(port.status, style=STATUSES.get(port.status, "bold"))
+    if port.status == "unchanged":
+        text.append(": nothing to port in this file (no trainer that tpu-port knows)", style="default not bold")
+        return text
+    parts = []
+    if port.recipe.trainer:
+        parts.append(f"{port.recipe.trainer} → {port.recipe.target or 'no counterpart'}")
+    if port.fields:
+        fates = Counter(field.fate for field in port.fields)
+        counts = ", ".join(f"{fates[fate]} {fate}" for fate in FATES if fates[fate])
+        parts.append(f"{_count(len(port.fields), 'keyword')}: {counts}")
+    left = sum(finding.severity != "info" for finding in port.findings)
+    parts.append(f"{_count(left, 'finding')} to look at" if left else "nothing left to do")
+    text.append(": " + "; ".join(parts), style="default not bold")
+    return text
+
+
+def visible(text: str) -> str:
+    """The text with control characters (escape sequences, form feeds) spelled out instead of obeyed; tabs stay."""
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def _short(value: str) -> str:
+    """One line of at most LONGEST_VALUE characters; the JSON report has all of it."""
+    line = " ".join(value.split()) if "\n" in value or "\r" in value else value
+    return line if len(line) <= LONGEST_VALUE else f"{line[: LONGEST_VALUE - 1]}…"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
