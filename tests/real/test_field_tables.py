@@ -1,0 +1,70 @@
+"""The field tables against the installed classes: no field without a row, no default that is another."""
+
+import ast
+import dataclasses
+import enum
+import importlib
+import inspect
+from typing import Any
+
+import pytest
+
+from porter.runtime.field_tables import REQUIRED, FieldTable, find_table
+
+pytestmark = pytest.mark.real
+
+CLASSES = [
+    "transformers.TrainingArguments", "trl.SFTConfig", "trl.ModelConfig", "trl.ScriptArguments",
+    "trl.DatasetMixtureConfig", "trl.scripts.utils.DatasetConfig", "peft.LoraConfig",
+]  # fmt: skip
+
+
+def _installed(name: str) -> Any:
+    module, attribute = name.rsplit(".", 1)
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _missing(table: FieldTable, names: list[str]) -> list[str]:
+    rows = table.rows()
+    return [name for name in names if name not in rows]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_field_has_its_row_and_default(name: str) -> None:
+    table = find_table(name)
+    fields = dataclasses.fields(_installed(name))
+    assert _missing(table, [field.name for field in fields]) == []
+    rows = table.rows()
+    assert set(rows) == {field.name for field in fields}
+    for field in fields:
+        text = rows[field.name].default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        else:
+            default = field.default
+        if default is dataclasses.MISSING:
+            assert text == REQUIRED, field.name
+        elif not dataclasses.is_dataclass(default):
+            value = default.value if isinstance(default, enum.Enum) else default
+            assert text is not None and ast.literal_eval(text) == value, field.name
+
+
+@pytest.mark.parametrize("name", [*CLASSES, "trl.SFTTrainer"])
+def test_import_paths_lead_to_the_class(name: str) -> None:
+    known = {_installed(name)}
+    for path in find_table(name).also:
+        try:
+            known.add(_installed(path))
+        except (ImportError, AttributeError):
+            continue  # a path of an older release
+    assert len(known) == 1
+
+
+def test_every_keyword_of_the_trainer_has_its_row() -> None:
+    rows = find_table("trl.SFTTrainer").rows()
+    keywords = [name for name in inspect.signature(_installed("trl.SFTTrainer").__init__).parameters if name != "self"]
+    assert list(rows) and set(rows) == set(keywords)
+
+
+def test_a_missing_row_is_noticed() -> None:
+    assert _missing(find_table("trl.SFTConfig"), ["learning_rate", "brand_new_field"]) == ["brand_new_field"]
