@@ -67,7 +67,8 @@ def _project(path: Path, text: str) -> Project:
     for key, value in section.items():
         if key not in KEYS:
             raise InputError(f"[tool.tpu-port] has an unknown key {key!r}", path, fix=f"known are {', '.join(KEYS)}")
-        if type(value) is not KEYS[key] or (KEYS[key] is list and any(type(item) is not str for item in value)):
+        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if not (texts if KEYS[key] is list else type(value) is KEYS[key]):
             want = {"str": "text", "int": "a number", "list": "a list of text"}[KEYS[key].__name__]
             raise InputError(f"[tool.tpu-port] {key} is {value!r}", path, fix=f"it has to be {want}")
     folder = path.parent

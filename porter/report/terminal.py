@@ -118,7 +118,7 @@ def verdict(port: Port) -> Text:
     if port.recipe.trainer:
         parts.append(f"{port.recipe.trainer} → {port.recipe.target or 'no counterpart'}")
     if port.fields:
-        fates = Counter(field.fate for field in port.fields)
+        fates = Counter[str](field.fate for field in port.fields)
         counts = ", ".join(f"{fates[fate]} {fate}" for fate in FATES if fates[fate])
         parts.append(f"{_count(len(port.fields), 'keyword')}: {counts}")
     left = sum(finding.severity != "info" for finding in port.findings)

@@ -1,0 +1,79 @@
+"""`tpu-port rules`: list the rules of all packs, show one, test a pack's cases, start a new pack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+PATH = click.Path(path_type=Path)
+RULES = click.option("--rules", type=PATH, multiple=True, metavar="PATH", help="A further pack; may be repeated.")
+NO_COLOR = click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR=1).")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group("rules", no_args_is_help=True)
+@click.help_option("-h", "--help")
+def command() -> None:
+    """List, show, test and start rules and packs of rules."""
+
+
+@command.command("list")
+@RULES
+@JSON
+@NO_COLOR
+@click.help_option("-h", "--help")
+def list_rules(rules: tuple[Path, ...], as_json: bool, no_color: bool) -> int:
+    """Every rule of every pack: its id, what it does, and its pack."""
+    from ..engine.packs import load_packs
+    from ..project import read_project
+    from ..report.rules import rule_rows, show_rows
+
+    packs = load_packs((*read_project(Path.cwd()).rules, *rules))
+    if as_json:
+        from ..report.json import to_text
+
+        click.echo(to_text({"rules": rule_rows(packs)}))
+    else:
+        show_rows(packs, no_color=no_color)
+    return 0
+
+
+@command.command("show")
+@click.argument("rule")
+@RULES
+@NO_COLOR
+@click.help_option("-h", "--help")
+def show(rule: str, rules: tuple[Path, ...], no_color: bool) -> int:
+    """The page of one RULE, such as TP112: what it does, why, and the calls it matches."""
+    from ..engine.packs import load_packs
+    from ..project import read_project
+    from ..report.rules import show_rule
+
+    show_rule(load_packs((*read_project(Path.cwd()).rules, *rules)), rule, no_color=no_color)
+    return 0
+
+
+@command.command("test")
+@click.argument("path", type=PATH)
+@NO_COLOR
+@click.help_option("-h", "--help")
+def test(path: Path, no_color: bool) -> int:
+    """Port every case of the pack at PATH and compare with what it expects."""
+    from ..engine.cases import run_cases
+    from ..report.rules import show_cases
+
+    return show_cases(path, run_cases(path), no_color=no_color)
+
+
+@command.command("new")
+@click.argument("path", type=PATH)
+@click.help_option("-h", "--help")
+def new(path: Path) -> int:
+    """Start a pack at PATH: a table, a rule and cases that pass `rules test` as they are."""
+    from ..engine.scaffold import new_pack
+
+    for file in new_pack(path):
+        click.echo(f"Wrote {file}")
+    click.echo(f"Try it: tpu-port rules test {path}")
+    return 0
