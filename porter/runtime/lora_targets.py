@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from .families import Family, Linear
@@ -123,12 +124,21 @@ class Site:
 
 @dataclass(frozen=True)
 class Rule:
-    """A qwix.LoraRule in the making. `hf`: the HF linears it covers, by their last name ("q_proj"), in table order."""
+    """A qwix.LoraRule in the making.
+
+    `ranks`: PEFT's rank of each linear that shares one Tunix weight, a single one where none is shared. `hf`: the
+    linears it covers, by their last name ("q_proj"), in the table's order.
+    """
 
     module_path: str
-    rank: int
+    ranks: tuple[int, ...]
     alpha: float
     hf: tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        """The Qwix rule's rank."""
+        return sum(self.ranks)
 
 
 def peft_adapts(name: str, spec: LoraSpec, targets: Sequence[str] | str) -> bool:
@@ -198,6 +208,24 @@ def resolve_ranks(
     return _sites(family, model, spec, site)
 
 
+def with_ranks(spec: LoraSpec, sites: Sequence[Site], dropout: float) -> LoraSpec:
+    """`spec` with the ranks and scales of `sites`: the commonest as r and lora_alpha, the others as patterns."""
+    settings = {
+        block.hf: (block.rank, site.alpha / site.rank * (math.sqrt(block.rank) if spec.use_rslora else block.rank))
+        for site in sites
+        for block in site.blocks
+    }
+    (r, alpha), _ = Counter(settings.values()).most_common(1)[0]
+    return replace(
+        spec,
+        r=r,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        rank_pattern={re.escape(name): rank for name, (rank, _) in settings.items() if rank != r},
+        alpha_pattern={re.escape(name): a for name, (_, a) in settings.items() if a != alpha},
+    )
+
+
 def rules(family: Family, model: Mapping[str, Any], sites: Sequence[Site]) -> tuple[Rule, ...]:
     """The Qwix rules that adapt `sites` and no other linear of the model.
 
@@ -208,11 +236,11 @@ def rules(family: Family, model: Mapping[str, Any], sites: Sequence[Site]) -> tu
     everywhere: dict[str, set[str]] = {}
     for linear in family.linears(model):
         everywhere.setdefault(_kind(linear.tunix), set()).add(linear.tunix)
-    groups: dict[tuple[bool, int, float], list[Site]] = {}
+    groups: dict[tuple[tuple[int, ...], float], list[Site]] = {}
     for site in sites:
-        groups.setdefault((len(site.blocks) > 1, site.rank, site.alpha), []).append(site)
+        groups.setdefault((tuple(block.rank for block in site.blocks), site.alpha), []).append(site)
     out = []
-    for (_, rank, alpha), members in sorted(groups.items(), key=lambda item: item[0][0]):
+    for (ranks, alpha), members in sorted(groups.items(), key=lambda item: len(item[0][0])):
         kinds: dict[str, list[str]] = {}
         for site in members:
             kinds.setdefault(_kind(site.path), []).append(site.path)
@@ -227,7 +255,7 @@ def rules(family: Family, model: Mapping[str, Any], sites: Sequence[Site]) -> tu
                 partial.setdefault((above, _either(layers)), []).append(below)
         patterns += [_below(f"{above}/{layers}", names) for (above, layers), names in partial.items()]
         leaves = dict.fromkeys(block.hf.rpartition(".")[2] for site in members for block in site.blocks)
-        out.append(Rule("|".join(pattern for pattern in patterns if pattern), rank, alpha, tuple(leaves)))
+        out.append(Rule("|".join(pattern for pattern in patterns if pattern), ranks, alpha, tuple(leaves)))
     return tuple(out)
 
 

@@ -1,0 +1,272 @@
+"""LoRA as PEFT trains it, in a Tunix model: the rules, the injection, and what is asserted of it.
+
+Qwix injects adapters wherever a rule's pattern matches, and says nothing when one matches nothing. Here the adapters
+are compared with what PEFT would adapt, layer by layer, made float32, placed on the mesh, and kept apart where a Tunix
+weight holds several of PEFT's linears (`separate_kv`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import qwix
+from flax import nnx
+
+from .families import Family
+from .lora_provider import PEFT_INIT, LoraProvider, gaussian, random_b
+from .lora_targets import LoraSpec, Site, beyond_text, resolve, resolve_ranks, rules, with_ranks
+
+
+@dataclass(frozen=True, eq=False)
+class LoraInfo:
+    """What `apply_lora` put into a model: PEFT's settings and the adapted Tunix weights. Stands at `model.lora`."""
+
+    spec: LoraSpec
+    sites: tuple[Site, ...]
+
+
+def lora_rules(model: nnx.Module, **lora_config: Any) -> list[qwix.LoraRule]:
+    """The rules of peft.LoraConfig(**lora_config) for this model; ValueError names what has no counterpart.
+
+    r=8, lora_alpha=8, target_modules=None, exclude_modules=None, lora_dropout=0.0, use_rslora=False,
+    init_lora_weights=True, layers_to_transform=None, layers_pattern=None, rank_pattern={}, alpha_pattern={}: PEFT's
+    names, defaults and meaning. Other fields are accepted at values that change nothing.
+    """
+    family, config = _described(model)
+    spec = LoraSpec.read(lora_config)
+    return _qwix_rules(family, config, spec, resolve(family, config, spec))
+
+
+def apply_lora(
+    model: nnx.Module,
+    provider: qwix.LoraProvider,
+    mesh: jax.sharding.Mesh,
+    *,
+    seed: int,
+    targets: Sequence[str] | str | None = None,
+    exclude: Sequence[str] | str | None = None,
+    layers: Sequence[int] | int | None = None,
+    layers_pattern: Sequence[str] | str | None = None,
+    use_rslora: bool = False,
+) -> nnx.Module:
+    """A copy of `model` with the adapters of `provider`'s rules: float32, on the mesh, ready to train.
+
+    `targets`, `exclude`, `layers` and `layers_pattern` are the PEFT config's target_modules, exclude_modules,
+    layers_to_transform and layers_pattern. Every linear that PEFT would adapt for them must have got its adapter, and
+    no other: ValueError names those that differ, layer by layer. `use_rslora` says that the rules' alphas are
+    lora_alpha × √r, which only matters to the adapter_config.json written later. Call it before `rt.remat`.
+    """
+    family, config = _described(model)
+    spec = LoraSpec(
+        target_modules=targets,
+        exclude_modules=exclude,
+        layers_to_transform=layers,
+        layers_pattern=layers_pattern,
+        use_rslora=use_rslora,
+    )
+    resolve(family, config, spec)  # targets that match nothing are an error before any work
+    adapted = _inject(model, provider, mesh, seed)
+    found = {}
+    for path, _, a, _ in adapters(adapted):
+        rule = _rule_of(provider, path)
+        found[path] = (a.get_value().shape[-1], float(rule.alpha))
+    sites = resolve_ranks(family, config, spec, found)
+    _check(adapted, sites, family, config)
+    dropout = max(rule.dropout for rule in provider._rules if isinstance(rule, qwix.LoraRule))
+    return _finish(adapted, with_ranks(spec, sites, dropout), sites, mesh, seed, beyond_text(family, config, spec))
+
+
+def apply_peft(model: nnx.Module, lora_config: Any, mesh: jax.sharding.Mesh, *, seed: int) -> nnx.Module:
+    """`lora_rules` and `apply_lora` in one, for a LoraConfig-like object (peft's own, the runtime's, or a mapping)."""
+    family, config = _described(model)
+    spec = LoraSpec.read(lora_config)
+    sites = resolve(family, config, spec)
+    adapted = _inject(model, LoraProvider(_qwix_rules(family, config, spec, sites)), mesh, seed)
+    _check(adapted, sites, family, config)
+    return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
+
+
+def separate_kv(model: nnx.Module) -> optax.GradientTransformation:
+    """Keeps linears apart that PEFT adapts separately and a Tunix weight holds together (K and V of the Gemmas).
+
+    Their adapter is A = [A_k | A_v] and a B of blocks; the products of A_k with V's slice of B belong to no PEFT
+    adapter. Zeroing their gradient, first in the chain, keeps those blocks of B at the zero they start from. Identity
+    for models without fused weights or without LoRA.
+    """
+    info = getattr(model, "lora", None)
+    masks = {}
+    for site in info.sites if info is not None else ():
+        if site.fused:
+            masks[(*site.path.split("/"), f"{site.weight}_lora_b")] = block_mask(site)
+    if not masks:
+        return optax.identity()
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        def masked(path: Any, leaf: jax.Array) -> jax.Array:
+            names = [str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in path]
+            mask = masks.get(tuple(name for name in names if name != "value"))
+            return leaf if mask is None else leaf * mask.reshape(mask.shape + (1,) * (leaf.ndim - 2)).astype(leaf.dtype)
+
+        return jax.tree_util.tree_map_with_path(masked, updates), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
+def block_mask(site: Site) -> np.ndarray:
+    """(rank, slots) of 0 and 1: which rows of B may feed which slice of a fused weight."""
+    mask = np.zeros((site.rank, site.slots), np.float32)
+    for block in site.blocks:
+        mask[block.start : block.start + block.rank, block.slot] = 1
+    return mask
+
+
+def print_trainable_parameters(model: nnx.Module) -> None:
+    """PEFT's line: trainable params, all params, their ratio. Blocks that stay zero in fused weights don't count."""
+    held = sum(leaf.size for leaf in jax.tree.leaves(nnx.state(model, nnx.Param)))
+    info = getattr(model, "lora", None)
+    zeros = 0
+    for path, weight, _, b in adapters(model):
+        for site in info.sites if info is not None else ():
+            if (site.path, site.weight) == (path, weight) and site.fused:
+                zeros += int((1 - block_mask(site)).sum()) * int(np.prod(b.get_value().shape[2:]))
+    trained = sum(a.get_value().size + b.get_value().size for _, _, a, b in adapters(model)) - zeros if info else held
+    total = held - zeros
+    if jax.process_index() == 0:
+        print(f"trainable params: {trained:,d} || all params: {total:,d} || trainable%: {100 * trained / total:.4f}")
+
+
+def adapters(model: nnx.Module) -> Iterator[tuple[str, str, nnx.LoRAParam, nnx.LoRAParam]]:
+    """(Tunix path, weight name, A, B) of every adapter in the model: A (in..., rank), B (rank, out...)."""
+    for path, module in model.iter_modules():
+        for name in [name for name, value in vars(module).items() if isinstance(value, nnx.LoRAParam)]:
+            if name.endswith("_lora_a"):
+                weight = name.removesuffix("_lora_a")
+                yield "/".join(map(str, path)), weight, getattr(module, name), getattr(module, f"{weight}_lora_b")
+
+
+def _described(model: nnx.Module) -> tuple[Family, Mapping[str, Any]]:
+    """The family table of a loaded model and its config.json."""
+    info = getattr(model, "porter", None)
+    if info is None:
+        raise ValueError("this model doesn't say what it is: load it with rt.load_model, whose result carries .porter")
+    config = info.config_json
+    return info.family, json.loads(config) if isinstance(config, str) else config
+
+
+def _qwix_rules(
+    family: Family, config: Mapping[str, Any], spec: LoraSpec, sites: Sequence[Site]
+) -> list[qwix.LoraRule]:
+    return [
+        qwix.LoraRule(
+            module_path=rule.module_path,
+            rank=rule.rank,
+            alpha=rule.alpha,
+            dropout=spec.lora_dropout,
+            lora_a_initializer=gaussian(rule.ranks) if spec.init_lora_weights == "gaussian" else PEFT_INIT,
+            lora_b_initializer=jax.nn.initializers.zeros if spec.init_lora_weights else random_b(rule.ranks),
+        )
+        for rule in rules(family, config, sites)
+    ]
+
+
+def _inject(model: nnx.Module, provider: qwix.LoraProvider, mesh: jax.sharding.Mesh, seed: int) -> nnx.Module:
+    """A copy of `model` with the provider's adapters; Qwix makes them in one call of the model."""
+    remat = getattr(getattr(model, "config", None), "remat_config", None)
+    if getattr(remat, "name", "NONE") != "NONE":
+        # google-tunix 0.1.7: gemma4's nnx.remat(graph_updates=False) discards parameters made inside it.
+        raise ValueError(
+            "apply LoRA before rt.remat: adapters made inside a rematerialised layer are lost or misplaced"
+        )
+    with mesh:
+        return qwix.apply_lora_to_model(model, provider, rngs=nnx.Rngs(seed), **model.get_model_input())
+
+
+def _rule_of(provider: qwix.LoraProvider, path: str) -> qwix.LoraRule:
+    return next(rule for rule in provider._rules if re.fullmatch(rule.module_path, path))
+
+
+def _check(model: nnx.Module, sites: Sequence[Site], family: Family, config: Mapping[str, Any]) -> None:
+    """ValueError that names every linear whose adapter is missing, and every adapter that PEFT wouldn't make."""
+    found = {(path, weight) for path, weight, _, _ in adapters(model)}
+    wanted = {(site.path, site.weight): site for site in sites}
+    layer = {linear.hf: linear.layer for linear in family.linears(config)}
+    problems = [
+        f"{_where(layer[block.hf])}{block.hf.rpartition('.')[2]} has no adapter (no rule matched {site.path})"
+        for key, site in wanted.items()
+        if key not in found
+        for block in site.blocks
+    ]
+    problems += [f"{path} has an adapter, PEFT makes none there" for path, _ in sorted(found - set(wanted))]
+    if problems:
+        more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
+        raise ValueError("the LoRA rules and PEFT's targets disagree:\n  " + "\n  ".join(problems[:20]) + more)
+
+
+def _where(layer: int | None) -> str:
+    return "" if layer is None else f"layer {layer}: "
+
+
+def _finish(
+    model: nnx.Module, spec: LoraSpec, sites: tuple[Site, ...], mesh: jax.sharding.Mesh, seed: int, beyond: bool
+) -> nnx.Module:
+    """Makes the adapters float32, zero outside their blocks, and places them on the mesh."""
+    masks = {site.path: block_mask(site) for site in sites if site.fused}
+    for path, _, a, b in adapters(model):
+        for adapter in (a, b):
+            value = adapter.get_value().astype(jnp.float32)
+            if adapter is b and path in masks:
+                value = value * masks[path].reshape(masks[path].shape + (1,) * (value.ndim - 2))
+            # set_value: `adapter[...] = value` casts back to the dtype that is there.
+            adapter.set_value(jax.device_put(value, _sharding(adapter, mesh)))
+    model.lora = LoraInfo(spec, sites)
+    if spec.lora_dropout:
+        rngs = nnx.Rngs(dropout=seed)
+        paths = {site.path for site in sites}
+        for path, module in model.iter_modules():
+            if "/".join(map(str, path)) in paths:
+                module.qwix_rngs = rngs
+    _summary(model, spec, sites, beyond)
+    return model
+
+
+def _sharding(adapter: nnx.LoRAParam, mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
+    """Where an adapter goes: beside its base weight, with the rank whole.
+
+    Qwix derives the array's placement and the annotation, which the optimizer state follows, from the base weight. They
+    differ only where the base weight lies otherwise than annotated (heads that an axis doesn't divide are kept whole):
+    there the annotation is corrected, so that the optimizer state lies like the adapter.
+    """
+    value, metadata = adapter.get_value(), adapter.get_metadata()
+    key = next((key for key in ("out_sharding", "sharding_names", "sharding") if metadata.get(key)), "out_sharding")
+    annotated = _padded(metadata.get(key) or (), value.ndim)
+    if isinstance(value.sharding, jax.sharding.NamedSharding) and value.sharding.mesh == mesh:
+        held = _padded(value.sharding.spec, value.ndim)
+        if held != annotated:
+            adapter.set_metadata(key, held)
+        return value.sharding
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*annotated))
+
+
+def _padded(spec: Sequence[Any], ndim: int) -> tuple[Any, ...]:
+    return (*spec, *[None] * (ndim - len(spec)))
+
+
+def _summary(model: nnx.Module, spec: LoraSpec, sites: Sequence[Site], beyond: bool) -> None:
+    """One line: how many of PEFT's linears are adapted, which, and what PEFT would adapt besides."""
+    if jax.process_index() != 0:
+        return
+    names = dict.fromkeys(block.hf.rpartition(".")[2] for site in sites for block in site.blocks)
+    count = sum(len(site.blocks) for site in sites)
+    ranks = sorted({block.rank for site in sites for block in site.blocks})
+    line = f"LoRA: {count} linears ({', '.join(names)}), rank {', '.join(map(str, ranks))}, alpha {spec.lora_alpha:g}"
+    if beyond:
+        line += "; the vision tower's, which PEFT adapts too and text never reaches, are left out"
+    print(line)
