@@ -115,7 +115,7 @@ class FieldTable:
         It includes what a library did before there was a field for it (`completion_only_loss` was False in
         effect before TRL 0.17), as far as the table says so.
         """
-        found = {}
+        found: dict[str, Row] = {}
         for row, version in self._at(versions):
             gone = row.until and version_key(version) >= version_key(row.until)
             if row.place and row.default not in (None, REQUIRED) and not gone:

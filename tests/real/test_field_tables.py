@@ -37,6 +37,7 @@ def test_every_field_has_its_row_and_default(name: str) -> None:
     rows = table.rows()
     assert set(rows) == {field.name for field in fields}
     for field in fields:
+        assert rows[field.name].help, field.name  # --help of a ported script
         text = rows[field.name].default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()

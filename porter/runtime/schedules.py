@@ -1,0 +1,213 @@
+"""transformers' learning rate schedules as optax schedules, with the same value at every step.
+
+Formulas follow `transformers/optimization.py` 5.12. Both sides evaluate a schedule at the number of updates
+already made, so the first step of a warm-up has rate 0 (except `cosine_warmup_with_min_lr`, which starts one
+step in). The values are computed once in double precision, as transformers does; a formula traced in float32
+would lose the last digits near the end of a cosine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+_Factor = Callable[[int], float]
+
+
+def hf_schedule(
+    name: str,
+    learning_rate: float,
+    *,
+    warmup_steps: float = 0,
+    steps: int,
+    kwargs: Mapping[str, Any] | None = None,
+) -> optax.Schedule:
+    """The schedule that transformers builds for `lr_scheduler_type=name`.
+
+    Args:
+        name: `linear`, `cosine`, ... as in `TrainingArguments.lr_scheduler_type`.
+        learning_rate: peak rate.
+        warmup_steps: optimizer steps of warm-up; a number below 1 is a share of `steps`, rounded up.
+        steps: optimizer steps of the whole run.
+        kwargs: `lr_scheduler_kwargs`.
+
+    Returns:
+        A function from the number of updates made to the rate, float32; constant after `steps`.
+
+    Raises:
+        ValueError: for a schedule that follows the evaluation loss or is unknown, or for missing settings.
+        TypeError: for a setting that the schedule doesn't have.
+    """
+    name = str(getattr(name, "value", name))
+    if name in ("reduce_lr_on_plateau", "greedy"):
+        raise ValueError(f"lr_scheduler_type={name!r} follows the evaluation loss; an optax schedule can't see it")
+    if name not in _SCHEDULES:
+        raise ValueError(f"unknown lr_scheduler_type {name!r}; known: {', '.join(_SCHEDULES)}")
+    warmup = hf_warmup_steps(warmup_steps, steps)
+    # Two schedules never see lr_scheduler_kwargs: transformers doesn't pass them on.
+    settings = {} if name in ("constant", "constant_with_warmup") else dict(kwargs or {})
+    factor = _SCHEDULES[name](warmup, steps, float(learning_rate), **settings)
+    rates = np.array([learning_rate * factor(count) for count in range(steps + 1)], np.float32)
+
+    def schedule(count: Any) -> Any:
+        return jnp.take(jnp.asarray(rates), count, mode="clip")
+
+    return schedule
+
+
+def hf_warmup_steps(warmup_steps: float, steps: int) -> int:
+    """`TrainingArguments.get_warmup_steps`: whole steps from 1 on, a share of `steps` (rounded up) below."""
+    return int(warmup_steps) if warmup_steps >= 1 else math.ceil(steps * warmup_steps)
+
+
+def _after_warmup(warmup: int, decay: _Factor) -> _Factor:
+    return lambda count: count / max(1, warmup) if count < warmup else decay(count)
+
+
+def _constant(warmup: int, steps: int, peak: float) -> _Factor:
+    return lambda count: 1.0
+
+
+def _constant_with_warmup(warmup: int, steps: int, peak: float) -> _Factor:
+    return _after_warmup(warmup, lambda count: 1.0)
+
+
+def _linear(warmup: int, steps: int, peak: float) -> _Factor:
+    return _after_warmup(warmup, lambda count: max(0.0, (steps - count) / max(1, steps - warmup)))
+
+
+def _cosine(warmup: int, steps: int, peak: float, *, num_cycles: float = 0.5) -> _Factor:
+    return _cosine_to(warmup, steps, num_cycles, 0.0)
+
+
+def _cosine_to(warmup: int, steps: int, cycles: float, floor: float) -> _Factor:
+    def decay(count: int) -> float:
+        progress = (count - warmup) / max(1, steps - warmup)
+        return max(0.0, _wave(2.0 * cycles * progress) * (1 - floor) + floor)
+
+    return _after_warmup(warmup, decay)
+
+
+def _wave(half_turns: float) -> float:
+    return 0.5 * (1.0 + math.cos(math.pi * half_turns))
+
+
+def _cosine_with_restarts(warmup: int, steps: int, peak: float, *, num_cycles: int = 1) -> _Factor:
+    def decay(count: int) -> float:
+        progress = (count - warmup) / max(1, steps - warmup)
+        return 0.0 if progress >= 1 else max(0.0, _wave((num_cycles * progress) % 1.0))
+
+    return _after_warmup(warmup, decay)
+
+
+def _polynomial(warmup: int, steps: int, peak: float, *, lr_end: float = 1e-7, power: float = 1.0) -> _Factor:
+    if peak <= lr_end:
+        raise ValueError(f"lr_end ({lr_end}) must be smaller than the learning rate ({peak})")
+
+    def decay(count: int) -> float:
+        remaining = 1 - (count - warmup) / (steps - warmup) if steps > warmup else 0.0
+        return float(((peak - lr_end) * remaining**power + lr_end) / peak)
+
+    return _after_warmup(warmup, decay)
+
+
+def _inverse_sqrt(warmup: int, steps: int, peak: float, *, timescale: int | None = None) -> _Factor:
+    scale = timescale if timescale is not None else warmup or 10_000
+    return _after_warmup(warmup, lambda count: 1.0 / math.sqrt((count + scale - warmup) / scale))
+
+
+def _cosine_with_min_lr(
+    warmup: int,
+    steps: int,
+    peak: float,
+    *,
+    num_cycles: float = 0.5,
+    min_lr: float | None = None,
+    min_lr_rate: float | None = None,
+) -> _Factor:
+    return _cosine_to(warmup, steps, num_cycles, _floor(peak, min_lr, min_lr_rate))
+
+
+def _cosine_warmup_with_min_lr(
+    warmup: int,
+    steps: int,
+    peak: float,
+    *,
+    num_cycles: float = 0.5,
+    min_lr: float | None = None,
+    min_lr_rate: float | None = None,
+    warmup_lr_rate: float | None = None,
+) -> _Factor:
+    floor = _floor(peak, min_lr, min_lr_rate)
+
+    def factor(count: int) -> float:
+        if count < warmup:
+            if warmup_lr_rate is None:
+                return (count + 1) / max(1, warmup)
+            return warmup_lr_rate + (1 - warmup_lr_rate) * count / max(1, warmup - 1)
+        progress = (count - warmup + 1) / max(1, steps - warmup)
+        return max(0.0, _wave(2.0 * num_cycles * progress) * (1 - floor) + floor)
+
+    return factor
+
+
+def _floor(peak: float, min_lr: float | None, min_lr_rate: float | None) -> float:
+    if (min_lr is None) == (min_lr_rate is None):
+        raise ValueError("lr_scheduler_kwargs must give one of min_lr and min_lr_rate")
+    return min_lr_rate if min_lr is None else min_lr / peak  # type: ignore[return-value]
+
+
+def _warmup_stable_decay(
+    warmup: int,
+    steps: int,
+    peak: float,
+    *,
+    num_decay_steps: int,
+    num_stable_steps: int | None = None,
+    warmup_type: str = "linear",
+    decay_type: str = "cosine",
+    min_lr_ratio: float = 0.0,
+    num_cycles: float = 0.5,
+) -> _Factor:
+    rising = {"linear": lambda p: p, "cosine": lambda p: 1 - _wave(p), "1-sqrt": lambda p: 1 - math.sqrt(1 - p)}
+    falling = {
+        "linear": lambda p: 1 - p,
+        "cosine": lambda p: _wave(2.0 * num_cycles * p),
+        "1-sqrt": lambda p: 1 - math.sqrt(p),
+    }
+    for setting, kind in (("warmup_type", warmup_type), ("decay_type", decay_type)):
+        if kind not in rising:
+            raise ValueError(f"unknown {setting} {kind!r}; known: {', '.join(rising)}")
+    stable = steps - warmup - num_decay_steps if num_stable_steps is None else num_stable_steps
+
+    def factor(count: int) -> float:
+        if count < warmup:
+            shape = rising[warmup_type](count / max(1, warmup))
+        elif count < warmup + stable:
+            return 1.0
+        elif count < warmup + stable + num_decay_steps:
+            shape = falling[decay_type]((count - warmup - stable) / max(1, num_decay_steps))
+        else:
+            return min_lr_ratio
+        return max(0.0, shape * (1 - min_lr_ratio) + min_lr_ratio)
+
+    return factor
+
+
+_SCHEDULES: dict[str, Callable[..., _Factor]] = {
+    "linear": _linear,
+    "cosine": _cosine,
+    "cosine_with_restarts": _cosine_with_restarts,
+    "polynomial": _polynomial,
+    "constant": _constant,
+    "constant_with_warmup": _constant_with_warmup,
+    "inverse_sqrt": _inverse_sqrt,
+    "cosine_with_min_lr": _cosine_with_min_lr,
+    "cosine_warmup_with_min_lr": _cosine_warmup_with_min_lr,
+    "warmup_stable_decay": _warmup_stable_decay,
+}
