@@ -1,0 +1,407 @@
+"""Runs a TRL or transformers Trainer script on torch and CPU, and writes down what it trained on and how.
+
+    python -m porter.validate.observe_torch TRACE_FOLDER SETTINGS.json SCRIPT ARGS...
+
+The script is not modified. The libraries' entry points are wrapped first, in this process: models and datasets are
+replaced by what `Substitutes` answers, precision and dropout are set, outputs go to the work folder, and the
+trainer tells a callback what it does. Training stops after the wanted steps; the schedule keeps its whole length.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .script import run_script
+from .settings import Settings
+from .substitutes import Substitutes, patch_from_pretrained, patch_loaders, patch_save_pretrained
+from .trace import Row, Step, Trace, rows_of_batch
+
+
+def main() -> int:
+    folder, settings_file, script, *arguments = sys.argv[1:]
+    settings = Settings.load(settings_file)
+    trace_folder = Path(folder) / f"rank{os.environ['RANK']}" if "RANK" in os.environ else Path(folder)
+    trace_folder.mkdir(parents=True, exist_ok=True)
+    substitutes = Substitutes(settings, "source", arguments)
+    patch_loaders(substitutes)
+    observer = Observer(settings, substitutes, trace_folder)
+    patch_models(settings, substitutes)
+    patch_arguments(settings, substitutes)
+    patch_trainer(observer)
+    return run_script(script, arguments, trace_folder)
+
+
+def patch_models(settings: Settings, substitutes: Substitutes) -> None:
+    """Models load the substitute, in float32 unless bf16 is compared, on the CPU and with dropout 0."""
+    import torch
+    import transformers
+    from transformers.models.auto import auto_factory
+
+    def adjust(kwargs: dict[str, Any]) -> dict[str, Any]:
+        if kwargs.pop("quantization_config", None) is not None:
+            substitutes.note("the base model was not quantised")
+        kwargs.pop("load_in_4bit", None)
+        kwargs.pop("load_in_8bit", None)
+        if kwargs.pop("device_map", None) is not None:
+            kwargs["device_map"] = None
+        attention = kwargs.get("attn_implementation")
+        if attention not in (None, "eager", "sdpa"):
+            kwargs["attn_implementation"] = "eager"
+            substitutes.note(f"attention {attention!r} needs a GPU: 'eager' computes the same on the CPU")
+        if settings.dtype == "float32":
+            asked = kwargs.pop("torch_dtype", None) or kwargs.get("dtype")
+            if asked not in (None, "float32", torch.float32):
+                substitutes.note(f"model weights in float32 instead of {str(asked).removeprefix('torch.')}")
+            kwargs["dtype"] = torch.float32
+        return kwargs
+
+    for cls in (transformers.PreTrainedModel, auto_factory._BaseAutoModelClass):
+        patch_from_pretrained(cls, substitutes, adjust)
+    patch_save_pretrained(transformers.PreTrainedModel, substitutes)
+
+    try:
+        import peft
+    except ImportError:
+        return
+    patch_save_pretrained(peft.PeftModel, substitutes)
+    without_dropout(peft.LoraConfig, substitutes)
+
+
+def without_dropout(cls: Any, substitutes: Substitutes) -> None:
+    """LoRA configs are made with dropout 0: two libraries never draw the same masks."""
+    original = cls.__post_init__
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        if self.lora_dropout:
+            substitutes.note(f"LoRA dropout 0 instead of {self.lora_dropout} on both sides")
+            self.lora_dropout = 0.0
+        original(self)
+
+    cls.__post_init__ = post_init
+
+
+def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
+    """Training arguments for this machine: CPU, the precision compared, no reports, outputs below the work folder."""
+    import transformers
+
+    original = transformers.TrainingArguments.__post_init__
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        if settings.dtype == "float32":
+            if self.bf16 or self.fp16:
+                substitutes.note(f"float32 instead of {'bf16' if self.bf16 else 'fp16'} on both sides")
+            self.bf16 = self.fp16 = False
+            self.bf16_full_eval = self.fp16_full_eval = False
+        self.tf32 = None
+        self.use_cpu = True
+        self.ddp_backend = "gloo" if "RANK" in os.environ else None
+        self.fsdp, self.fsdp_config, self.deepspeed = None, None, None
+        self.torch_compile = False
+        self.use_liger_kernel = False
+        self.output_dir = substitutes.output(self.output_dir or "trainer_output")
+        self.push_to_hub = False
+        self.report_to = "none"
+        self.save_strategy = "no"
+        self.load_best_model_at_end = False
+        self.dataloader_num_workers = 0
+        self.dataloader_prefetch_factor = None
+        self.dataloader_persistent_workers = False
+        self.dataloader_pin_memory = False
+        self.disable_tqdm = True
+        self.resume_from_checkpoint = None
+        optimizer = str(getattr(self.optim, "value", self.optim))
+        if "8bit" in optimizer or "4bit" in optimizer or "paged" in optimizer:
+            substitutes.note(f"optimizer adamw_torch instead of {optimizer}, which needs a GPU")
+            self.optim = "adamw_torch"
+        if hasattr(self, "dataset_num_proc"):
+            self.dataset_num_proc = None
+        original(self)
+
+    transformers.TrainingArguments.__post_init__ = post_init
+
+
+def patch_trainer(observer: Observer) -> None:
+    """Trainer tells the observer its batches, losses and gradient norms; it saves and pushes nothing of the user's."""
+    import accelerate
+    import transformers
+
+    trainer = transformers.Trainer
+    init, train, training_step = trainer.__init__, trainer.train, trainer.training_step
+    save_model, clip = trainer.save_model, accelerate.Accelerator.clip_grad_norm_
+
+    @functools.wraps(init)
+    def patched_init(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = kwargs.get("args") or next((a for a in args if isinstance(a, transformers.TrainingArguments)), None)
+        if given is not None:
+            observer.fold(given)
+        init(self, *args, **kwargs)
+        self.add_callback(observer.callback())
+
+    @functools.wraps(train)
+    def patched_train(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs["resume_from_checkpoint"] = None
+        result = train(self, **{name: value for name, value in kwargs.items() if name != "model_path"})
+        observer.finished(self)
+        return result
+
+    @functools.wraps(training_step)
+    def patched_step(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        observer.batch(inputs)
+        loss = training_step(self, model, inputs, *args, **kwargs)
+        observer.loss(loss)
+        return loss
+
+    @functools.wraps(clip)
+    def patched_clip(self: Any, *args: Any, **kwargs: Any) -> Any:
+        norm = clip(self, *args, **kwargs)
+        observer.norm(norm)
+        return norm
+
+    @functools.wraps(save_model)
+    def patched_save(self: Any, output_dir: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return save_model(self, None if output_dir is None else observer.substitutes.output(output_dir), *args, **kwargs)
+
+    def nothing(*args: Any, **kwargs: Any) -> None:
+        observer.substitutes.note("nothing was pushed to the Hub")
+
+    trainer.__init__, trainer.train, trainer.training_step = patched_init, patched_train, patched_step
+    trainer.save_model = patched_save
+    trainer.push_to_hub = trainer.create_model_card = nothing
+    transformers.utils.hub.PushToHubMixin.push_to_hub = nothing
+    accelerate.Accelerator.clip_grad_norm_ = patched_clip
+
+
+class Observer:
+    """Collects the trace of the first training run of the process."""
+
+    def __init__(self, settings: Settings, substitutes: Substitutes, folder: Path) -> None:
+        self.settings = settings
+        self.substitutes = substitutes
+        self.folder = folder
+        self.config: dict[str, Any] = {}
+        self.schedule: list[float] = []
+        self.steps: list[Step] = []
+        self.evaluations: list[tuple[int, float]] = []
+        self.initial: dict[str, np.ndarray] = {}
+        self._done = False
+        self._started = 0.0
+        self._rows: list[Row] = []
+        self._micro: list[int] = []
+        self._losses: list[float] = []
+        self._row_losses: list[list[float]] = []
+        self._norm: float | None = None
+        self._rate: float | None = None
+        self._hook: Any = None
+
+    def fold(self, args: Any) -> None:
+        """Let one process see the batch of N: rows of all of them together, once per arguments object."""
+        if self.settings.fold > 1 and not getattr(args, "_porter_folded", False):
+            args.per_device_train_batch_size *= self.settings.fold
+            args.per_device_eval_batch_size *= self.settings.fold
+            args._porter_folded = True
+
+    def callback(self) -> Any:
+        from transformers import TrainerCallback
+
+        observer = self
+
+        class Watch(TrainerCallback):
+            def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+                observer.begin(args, state, given)
+
+            def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+                observer.rate(given["optimizer"])
+
+            def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
+                observer.step()
+                if state.global_step >= observer.settings.steps:
+                    control.should_training_stop = True
+                return control
+
+            def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
+                if metrics and "eval_loss" in metrics and not observer._done:
+                    observer.evaluations.append((int(state.global_step), float(metrics["eval_loss"])))
+
+        return Watch()
+
+    def begin(self, args: Any, state: Any, given: dict[str, Any]) -> None:
+        if self._done:
+            return
+        self._started = time.monotonic()
+        model, optimizer, schedule = given["model"], given["optimizer"], given["lr_scheduler"]
+        self.initial = trained_tensors(model)
+        self.schedule = whole_schedule(schedule, int(state.max_steps))
+        self.config = describe(args, state, model, optimizer, {name: a.shape for name, a in self.initial.items()})
+        self._hook = model.register_forward_hook(self._row_loss, with_kwargs=True)
+
+    def batch(self, inputs: Any) -> None:
+        if self._done:
+            return
+        tensors = {key: value.detach().cpu().numpy() for key, value in inputs.items() if hasattr(value, "detach")}
+        self._last_split = split = documents(tensors)
+        self._rows += [row for row, _ in split]
+        self._micro.append(len(split))
+
+    def loss(self, loss: Any) -> None:
+        if not self._done:
+            self._losses.append(float(loss))
+
+    def norm(self, norm: Any) -> None:
+        # Clipped twice (once by a threshold, once by infinity to read it): the first is the norm before clipping.
+        if self._norm is None:
+            self._norm = float(norm)
+
+    def rate(self, optimizer: Any) -> None:
+        self._rate = float(optimizer.param_groups[0]["lr"])
+
+    def step(self) -> None:
+        if self._done:
+            return
+        row_loss = tuple(value for micro in self._row_losses for value in micro)
+        self.steps.append(
+            Step(
+                rows=tuple(self._rows),
+                micro=tuple(self._micro),
+                learning_rate=self._rate,
+                loss=sum(self._losses),
+                grad_norm=self._norm,
+                row_loss=row_loss if len(row_loss) == len(self._rows) else None,
+            )
+        )
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+        self._rows, self._micro, self._losses, self._row_losses, self._norm = [], [], [], [], None
+        print(f"step {len(self.steps)} loss {self.steps[-1].loss:.6f}", flush=True)
+
+    def finished(self, trainer: Any) -> None:
+        if self._done:
+            return
+        self._done = True
+        Trace(
+            config=self.config,
+            steps=tuple(self.steps),
+            schedule=tuple(self.schedule),
+            initial=self.initial,
+            final=trained_tensors(trainer.model),
+            evaluations=tuple(self.evaluations),
+            notes=tuple(self.substitutes.notes),
+            seconds=time.monotonic() - self._started,
+        ).save(self.folder)
+
+    def _row_loss(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
+        """The summed loss of each document of this micro-batch, from what TRL's fused head or the logits say."""
+        if self._done or not module.training:
+            return
+        nll = token_losses(outputs, kwargs.get("labels"))
+        if nll is None:
+            self._row_losses.append([])
+            return
+        self._row_losses.append([float(nll[place].sum()) for _, place in self._last_split])
+
+
+def documents(batch: dict[str, np.ndarray]) -> list[tuple[Row, tuple[int, slice | np.ndarray]]]:
+    """Documents of one collated batch, each with its place (row, positions) in the (B, T) arrays.
+
+    With `position_ids` and no attention mask the batch is TRL's padding-free one: one row, a document wherever the
+    positions start again from 0.
+    """
+    tokens, labels = batch["input_ids"], batch["labels"]
+    positions, mask = batch.get("position_ids"), batch.get("attention_mask")
+    found: list[tuple[Row, tuple[int, slice | np.ndarray]]] = []
+    if positions is not None and mask is None:
+        for index in range(tokens.shape[0]):
+            starts = [*np.flatnonzero(positions[index] == 0), tokens.shape[1]]
+            for start, end in zip(starts, starts[1:], strict=False):
+                part = slice(int(start), int(end))
+                found.append((Row.of(tokens[index, part], labels[index, part]), (index, part)))
+        return found
+    keep = np.ones(tokens.shape, bool) if mask is None else mask.astype(bool)
+    for index in range(tokens.shape[0]):
+        rows = rows_of_batch(tokens[index : index + 1], labels[index : index + 1], keep=keep[index : index + 1])
+        found += [(row, (index, np.flatnonzero(keep[index]))) for row in rows]
+    return found
+
+
+def token_losses(outputs: Any, labels: Any) -> np.ndarray | None:
+    """Loss of each predicted token, (B, T), 0 where none is: position t holds the loss of predicting token t."""
+    log_probs = getattr(outputs, "log_probs", None)
+    if log_probs is not None:
+        nll = -log_probs.detach().float().cpu().numpy()
+    elif getattr(outputs, "logits", None) is not None and labels is not None:
+        import torch
+
+        logits = outputs.logits.detach().float()[:, :-1]
+        wanted = labels[:, 1:]
+        flat = torch.nn.functional.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]), wanted.reshape(-1), ignore_index=-100, reduction="none"
+        )
+        nll = flat.reshape(wanted.shape).cpu().numpy()
+    else:
+        return None
+    if labels is not None and nll.shape[1] == labels.shape[1]:
+        return nll
+    return np.concatenate([np.zeros((nll.shape[0], 1), nll.dtype), nll], axis=1)
+
+
+def trained_tensors(model: Any) -> dict[str, np.ndarray]:
+    """Copies of the trainable tensors in float32, under the names that PEFT saves them by."""
+    return {
+        name.removeprefix("module.").replace(".default.", "."): parameter.detach().float().cpu().numpy().copy()
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad
+    }
+
+
+def whole_schedule(schedule: Any, steps: int) -> list[float]:
+    """The learning rate of every step of the horizon; empty for schedules that depend on the metrics."""
+    inner = getattr(schedule, "scheduler", schedule)
+    factors = getattr(inner, "lr_lambdas", None)
+    if not factors:
+        return []
+    base = inner.base_lrs[0]
+    return [float(base * factors[0](step)) for step in range(steps)]
+
+
+def describe(args: Any, state: Any, model: Any, optimizer: Any, shapes: dict[str, Any]) -> dict[str, Any]:
+    """The run's settings as the libraries understood them, as plain values under the names of both sides."""
+    inner = getattr(optimizer, "optimizer", optimizer)
+    group = max(inner.param_groups, key=lambda each: each.get("weight_decay", 0.0))
+    betas = group.get("betas", (None, None))
+    scalings = {
+        round(float(value), 9)
+        for module in model.modules()
+        if hasattr(module, "lora_A") and isinstance(module.scaling, dict)
+        for value in module.scaling.values()
+    }
+    norm = args.max_grad_norm
+    return {
+        "optimizer": type(inner).__name__.lower(),
+        "beta1": betas[0],
+        "beta2": betas[1],
+        "epsilon": group.get("eps"),
+        "weight_decay": group.get("weight_decay", 0.0),
+        "max_grad_norm": norm if norm and norm > 0 else None,
+        "steps": int(state.max_steps),
+        "seed": args.seed,
+        "accumulation": args.gradient_accumulation_steps,
+        "processes": args.world_size,
+        "lora_scaling": sorted(scalings),
+        "tensors": {name: list(shape) for name, shape in shapes.items()},
+    }
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    # Leaving by os._exit would lose the buffers; gloo's threads must still not keep the process alive.
+    sys.exit(code)

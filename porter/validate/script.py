@@ -1,0 +1,45 @@
+"""Runs a user's script unmodified inside an observer's process, as `python SCRIPT ARGS` would."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+CRASHED = "crash.txt"
+
+
+def run_script(script: str, arguments: list[str], folder: Path) -> int:
+    """Run `script` as `__main__` and return the exit status that Python would give.
+
+    An exception's traceback, from the script's first line on, is printed and written to `folder`/crash.txt.
+    """
+    path = str(Path(script).absolute())
+    sys.argv = [script, *arguments]
+    sys.path[0] = str(Path(path).parent)
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as leaving:
+        if leaving.code in (None, 0):
+            return 0
+        if isinstance(leaving.code, int):
+            return leaving.code
+        (folder / CRASHED).write_text(f"{leaving.code}\n", encoding="utf-8")
+        print(leaving.code, file=sys.stderr)
+        return 1
+    except BaseException as error:
+        text = "".join(traceback.format_exception(type(error), error, own_frames(error.__traceback__, path)))
+        (folder / CRASHED).write_text(text, encoding="utf-8")
+        print(text, file=sys.stderr)
+        return 1
+    return 0
+
+
+def own_frames(trace: TracebackType | None, path: str) -> TracebackType | None:
+    """The traceback from the first frame in `path` on; all of it when the script has none (a syntax error)."""
+    first = trace
+    while first is not None and first.tb_frame.f_code.co_filename != path:
+        first = first.tb_next
+    return first or trace
