@@ -257,9 +257,11 @@ def rope(config: Mapping[str, Any]) -> dict[str, Any]:
     scaling = dict(text.get("rope_scaling") or {})
     found.update({k: v for k, v in scaling.items() if k not in found and k != "type"})
     found["rope_type"] = found.get("rope_type") or scaling.get("type") or "default"
-    gemma3 = str(text.get("model_type", "")).startswith(("gemma3", "gemma4"))
-    found.setdefault("rope_theta", text.get("rope_theta") or (1_000_000.0 if gemma3 else 10_000.0))
-    if gemma3:
+    two_kinds = str(text.get("model_type", "")).startswith(("gemma3", "gemma4"))
+    found.setdefault("rope_theta", text.get("rope_theta") or (1_000_000.0 if two_kinds else 10_000.0))
+    if two_kinds:
+        if not given and str(text["model_type"]).startswith("gemma4"):
+            found.update(rope_type="proportional", partial_rotary_factor=0.25)
         found["local"] = dict(local or {})
         found["local"].setdefault("rope_theta", text.get("rope_local_base_freq") or 10_000.0)
         found["local"].setdefault("rope_type", "default")
@@ -384,4 +386,6 @@ def _holds(condition: str, sizes: Mapping[str, Any]) -> bool:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return f"{value:g}"
     return value if isinstance(value, str) else json.dumps(value)

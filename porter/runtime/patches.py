@@ -1,0 +1,120 @@
+"""What google-tunix 0.1.7 computes wrong, put right: one function for each problem, and nothing else.
+
+Each names the problem and the last version known to have it, and has a test that fails once upstream is right. The
+corrections read the model's own config, so models with different settings live in one process. (Gemma 1's norms,
+which Tunix's loader puts in the wrong place, need no patch: rules/models/gemma.toml has them where they belong.)
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, make_dataclass
+from importlib import import_module
+from typing import Any
+
+# The module whose attention is being traced, for its rotary embedding.
+_attention: contextvars.ContextVar[Any] = contextvars.ContextVar("attention", default=None)
+
+
+@dataclass(frozen=True)
+class Llama3Scaling:
+    """Llama 3.1's stretched rotary embedding (transformers' rope_type "llama3"); the lengths are in tokens."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position_embeddings: int
+
+
+def llama3_scaling(rotary: Mapping[str, Any]) -> Llama3Scaling | None:
+    """The scaling in a config's rotary settings (families.rope); None for plain rotary embedding."""
+    if rotary["rope_type"] != "llama3":
+        return None
+    return Llama3Scaling(
+        rotary["factor"],
+        rotary["low_freq_factor"],
+        rotary["high_freq_factor"],
+        rotary["original_max_position_embeddings"],
+    )
+
+
+@functools.cache
+def config_class(family: str, upstream: type) -> type:
+    """Tunix's ModelConfig, for llama3 with the field it lacks: `rope_scaling`, a Llama3Scaling or None."""
+    if family != "llama3":
+        return upstream
+    fields = [("rope_scaling", Llama3Scaling | None, None)]
+    return make_dataclass("ModelConfig", fields, bases=(upstream,), frozen=True)
+
+
+def apply(family: str) -> None:
+    """Apply the corrections that this family's implementation needs. Does nothing the second time."""
+    if family in ("llama3", "qwen3"):
+        rotary_embedding(import_module(f"tunix.models.{family}.model"))
+
+
+def rotary_embedding(module: Any) -> None:
+    """llama3 and qwen3 ignore config.rope_theta (1e6 is hard-coded), and llama3 has no scaling. google-tunix <= 0.1.7.
+
+    Llama 3.x and Qwen3-2507 get logits that are off by up to 1.0 at 100 tokens. Attention.block calls the module's
+    `apply_rope` without its config, so the block is told apart by a context variable while it is traced.
+    """
+    if getattr(module.apply_rope, "corrected", False) or not rotary_embedding_is_wrong(module):
+        return
+    upstream_rope, upstream_block = module.apply_rope, module.Attention.block
+
+    @functools.wraps(upstream_block)
+    def block(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = _attention.set(self)
+        try:
+            return upstream_block(self, *args, **kwargs)
+        finally:
+            _attention.reset(token)
+
+    @functools.wraps(upstream_rope)
+    def apply_rope(inputs: Any, positions: Any, *args: Any, **kwargs: Any) -> Any:
+        attention = _attention.get()
+        if attention is None:
+            return upstream_rope(inputs, positions, *args, **kwargs)
+        config = attention.config
+        return _rotate(inputs, positions, config.rope_theta, getattr(config, "rope_scaling", None))
+
+    apply_rope.corrected = True  # type: ignore[attr-defined]
+    module.apply_rope, module.Attention.block = apply_rope, block
+
+
+def rotary_embedding_is_wrong(module: Any) -> bool:
+    """Whether this Tunix's attention leaves config.rope_theta out, which holds whatever its version says."""
+    return "rope_theta" not in inspect.getsource(module.Attention)
+
+
+def _rotate(inputs: Any, positions: Any, theta: float, scaling: Llama3Scaling | None) -> Any:
+    """Rotary embedding of (B, T, heads, head_dim) at positions (B, T): halves rotated, angles in float32."""
+    import jax.numpy as jnp
+
+    half = inputs.shape[-1] // 2
+    frequencies = 1.0 / theta ** (jnp.arange(half, dtype=jnp.float32) / half)
+    if scaling is not None:
+        frequencies = _scaled(frequencies, scaling)
+    angles = positions[..., None, None].astype(jnp.float32) * frequencies
+    sin, cos = jnp.sin(angles), jnp.cos(angles)
+    first, second = inputs[..., :half], inputs[..., half:]
+    rotated = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    return rotated.astype(inputs.dtype)
+
+
+def _scaled(frequencies: Any, scaling: Llama3Scaling) -> Any:
+    """Llama 3.1: low frequencies divided by the factor, high ones kept, those between blended (linear in 1/wavelength).
+
+    As transformers' modeling_rope_utils._compute_llama3_parameters.
+    """
+    import jax.numpy as jnp
+
+    turns = scaling.original_max_position_embeddings * frequencies / (2 * math.pi)
+    kept = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
+    kept = jnp.clip(kept, 0.0, 1.0)
+    return frequencies * (kept + (1 - kept) / scaling.factor)
