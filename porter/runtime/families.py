@@ -303,7 +303,8 @@ def read_family(path: str | Path) -> Family:
 
 @functools.cache
 def _built_in() -> tuple[Family, ...]:
-    return tuple(read_family(path) for path in sorted(tables_folder().glob("*.toml")))
+    tables = [path for path in sorted(tables_folder().glob("*.toml")) if path.name != "pack.toml"]
+    return tuple(read_family(path) for path in tables)
 
 
 def families(extra: Iterable[str | Path | Family] = ()) -> tuple[Family, ...]:
