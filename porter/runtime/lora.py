@@ -7,7 +7,6 @@ weight holds several of PEFT's linears (`separate_kv`).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,8 +156,7 @@ def _described(model: nnx.Module) -> tuple[Family, Mapping[str, Any]]:
     info = getattr(model, "porter", None)
     if info is None:
         raise ValueError("this model doesn't say what it is: load it with rt.load_model, whose result carries .porter")
-    config = info.config_json
-    return info.family, json.loads(config) if isinstance(config, str) else config
+    return info.family, info.config
 
 
 def _qwix_rules(

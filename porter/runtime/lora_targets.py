@@ -88,6 +88,14 @@ class LoraSpec:
         known = {f.name for f in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known and value is not None})
 
+    def rank_and_scale(self, name: str) -> tuple[int, float]:
+        """PEFT's rank and scale (alpha/r, or alpha/√r) of the adapter of the linear called `name`."""
+        rank = int(_by_pattern(self.rank_pattern, name, self.r))
+        if rank < 1:
+            raise ValueError(f"r={rank} for {name}: a LoRA rank is at least 1")
+        alpha = float(_by_pattern(self.alpha_pattern, name, self.lora_alpha))
+        return rank, alpha / (math.sqrt(rank) if self.use_rslora else rank)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -334,11 +342,7 @@ def _site(members: list[Linear], spec: LoraSpec) -> Site:
     blocks: list[Block] = []
     scales = {}
     for linear in members:
-        rank = int(_by_pattern(spec.rank_pattern, linear.hf, spec.r))
-        if rank < 1:
-            raise ValueError(f"r={rank} for {linear.hf}: a LoRA rank is at least 1")
-        alpha = float(_by_pattern(spec.alpha_pattern, linear.hf, spec.lora_alpha))
-        scales[linear.hf] = alpha / (math.sqrt(rank) if spec.use_rslora else rank)
+        rank, scales[linear.hf] = spec.rank_and_scale(linear.hf)
         blocks.append(Block(linear.hf, linear.slot, sum(block.rank for block in blocks), rank))
     if len(set(scales.values())) > 1:
         shown = ", ".join(f"{name}: {scale:g}" for name, scale in scales.items())

@@ -1,0 +1,179 @@
+"""Adapters under PEFT's names and in PEFT's shapes: out of a Tunix model, into one, and on disk."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+
+from .files import read_tensors, to_host, write_json, write_tensors
+from .lora import adapters, block_mask
+from .lora_targets import Block, LoraSpec, Site, beyond_text, resolve, targets_of
+
+
+def adapter_state(model: nnx.Module) -> dict[str, np.ndarray]:
+    """The adapters under PEFT's tensor names, float32: lora_A.weight (r, in), lora_B.weight (out, r).
+
+    What get_peft_model_state_dict gives. ValueError when linears of a fused weight were trained together (without
+    `rt.separate_kv`), which no PEFT adapter can express.
+    """
+    held = {(path, weight): (a, b) for path, weight, a, b in adapters(model)}
+    state = {}
+    for site in _sites(model):
+        a, b = (to_host(adapter.get_value()) for adapter in held[site.path, site.weight])
+        if site.fused and np.any(b * (1 - _spread(block_mask(site), b.ndim))):
+            raise ValueError(
+                f"{site.path}: B mixes {', '.join(block.hf for block in site.blocks)}; put rt.separate_kv(model) first "
+                "in the optimizer's chain"
+            )
+        for block in site.blocks:
+            name, rows = f"base_model.model.{block.hf}", slice(block.start, block.start + block.rank)
+            own = b[rows, block.slot] if site.fused else b[rows]
+            state[f"{name}.lora_A.weight"] = np.ascontiguousarray(a[..., rows].reshape(-1, block.rank).T)
+            state[f"{name}.lora_B.weight"] = np.ascontiguousarray(own.reshape(block.rank, -1).T)
+    return state
+
+
+def load_adapter(model: nnx.Module, adapter: str | Path | Mapping[str, Any]) -> nnx.Module:
+    """Fills the model's adapters from a PEFT adapter: its folder, or tensors under PEFT's names. Returns the model.
+
+    The model must have its adapters (`rt.apply_lora`). ValueError names tensors that are missing or have no place,
+    wrong ranks, and (from a folder) a scale alpha/r that is not the model's. Tensors of a vision tower are skipped.
+    """
+    sites = _sites(model)
+    if isinstance(adapter, Mapping):
+        where, given = "the adapter", adapter
+    else:
+        where, given = str(adapter), _read(Path(adapter), sites)
+    tensors = {_short(name): np.asarray(value, np.float32) for name, value in given.items() if not _VISION.search(name)}
+    expected = {f"{_short(b.hf)}.lora_{x}.weight" for site in sites for b in site.blocks for x in "AB"}
+    problems = [f"{name} is missing" for name in sorted(expected - set(tensors))]
+    problems += [f"{name} has no adapter in the model" for name in sorted(set(tensors) - expected)]
+    values: list[tuple[nnx.LoRAParam, np.ndarray]] = []
+    held = {(path, weight): (a, b) for path, weight, a, b in adapters(model)}
+    for site in sites if not problems else ():
+        a, b = held[site.path, site.weight]
+        new_a, new_b = (np.zeros(adapter.get_value().shape, np.float32) for adapter in (a, b))
+        for block in site.blocks:
+            part_a, part_b = (tensors[f"{_short(block.hf)}.lora_{x}.weight"] for x in "AB")
+            rows = slice(block.start, block.start + block.rank)
+            goal = new_b[rows, block.slot] if site.fused else new_b[rows]
+            wanted = (block.rank, new_a[..., 0].size), (goal[0].size, block.rank)
+            if (part_a.shape, part_b.shape) != wanted:
+                problems.append(f"{block.hf} has A {part_a.shape} and B {part_b.shape}, the model {wanted}")
+                continue
+            new_a[..., rows] = part_a.T.reshape(*new_a.shape[:-1], block.rank)
+            goal[...] = part_b.T.reshape(goal.shape)
+        values += [(a, new_a), (b, new_b)]
+    if problems:
+        more = f"\n  and {len(problems) - 20} more" if len(problems) > 20 else ""
+        raise ValueError(f"{where} does not fit the model's adapters:\n  " + "\n  ".join(problems[:20]) + more)
+    for parameter, value in values:
+        parameter.set_value(jax.device_put(value, parameter.get_value().sharding))
+    return model
+
+
+def save_adapter(model: nnx.Module, path: str | Path) -> None:
+    """Writes the adapters as PEFT does: folder `path` with adapter_model.safetensors (float32) and its config.
+
+    All processes must call it; the first one writes.
+    """
+    state = adapter_state(model)
+    if jax.process_index() == 0:
+        # The config last: a folder without it is no adapter.
+        write_tensors(Path(path) / "adapter_model.safetensors", state)
+        write_json(Path(path) / "adapter_config.json", adapter_config(model))
+
+
+def adapter_config(model: nnx.Module) -> dict[str, Any]:
+    """The adapter_config.json of the model's adapters (peft/tuners/lora/config.py, 0.21; the rest is default).
+
+    target_modules are the source's own; those that PEFT spells out on saving ("all-linear", its default for an
+    architecture), or that would cover a vision tower too, are listed as PEFT would match them here.
+    """
+    _sites(model)
+    info, spec = model.porter, model.lora.spec
+    targets = spec.target_modules
+    if targets is None:
+        targets = targets_of(info.family, info.config, spec)
+    if beyond_text(info.family, info.config, spec) or (isinstance(targets, str) and targets.lower() == "all-linear"):
+        names = sorted(block.hf for site in model.lora.sites for block in site.blocks)
+        leaves = sorted({name.rpartition(".")[2] for name in names})
+        plain = replace(spec, target_modules=leaves)
+        same = not beyond_text(info.family, info.config, plain) and names == sorted(
+            block.hf for site in resolve(info.family, info.config, plain) for block in site.blocks
+        )
+        targets = leaves if same else names
+    return {
+        "base_model_name_or_path": info.id,
+        "bias": "none",
+        "exclude_modules": _listed(spec.exclude_modules),
+        "inference_mode": True,
+        "init_lora_weights": spec.init_lora_weights,
+        "layers_pattern": _listed(spec.layers_pattern),
+        "layers_to_transform": _listed(spec.layers_to_transform),
+        "lora_alpha": int(spec.lora_alpha) if spec.lora_alpha == int(spec.lora_alpha) else spec.lora_alpha,
+        "lora_dropout": spec.lora_dropout,
+        "modules_to_save": None,
+        "peft_type": "LORA",
+        "r": spec.r,
+        "rank_pattern": dict(spec.rank_pattern),
+        "alpha_pattern": dict(spec.alpha_pattern),
+        "target_modules": _listed(targets),
+        "task_type": "CAUSAL_LM",
+        "use_dora": False,
+        "use_rslora": spec.use_rslora,
+    }
+
+
+def _sites(model: nnx.Module) -> tuple[Site, ...]:
+    info = getattr(model, "lora", None)
+    if info is None:
+        raise ValueError("this model has no adapters: call rt.apply_lora first")
+    return tuple(info.sites)
+
+
+# Parts of multimodal models that Tunix's text models don't have; text never trains their adapters.
+_VISION = re.compile(r"vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio")
+
+
+def _short(name: str) -> str:
+    """A PEFT tensor or module name without what differs between wrappings of the same text model."""
+    name = name.removeprefix("base_model.model.").replace(".default.weight", ".weight")
+    return re.sub(r"^(?:model\.|language_model\.)+", "", name)
+
+
+def _read(folder: Path, sites: tuple[Site, ...]) -> dict[str, Any]:
+    """The tensors of an adapter folder, after its scales were compared with the model's."""
+    file = folder / "adapter_model.safetensors"
+    if not file.exists():
+        raise FileNotFoundError(f"{folder} holds no adapter_model.safetensors")
+    config = folder / "adapter_config.json"
+    if config.exists():
+        spec = LoraSpec.read(json.loads(config.read_text(encoding="utf-8")))
+        for site in sites:
+            for block in site.blocks:
+                _same_scale(folder, spec, site, block)
+    return dict(read_tensors(file))
+
+
+def _same_scale(folder: Path, spec: LoraSpec, site: Site, block: Block) -> None:
+    rank, scale = spec.rank_and_scale(block.hf)
+    model = site.alpha / site.rank
+    if rank == block.rank and not np.isclose(scale, model, rtol=1e-6):
+        raise ValueError(f"{folder}: {block.hf} is scaled by {scale:g} (alpha/r), in the model by {model:g}")
+
+
+def _spread(mask: np.ndarray, ndim: int) -> np.ndarray:
+    return mask.reshape(mask.shape + (1,) * (ndim - 2))
+
+
+def _listed(value: Any) -> Any:
+    return sorted(value) if isinstance(value, (list, tuple, set, frozenset)) else value
