@@ -7,6 +7,7 @@ Reading is a guess that `--data FILE` overrides: subscripts of the row in functi
 from __future__ import annotations
 
 import ast
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -18,7 +19,7 @@ CONVERSATIONS = ("messages", "conversations", "conversation", "chat")
 NUMBERS = ("label", "score", "idx", "id", "length", "rating")
 COUNT, MOST = 512, 20_000
 
-WORDS = (
+VERILOG = (
     "a adder always and array assign begin bit buffer by case check clock counter cycle data decode delay device "
     "driver each edge else enable encode end every event false field first flag for from gate given high hold if in "
     "index initial input integer into is it last latch least left level line load loop low mask memory mode module "
@@ -26,7 +27,8 @@ WORDS = (
     "result return right rising sample select sequence shift signal sign size so stage start state step stop store "
     "sum table test than that the then this time to true two type until valid value wait when wide wire with word "
     "write zero"
-).split()
+)
+WORDS = VERILOG.split()
 
 
 def find_columns(sources: Sequence[str], arguments: Sequence[str] = ()) -> dict[str, Kind]:
@@ -49,7 +51,7 @@ def find_columns(sources: Sequence[str], arguments: Sequence[str] = ()) -> dict[
             for name in _named_by(call, made):
                 columns.setdefault(name, _kind(name))
     words = list(arguments)
-    for flag, value in zip(words, words[1:], strict=False):
+    for flag, value in itertools.pairwise(words):
         if flag.lstrip("-") == "dataset_text_field":
             columns.setdefault(value, "text")
     if not columns:
@@ -143,13 +145,16 @@ def _read_by(function: ast.FunctionDef | ast.Lambda) -> dict[str, Kind]:
 
 def _column(node: ast.AST, row: str) -> str | None:
     """`x` for `row["x"]` and `row.get("x")` where they are read."""
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == row:
-        if isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-            return node.slice.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
-        owner, first = node.func.value, node.args[0]
-        if isinstance(owner, ast.Name) and owner.id == row and isinstance(first, ast.Constant):
-            return first.value if isinstance(first.value, str) else None
+    owner: ast.expr
+    key: ast.expr
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        owner, key = node.value, node.slice
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        owner, key = node.func.value, node.args[0]
+    else:
+        return None
+    if isinstance(owner, ast.Name) and owner.id == row and isinstance(key, ast.Constant):
+        return key.value if isinstance(key.value, str) else None
     return None
 
 
@@ -157,10 +162,8 @@ def _returned_by(function: ast.FunctionDef | ast.Lambda) -> set[str]:
     values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
     if isinstance(function, ast.Lambda):
         values.append(function.body)
-    dicts = [value for value in values if isinstance(value, ast.Dict)]
-    return {
-        key.value for value in dicts for key in value.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)
-    }
+    keys = [key for value in values if isinstance(value, ast.Dict) for key in value.keys]
+    return {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
 
 
 def _named_by(call: ast.Call, made: set[str]) -> list[str]:

@@ -10,6 +10,7 @@ trainer tells a callback what it does. Training stops after the wanted steps; th
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 import time
@@ -22,6 +23,8 @@ from .script import run_script
 from .settings import Settings
 from .substitutes import Substitutes, patch_from_pretrained, patch_loaders, patch_save_pretrained
 from .trace import Row, Step, Trace, rows_of_batch
+
+MOST_MARKS = 50_000
 
 
 def main() -> int:
@@ -149,6 +152,7 @@ def patch_trainer(observer: Observer) -> None:
     @functools.wraps(train)
     def patched_train(self: Any, *args: Any, **kwargs: Any) -> Any:
         kwargs["resume_from_checkpoint"] = None
+        observer.dataset = marks(self.train_dataset)
         result = train(self, **{name: value for name, value in kwargs.items() if name != "model_path"})
         observer.finished(self)
         return result
@@ -168,7 +172,9 @@ def patch_trainer(observer: Observer) -> None:
 
     @functools.wraps(save_model)
     def patched_save(self: Any, output_dir: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return save_model(self, None if output_dir is None else observer.substitutes.output(output_dir), *args, **kwargs)
+        if output_dir is not None:
+            output_dir = observer.substitutes.output(output_dir)
+        return save_model(self, output_dir, *args, **kwargs)
 
     def nothing(*args: Any, **kwargs: Any) -> None:
         observer.substitutes.note("nothing was pushed to the Hub")
@@ -192,6 +198,7 @@ class Observer:
         self.steps: list[Step] = []
         self.evaluations: list[tuple[int, float]] = []
         self.initial: dict[str, np.ndarray] = {}
+        self.dataset: list[int] = []
         self._done = False
         self._started = 0.0
         self._rows: list[Row] = []
@@ -294,6 +301,7 @@ class Observer:
             initial=self.initial,
             final=trained_tensors(trainer.model),
             evaluations=tuple(self.evaluations),
+            dataset=tuple(self.dataset),
             notes=tuple(self.substitutes.notes),
             seconds=time.monotonic() - self._started,
         ).save(self.folder)
@@ -321,7 +329,7 @@ def documents(batch: dict[str, np.ndarray]) -> list[tuple[Row, tuple[int, slice 
     if positions is not None and mask is None:
         for index in range(tokens.shape[0]):
             starts = [*np.flatnonzero(positions[index] == 0), tokens.shape[1]]
-            for start, end in zip(starts, starts[1:], strict=False):
+            for start, end in itertools.pairwise(starts):
                 part = slice(int(start), int(end))
                 found.append((Row.of(tokens[index, part], labels[index, part]), (index, part)))
         return found
@@ -329,6 +337,20 @@ def documents(batch: dict[str, np.ndarray]) -> list[tuple[Row, tuple[int, slice 
     for index in range(tokens.shape[0]):
         rows = rows_of_batch(tokens[index : index + 1], labels[index : index + 1], keep=keep[index : index + 1])
         found += [(row, (index, np.flatnonzero(keep[index]))) for row in rows]
+    return found
+
+
+def marks(dataset: Any) -> list[int]:
+    """The mark of every document of a prepared dataset, in its order; none for a streamed or unprepared one."""
+    if not hasattr(dataset, "__len__") or len(dataset) > MOST_MARKS or "input_ids" not in dataset.column_names:
+        return []
+    packed = "seq_lengths" in dataset.column_names
+    found = []
+    for index in range(len(dataset)):
+        row = dataset[index]
+        tokens = np.array(row["input_ids"], np.int32)
+        ends: Any = np.cumsum(row["seq_lengths"])[:-1] if packed else []
+        found += [Row(part, part).mark for part in np.split(tokens, ends)]
     return found
 
 

@@ -94,7 +94,7 @@ def chat_template(family: str, model_id: str = "") -> str:
         file = "llama3_2" if "3.2" in name else "llama3_1" if "3.1" in name else "llama3"
     path = Path(trl.__file__).parent / "chat_templates" / f"{file}.jinja"
     if not path.exists():
-        raise FileNotFoundError(f"this version of trl has no chat template {file}.jinja: upgrade it or use --model PATH")
+        raise FileNotFoundError(f"this trl has no chat template {file}.jinja: upgrade it, or give --model PATH")
     return path.read_text(encoding="utf-8")
 
 
@@ -109,7 +109,7 @@ def make_model(family: str, model_id: str, tokenizer: Any, *, kv_heads: int = 4,
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for parameter in model.parameters():
             if parameter.ndim == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
         for name, buffer in model.named_buffers():

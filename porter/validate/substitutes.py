@@ -69,19 +69,20 @@ class Substitutes:
         """`datasets.load_dataset`, with the user's `--data` or made-up rows where the real data can't be had."""
 
         @functools.wraps(original)
-        def load(path: Any, name: Any = None, data_dir: Any = None, data_files: Any = None, *rest: Any, **kwargs: Any) -> Any:
-            split = rest[0] if rest else kwargs.get("split")
+        def load(*args: Any, **kwargs: Any) -> Any:
+            given = dict(zip(("path", "name", "data_dir", "data_files", "split"), args, strict=False)) | kwargs
+            asked, split = given.get("data_files") or given.get("path"), given.get("split")
             streaming = kwargs.get("streaming", False)
             if self.settings.data:
-                self.note(f"{self.settings.data} was loaded for dataset {data_files or path}")
+                self.note(f"{self.settings.data} was loaded for dataset {asked}")
                 return _as_asked(self._own_rows(original), split, streaming)
             try:
-                return original(path, name, data_dir, data_files, *rest, **kwargs)
+                return original(*args, **kwargs)
             except (OSError, ValueError, RuntimeError) as error:
                 reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
                 rows = self._made_up()
                 columns = ", ".join(rows.column_names)
-                self.note(f"{len(rows)} made-up rows ({columns}) stood in for dataset {data_files or path} ({reason})")
+                self.note(f"{len(rows)} made-up rows ({columns}) stood in for dataset {asked} ({reason})")
                 return _as_asked(rows, split, streaming)
 
         return load
@@ -110,7 +111,7 @@ class Substitutes:
         except UnknownFamily:
             family = None
         if family is None:
-            raise ValueError(f"no model at {name!r} and no known family of that name: give a small one with --model PATH")
+            raise ValueError(f"no model at {name!r}, and no known family of that name: give a small one with --model")
         folder = self._work / "stand_in" / re.sub(r"[^\w.-]+", "--", name)
         if not (folder / "finished").exists():
             # In a process of its own: this one may be the port's, which must not import torch.

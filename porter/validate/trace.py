@@ -7,8 +7,9 @@ pads, packs into rows or splits a batch over devices.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ class Row:
     def trained(self) -> int:
         """Number of tokens that the loss sees."""
         return int((self.labels != IGNORED).sum())
+
+    @property
+    def mark(self) -> int:
+        """A 32-bit checksum of the tokens, by which a row is found again in a dataset."""
+        return zlib.crc32(self.tokens.tobytes())
 
     def same(self, other: Row) -> bool:
         """Whether tokens and labels are equal, element by element."""
@@ -75,7 +81,8 @@ class Trace:
 
     `config` holds plain JSON values; `schedule` the learning rate of every step of the whole horizon, also of
     those not run; `initial` and `final` the trained tensors under the source's names; `evaluations` pairs of
-    (step, loss); `notes` what the observer changed, in a user's words.
+    (step, loss); `dataset` the marks of all documents of the prepared training set in its own order, where the side
+    knows them; `notes` what the observer changed, in a user's words.
     """
 
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -84,6 +91,7 @@ class Trace:
     initial: Mapping[str, np.ndarray] = field(default_factory=dict)
     final: Mapping[str, np.ndarray] = field(default_factory=dict)
     evaluations: tuple[tuple[int, float], ...] = ()
+    dataset: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -110,8 +118,8 @@ class Trace:
             labels=np.concatenate([row.labels for row in rows]) if rows else empty,
             lengths=np.array([row.tokens.size for row in rows], np.int64),
         )
-        np.savez(folder / "initial.npz", **self.initial)
-        np.savez(folder / "final.npz", **self.final)
+        _save_arrays(folder / "initial.npz", self.initial)
+        _save_arrays(folder / "final.npz", self.final)
         steps = [
             {
                 "rows": len(step.rows),
@@ -128,6 +136,7 @@ class Trace:
             "steps": steps,
             "schedule": list(self.schedule),
             "evaluations": [list(pair) for pair in self.evaluations],
+            "dataset": list(self.dataset),
             "notes": list(self.notes),
             "seconds": self.seconds,
         }
@@ -166,6 +175,7 @@ class Trace:
             initial=_arrays(folder / "initial.npz"),
             final=_arrays(folder / "final.npz"),
             evaluations=tuple((int(step), float(loss)) for step, loss in data["evaluations"]),
+            dataset=tuple(data["dataset"]),
             notes=tuple(data["notes"]),
             seconds=data["seconds"],
         )
@@ -216,20 +226,13 @@ def join_ranks(ranks: list[Trace]) -> Trace:
     return replace(first, steps=tuple(steps))
 
 
+def _save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    named: dict[str, Any] = dict(arrays)
+    np.savez(path, **named)
+
+
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.exists():
         return {}
     with np.load(path) as packed:
         return {name: packed[name] for name in packed.files}
-
-
-def as_json(trace: Trace) -> dict[str, Any]:
-    """The scalars of a trace for a page or a log: no rows, no weights."""
-    return {
-        "config": dict(trace.config),
-        "steps": [
-            {key: value for key, value in asdict(step).items() if key in ("learning_rate", "loss", "grad_norm")}
-            for step in trace.steps
-        ],
-        "notes": list(trace.notes),
-    }

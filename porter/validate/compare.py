@@ -1,0 +1,280 @@
+"""Compares two traces in a fixed order, from what must be identical to what follows from it.
+
+The first check that differs is the one to look at: all later ones inherit its difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import causes
+from .tolerances import Tolerances
+from .trace import Step, Trace
+from .verdict import Check
+
+CONFIGURATION = "configuration"
+BATCHES = "token ids and masks of every batch"
+LEARNING_RATE = "learning rate of every step"
+INITIAL_LOSS = "initial loss"
+LOSS = "loss of every step"
+GRAD_NORM = "gradient norm"
+WEIGHTS = "final adapter weights"
+EVALUATION = "evaluation loss"
+DEVICES = "the same port on {} devices"
+
+# Setting -> what a user calls it. Both observers write these keys.
+SETTINGS = {
+    "optimizer": "optimizer",
+    "beta1": "Adam's beta1",
+    "beta2": "Adam's beta2",
+    "epsilon": "Adam's epsilon",
+    "weight_decay": "weight decay",
+    "max_grad_norm": "gradient clipping",
+    "steps": "optimizer steps of the whole run",
+    "lora_scaling": "LoRA scaling (alpha / r)",
+}
+ADAM = ("adam", "adamw")
+
+
+def compare(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
+    """Every check of a source against its port, in order. An empty comparison differs at the batches."""
+    return [
+        check_configuration(source, port),
+        check_batches(source, port),
+        check_learning_rate(source, port, tolerances),
+        check_initial_loss(source, port, tolerances),
+        check_losses(source, port, tolerances),
+        check_grad_norm(source, port, tolerances),
+        check_weights(source, port, tolerances),
+        *check_evaluation(source, port, tolerances),
+    ]
+
+
+def check_configuration(source: Trace, port: Trace) -> Check:
+    """The settings both libraries understood, and the names and shapes of the trained tensors."""
+    problems: list[str] = list(port.config.get("problems", ()))
+    cause = ""
+    if not port.config.get("optimizer"):
+        problems.append("the port made no Optax optimizer that could be seen")
+    for key, name in SETTINGS.items():
+        if key in source.config and not _same_setting(key, source.config, port.config):
+            problems.append(f"{name}: source {_shown(source.config[key])}, port {_shown(port.config.get(key))}")
+            cause = cause or causes.of_setting(key, source.config.get(key), port.config.get(key))
+    wanted, got = source.config.get("tensors", {}), port.config.get("tensors", {})
+    if got:
+        missing, extra = sorted(set(wanted) - set(got)), sorted(set(got) - set(wanted))
+        shapes = sorted(name for name in set(wanted) & set(got) if list(wanted[name]) != list(got[name]))
+        if missing:
+            problems.append(f"{len(missing)} tensors that the source trains have none in the port: {_some(missing)}")
+        if extra:
+            problems.append(f"{len(extra)} tensors that only the port trains: {_some(extra)}")
+        if shapes:
+            name = shapes[0]
+            problems.append(f"{len(shapes)} tensors of another shape: {name}: source {wanted[name]}, port {got[name]}")
+        if missing or extra or shapes:
+            cause = cause or causes.of_tensors(missing, extra, shapes)
+    elif source.config.get("lora_scaling"):
+        problems.append("the source trains LoRA adapters, the port none")
+        cause = cause or "the port never applied LoRA"
+    if problems:
+        return Check(CONFIGURATION, "differs", "; ".join(problems), cause=cause)
+    count = len(SETTINGS) + 1
+    return Check(CONFIGURATION, "equal", f"{count} settings, {len(wanted)} trained tensors")
+
+
+def check_batches(source: Trace, port: Trace) -> Check:
+    """Documents of every step: tokens and labels equal, in the same order."""
+    if not source.steps or not port.steps:
+        side = "source" if not source.steps else "port"
+        return Check(BATCHES, "differs", f"the {side} trained no step", cause="nothing to compare")
+    if not any(step.trained for step in source.steps):
+        return Check(BATCHES, "differs", "no token of the source's batches is trained", cause="nothing to compare")
+    for number, (ours, theirs) in enumerate(zip(source.steps, port.steps, strict=False), 1):
+        if not same_rows(ours, theirs):
+            detail, cause = causes.of_rows(source, port, number)
+            return Check(BATCHES, "differs", detail, step=number, cause=cause)
+    if len(source.steps) != len(port.steps):
+        detail = f"the source trained {len(source.steps)} steps, the port {len(port.steps)}"
+        step = min(len(source.steps), len(port.steps)) + 1
+        return Check(BATCHES, "differs", detail, step=step, cause="one side ran out of data or stopped early")
+    rows = sum(len(step.rows) for step in source.steps)
+    tokens = sum(row.tokens.size for step in source.steps for row in step.rows)
+    trained = sum(step.trained for step in source.steps)
+    return Check(BATCHES, "equal", f"{rows} rows in {len(source.steps)} steps, {tokens} tokens, {trained} trained")
+
+
+def check_learning_rate(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
+    """Rates used, and the rates of the whole horizon where the source's schedule has one."""
+    used = [step.learning_rate for step in source.steps], [step.learning_rate for step in port.steps]
+    horizon = bool(source.schedule) and bool(port.schedule)
+    wanted, got = (list(source.schedule), list(port.schedule)) if horizon else used
+    for side, rates in (("source", wanted), ("port", got), ("source", used[0]), ("port", used[1])):
+        if not rates or None in rates:
+            detail = f"the {side}'s learning rate could not be seen"
+            return Check(LEARNING_RATE, "differs", detail, cause="no schedule found")
+    # What the schedule says and what the source's optimizer really used must agree too.
+    pairs = [*zip(wanted, got, strict=False), *zip(used[0], used[1], strict=False)]
+    peak = max(abs(float(rate)) for rate in wanted) or 1.0  # type: ignore[arg-type]
+    errors = [abs(float(a) - float(b)) / peak for a, b in pairs]  # type: ignore[arg-type]
+    worst = max(errors)
+    if len(wanted) != len(got) or not worst <= tolerances.learning_rate:
+        bad = [index for index, error in enumerate(errors) if not error <= tolerances.learning_rate]
+        at = bad[0] % len(wanted) if bad else 0
+        detail = f"step {at + 1}: source {wanted[at]:.6g}, port {got[at]:.6g}" if at < len(got) else "horizons differ"
+        if len(wanted) != len(got):
+            detail = f"{len(wanted)} steps in the source's schedule, {len(got)} in the port's; {detail}"
+        cause = causes.of_schedule([float(r) for r in wanted], [float(r) for r in got])  # type: ignore[arg-type]
+        return Check(LEARNING_RATE, "differs", detail, worst, tolerances.learning_rate, at + 1, cause)
+    detail = f"{len(wanted)} steps{' of the whole horizon' if horizon else ''}, highest rate {peak:g}"
+    return Check(LEARNING_RATE, "equal", detail, worst, tolerances.learning_rate)
+
+
+def check_initial_loss(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
+    """Loss of the first step: the same weights on the same tokens."""
+    if not source.steps or not port.steps:
+        return Check(INITIAL_LOSS, "differs", "no step on one of the sides", cause="nothing to compare")
+    error = relative(source.losses[0], port.losses[0])
+    detail = f"source {source.losses[0]:.7f}, port {port.losses[0]:.7f}"
+    if error <= tolerances.initial_loss:
+        return Check(INITIAL_LOSS, "equal", detail, error, tolerances.initial_loss)
+    cause = causes.of_initial_loss(source.steps[0], port.steps[0])
+    return Check(INITIAL_LOSS, "differs", detail, error, tolerances.initial_loss, 1, cause)
+
+
+def check_losses(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
+    """Largest and mean relative difference over the steps that both trained."""
+    errors = [relative(a, b) for a, b in zip(source.losses, port.losses, strict=False)]
+    if not errors:
+        return Check(LOSS, "differs", "no loss on one of the sides", cause="nothing to compare")
+    worst, mean = max(errors, key=_nan_first), float(np.mean(errors))
+    step = errors.index(worst) + 1 if not math.isnan(worst) else 1
+    detail = f"{len(errors)} steps, largest at step {step}, mean {mean:.1e}"
+    if worst <= tolerances.loss and mean <= tolerances.loss_mean:
+        return Check(LOSS, "equal", detail, worst, tolerances.loss)
+    first = next((i for i, error in enumerate(errors, 1) if not error <= tolerances.loss), step)
+    pair = f"step {first}: source {source.losses[first - 1]:.7f}, port {port.losses[first - 1]:.7f}; {detail}"
+    cause = causes.of_losses(first, source, port)
+    return Check(LOSS, "differs", pair, worst, tolerances.loss, first, cause)
+
+
+def check_grad_norm(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
+    """Norm of the accumulated gradient before clipping, relative, step by step."""
+    pairs = [(a.grad_norm, b.grad_norm) for a, b in zip(source.steps, port.steps, strict=False)]
+    seen = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not seen:
+        return Check(GRAD_NORM, "skipped", "one side shows none")
+    errors = [relative(a, b) for a, b in seen]
+    worst = max(errors, key=_nan_first)
+    detail = f"{len(seen)} steps, source {seen[0][0]:.4g} and port {seen[0][1]:.4g} at the first"
+    if worst <= tolerances.grad_norm:
+        return Check(GRAD_NORM, "equal", detail, worst, tolerances.grad_norm)
+    step = next(i for i, error in enumerate(errors, 1) if not error <= tolerances.grad_norm)
+    detail = f"step {step}: source {seen[step - 1][0]:.6g}, port {seen[step - 1][1]:.6g}"
+    return Check(GRAD_NORM, "differs", detail, worst, tolerances.grad_norm, step, causes.of_norm(seen[step - 1], step))
+
+
+def check_weights(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
+    """L2 norm of the difference of all trained tensors over the L2 norm of what training changed in the source."""
+    names = sorted(set(source.final) & set(port.final) & set(source.initial))
+    if not names:
+        return Check(WEIGHTS, "differs", "no trained tensor is there on both sides", cause="nothing to compare")
+    moved = {name: float(np.sum((source.final[name] - source.initial[name]) ** 2)) for name in names}
+    apart = {name: _distance(source.final[name], port.final[name]) for name in names}
+    if not sum(moved.values()) > 0:
+        return Check(WEIGHTS, "differs", "training did not change the source's weights", cause="nothing to compare")
+    error = math.sqrt(sum(apart.values()) / sum(moved.values()))
+    missing = sorted((set(source.initial) | set(source.final)) - set(names))
+    detail = f"{len(names)} tensors, changed by {math.sqrt(sum(moved.values())):.3g} in the source"
+    if error <= tolerances.weights and not missing:
+        return Check(WEIGHTS, "equal", detail, error, tolerances.weights)
+    if missing:
+        cause = f"{len(missing)} trained tensors of the source were not compared: {_some(missing)}"
+        return Check(WEIGHTS, "differs", detail, error, tolerances.weights, cause=cause)
+    worst = max(names, key=lambda name: apart[name])
+    cause = causes.of_weights(worst, names, apart, moved)
+    return Check(WEIGHTS, "differs", f"{detail}; furthest apart: {worst}", error, tolerances.weights, cause=cause)
+
+
+def check_evaluation(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
+    """Evaluation losses at the steps where both evaluated; no check when the source never evaluates."""
+    if not source.evaluations:
+        return []
+    ours, theirs = dict(source.evaluations), dict(port.evaluations)
+    shared = sorted(set(ours) & set(theirs))
+    if not shared:
+        detail = f"the source evaluated at steps {sorted(ours)}, the port at {sorted(theirs)}"
+        return [Check(EVALUATION, "skipped", detail)]
+    errors = [relative(ours[step], theirs[step]) for step in shared]
+    worst = max(errors, key=_nan_first)
+    step = shared[errors.index(worst)] if not math.isnan(worst) else shared[0]
+    detail = f"{len(shared)} evaluations; step {step}: source {ours[step]:.7f}, port {theirs[step]:.7f}"
+    if worst <= tolerances.evaluation:
+        return [Check(EVALUATION, "equal", detail, worst, tolerances.evaluation)]
+    cause = "the mean over evaluation batches, their rows, or dropout that stays on in evaluation"
+    return [Check(EVALUATION, "differs", detail, worst, tolerances.evaluation, step, cause)]
+
+
+def check_devices(reference: Trace, others: Sequence[tuple[str, Trace]], tolerances: Tolerances) -> list[Check]:
+    """The port against itself on other meshes: loss of every step that both ran."""
+    checks = []
+    for name, trace in others:
+        title = DEVICES.format(name)
+        errors = [relative(a, b) for a, b in zip(reference.losses, trace.losses, strict=False)]
+        if not errors:
+            checks.append(Check(title, "differs", "no step was trained", cause="nothing to compare"))
+            continue
+        worst = max(errors, key=_nan_first)
+        detail = f"{len(errors)} steps, mesh {trace.config.get('mesh')} against {reference.config.get('mesh')}"
+        if worst <= tolerances.devices:
+            checks.append(Check(title, "equal", detail, worst, tolerances.devices))
+            continue
+        step = next(i for i, error in enumerate(errors, 1) if not error <= tolerances.devices)
+        cause = "sharding: an adapter, optimizer state or batch is not placed as the mesh wants it"
+        checks.append(Check(title, "differs", detail, worst, tolerances.devices, step, cause))
+    return checks
+
+
+def same_rows(a: Step, b: Step) -> bool:
+    """Whether both steps hold the same documents in the same order."""
+    return len(a.rows) == len(b.rows) and all(x.same(y) for x, y in zip(a.rows, b.rows, strict=True))
+
+
+def relative(a: float, b: float) -> float:
+    """|a - b| / |a|; NaN when one of them is, so that no tolerance lets it pass."""
+    return abs(a - b) / max(abs(a), 1e-30)
+
+
+def _nan_first(value: float) -> float:
+    return math.inf if math.isnan(value) else value
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.sum((a - b) ** 2)) if a.shape == b.shape else math.inf
+
+
+def _same_setting(key: str, source: Any, port: Any) -> bool:
+    a, b = source.get(key), port.get(key)
+    if key == "optimizer":
+        # Adam without decay is AdamW without decay.
+        return a == b or (a in ADAM and b in ADAM and not source.get("weight_decay") and not port.get("weight_decay"))
+    if a is None and (key.startswith("beta") or key == "epsilon"):
+        return True
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(math.isclose(x, y, rel_tol=1e-6) for x, y in zip(a, b, strict=True))
+    if isinstance(a, float | int) and isinstance(b, float | int):
+        return math.isclose(a, b, rel_tol=1e-6)
+    return bool(a == b)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(f"{each:g}" for each in value) if isinstance(value, list) else str(value)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")

@@ -1,0 +1,449 @@
+"""Runs a ported script under Tunix and writes down what it trained on and how.
+
+    python -m porter.validate.observe_jax TRACE_FOLDER SETTINGS.json SCRIPT ARGS...
+
+The script is not modified. Tunix, qwix, optax and the port's runtime are wrapped first, in this process: the model
+and the data are the same substitutes as the source's, the mesh is the one asked for, training starts from the source's
+initial weights and stops after the wanted steps; the schedule keeps its whole length. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .script import run_script
+from .settings import Settings
+from .substitutes import Substitutes, patch_loaders
+from .trace import Row, Step, Trace, rows_of_batch
+
+NAMES = (
+    "adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad lamb lars lion nadam nadamw "
+    "novograd radam rmsprop rprop sgd sm3 yogi"
+)
+OPTIMIZERS = NAMES.split()
+
+
+def main() -> int:
+    folder, settings_file, script, *arguments = sys.argv[1:]
+    settings = Settings.load(settings_file)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    substitutes = Substitutes(settings, "port", arguments)
+    patch_loaders(substitutes)
+    observer = Observer(settings, substitutes, Path(folder))
+    patch_mesh(settings)
+    patch_optax(observer)
+    patch_qwix(observer)
+    for runtime in runtimes(Path(script)):
+        patch_runtime(observer, runtime)
+    patch_trainer(observer)
+    return run_script(script, arguments, Path(folder))
+
+
+def runtimes(script: Path) -> list[ModuleType]:
+    """The runtime packages that the script can import: ours, and the copy beside it that `--vendor` made."""
+    found = [importlib.import_module("porter.runtime")]
+    if (script.absolute().parent / "porter_runtime").is_dir():
+        sys.path.insert(1, str(script.absolute().parent))
+        found.append(importlib.import_module("porter_runtime"))
+    return found
+
+
+def patch_mesh(settings: Settings) -> None:
+    """`jax.make_mesh` makes the mesh asked for; without one, the script's own, fitted to the devices there are."""
+    import jax
+
+    original = jax.make_mesh
+
+    @functools.wraps(original)
+    def make_mesh(axis_shapes: Any, axis_names: Any, *args: Any, **kwargs: Any) -> Any:
+        shape = tuple(axis_shapes)
+        there = kwargs.pop("devices", None) or jax.devices()
+        if settings.mesh is not None:
+            sizes = {"fsdp": settings.mesh[0], "tp": settings.mesh[1]}
+            shape = tuple(sizes.get(name, 1) for name in axis_names)
+        elif math.prod(shape) != len(there):
+            shape = fitted(shape, len(there))
+        return original(shape, axis_names, *args, devices=there[: math.prod(shape)], **kwargs)
+
+    jax.make_mesh = make_mesh
+
+
+def fitted(shape: tuple[int, ...], devices: int) -> tuple[int, ...]:
+    """`shape` for another number of devices: later axes keep what divides it, the first takes the rest."""
+    sizes, left = [], devices
+    for size in reversed(shape[1:]):
+        sizes.append(math.gcd(size, left))
+        left //= sizes[-1]
+    return (left, *reversed(sizes))
+
+
+def patch_optax(observer: Observer) -> None:
+    """Optimizers and clipping tell the observer what they were made with."""
+    import optax
+
+    def told(name: str, original: Any) -> Any:
+        @functools.wraps(original)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            given = inspect.signature(original).bind(*args, **kwargs)
+            given.apply_defaults()
+            observer.optimizer(name, dict(given.arguments))
+            return original(*args, **kwargs)
+
+        return make
+
+    for name in OPTIMIZERS:
+        if hasattr(optax, name):
+            setattr(optax, name, told(name, getattr(optax, name)))
+    clip = optax.clip_by_global_norm
+
+    @functools.wraps(clip)
+    def clip_by_global_norm(max_norm: float) -> Any:
+        observer.clip(max_norm)
+        return clip(max_norm)
+
+    optax.clip_by_global_norm = clip_by_global_norm
+
+
+def patch_qwix(observer: Observer) -> None:
+    """LoRA rules have dropout 0 and tell their scaling."""
+    import qwix
+
+    original = qwix.LoraRule.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("dropout"):
+            kwargs["dropout"] = 0.0
+        original(self, *args, **kwargs)
+        observer.scaling(self.alpha / self.rank)
+
+    qwix.LoraRule.__init__ = init
+
+
+def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
+    """The runtime loads the substitute in the precision compared and writes nothing outside the work folder."""
+    settings, substitutes = observer.settings, observer.substitutes
+    observer.runtime = runtime
+    load_model, separate_kv = runtime.load_model, runtime.separate_kv
+
+    @functools.wraps(load_model)
+    def patched_load(model_id: Any, mesh: Any, **kwargs: Any) -> Any:
+        kwargs.pop("revision", None)
+        if settings.dtype == "float32":
+            import jax.numpy as jnp
+
+            kwargs["dtype"], kwargs["compute_dtype"] = jnp.float32, None
+        return load_model(substitutes.model(str(model_id)), mesh, **kwargs)
+
+    @functools.wraps(separate_kv)
+    def patched_separate(model: Any) -> Any:
+        import optax
+
+        observer.norm_inside = True
+        return optax.chain(separate_kv(model), recorded_norm())
+
+    replace_everywhere(runtime, "load_model", patched_load)
+    replace_everywhere(runtime, "separate_kv", patched_separate)
+    for name in ("fresh_dir", "resume_dir"):
+        replace_everywhere(runtime, name, lambda path: str(Path(substitutes.output(path)).absolute()))
+    for name in ("save_adapter", "save_model"):
+        replace_everywhere(runtime, name, _saving(getattr(runtime, name), substitutes))
+    replace_everywhere(runtime, "push_to_hub", lambda *a, **k: substitutes.note("nothing was pushed to the Hub"))
+
+
+def _saving(original: Any, substitutes: Substitutes) -> Any:
+    @functools.wraps(original)
+    def save(model: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(model, substitutes.output(path), *args, **kwargs)
+
+    return save
+
+
+def replace_everywhere(runtime: ModuleType, name: str, function: Any) -> None:
+    """Put `function` in the package and in the module that defines it."""
+    original = getattr(runtime, name)
+    home = sys.modules.get(getattr(original, "__module__", ""), runtime)
+    setattr(runtime, name, function)
+    if getattr(home, name, None) is original:
+        setattr(home, name, function)
+
+
+class NormState(NamedTuple):
+    """Optimizer state of `recorded_norm`: the norm of the last accumulated gradient."""
+
+    norm: Any
+
+
+def recorded_norm() -> Any:
+    """An optax transformation that changes nothing and keeps the global norm of what passes through it.
+
+    It sits inside MultiSteps, so that it sees the gradient of the whole accumulated batch, before clipping.
+    """
+    import jax.numpy as jnp
+    import optax
+
+    def update(updates: Any, state: Any, params: Any = None) -> Any:
+        return updates, NormState(optax.global_norm(updates).astype(jnp.float32))
+
+    return optax.GradientTransformation(lambda params: NormState(jnp.zeros((), jnp.float32)), update)
+
+
+def patch_trainer(observer: Observer) -> None:
+    """PeftTrainer starts from the source's weights, feeds the wanted steps, and tells losses and norms."""
+    from tunix.sft import peft_trainer
+
+    trainer = peft_trainer.PeftTrainer
+    init, train, after_step = trainer.__init__, trainer.train, trainer._post_process_train_step
+    write_metrics = trainer._write_metrics
+
+    @functools.wraps(init)
+    def patched_init(self: Any, model: Any, optimizer: Any, training_config: Any, *args: Any, **kwargs: Any) -> None:
+        observer.start_from_source(model)
+        if not observer.norm_inside:
+            import optax
+
+            optimizer = optax.chain(recorded_norm(), optimizer)
+        config = replace(training_config, checkpoint_root_directory=None, metrics_logging_options=None)
+        init(self, model, optimizer, config, *args, **kwargs)
+
+    @functools.wraps(train)
+    def patched_train(self: Any, train_ds: Any, eval_ds: Any = None, *args: Any, **kwargs: Any) -> None:
+        observer.begin(self)
+        train(self, observer.batches(self, train_ds), eval_ds, *args, **kwargs)
+        observer.finished(self)
+
+    @functools.wraps(after_step)
+    def patched_after(self: Any, aux: Any) -> None:
+        observer.micro_step(self)
+        after_step(self, aux)
+
+    @functools.wraps(write_metrics)
+    def patched_write(self: Any, metrics_buffer: Any) -> None:
+        if self._mode == "eval" or str(self._mode).endswith(("EVAL", "eval")):
+            observer.evaluation(int(metrics_buffer.step), float(metrics_buffer.loss))
+        write_metrics(self, metrics_buffer)
+
+    trainer.__init__, trainer.train = patched_init, patched_train
+    trainer._post_process_train_step, trainer._write_metrics = patched_after, patched_write
+
+
+class Observer:
+    """Collects the trace of the first training run of the process."""
+
+    def __init__(self, settings: Settings, substitutes: Substitutes, folder: Path) -> None:
+        self.settings = settings
+        self.substitutes = substitutes
+        self.folder = folder
+        self.runtime: Any = None
+        self.norm_inside = False
+        self._optimizer: tuple[str, dict[str, Any]] | None = None
+        self._clip: float | None = None
+        self._scalings: set[float] = set()
+        self._problems: list[str] = []
+        self._done = self._running = False
+        self._rows: list[Row] = []
+        self._micro: list[int] = []
+        self._losses: list[float] = []
+        self._steps: list[Step] = []
+        self._evaluations: list[tuple[int, float]] = []
+        self._initial: dict[str, np.ndarray] = {}
+        self._schedule: list[float] = []
+        self._config: dict[str, Any] = {}
+        self._started = 0.0
+
+    def optimizer(self, name: str, arguments: dict[str, Any]) -> None:
+        if not self._running:
+            self._optimizer = (name, arguments)
+
+    def clip(self, max_norm: float) -> None:
+        if not self._running:
+            self._clip = float(max_norm)
+
+    def scaling(self, value: float) -> None:
+        self._scalings.add(round(float(value), 9))
+
+    def evaluation(self, step: int, loss: float) -> None:
+        if not self._done:
+            self._evaluations.append((step, loss))
+
+    def start_from_source(self, model: Any) -> None:
+        """Give the model the source's initial adapter; what doesn't fit stays its own, and shows in the comparison."""
+        if self._initial:
+            return
+        adapter = adapter_of(self.runtime, model)
+        if adapter and self.settings.initial:
+            with np.load(Path(self.settings.initial) / "initial.npz") as packed:
+                source = {name: packed[name] for name in packed.files}
+            fits = {n: a for n, a in source.items() if n in adapter and adapter[n].shape == a.shape}
+            try:
+                self.runtime.load_adapter(model, fits)
+            except (KeyError, ValueError) as error:
+                self._problems.append(f"the source's initial adapter doesn't fit the port: {error}")
+            adapter = adapter_of(self.runtime, model)
+        self._initial = adapter
+
+    def begin(self, trainer: Any) -> None:
+        if self._done:
+            return
+        self._running = True
+        self._started = time.monotonic()
+        steps = trainer.config.max_steps
+        self._config = self._describe(trainer, steps)
+        rate = self._optimizer[1].get("learning_rate") if self._optimizer else None
+        self._schedule = evaluate_schedule(rate, steps or self.settings.steps)
+
+    def batches(self, trainer: Any, data: Any) -> Iterator[Any]:
+        """The script's own batches, noted down, until the wanted steps are done."""
+        accumulation = trainer.config.get_with_default("gradient_accumulation_steps", 1)
+        for number, batch in enumerate(data):
+            if number >= self.settings.steps * accumulation:
+                return
+            if not self._done:
+                rows = documents(batch)
+                self._rows += rows
+                self._micro.append(len(rows))
+            yield batch
+
+    def micro_step(self, trainer: Any) -> None:
+        if self._done:
+            return
+        self._losses.append(float(np.asarray(trainer._buffered_train_metrics.losses[-1])))
+        accumulation = trainer.config.get_with_default("gradient_accumulation_steps", 1)
+        if len(self._losses) < accumulation:
+            return
+        number = len(self._steps)
+        self._steps.append(
+            Step(
+                rows=tuple(self._rows),
+                micro=tuple(self._micro),
+                learning_rate=self._schedule[number] if number < len(self._schedule) else None,
+                loss=float(np.mean(self._losses)),
+                grad_norm=norm_of(trainer.optimizer.opt_state),
+            )
+        )
+        self._rows, self._micro, self._losses = [], [], []
+        print(f"step {len(self._steps)} loss {self._steps[-1].loss:.6f}", flush=True)
+
+    def finished(self, trainer: Any) -> None:
+        if self._done:
+            return
+        self._done, self._running = True, False
+        Trace(
+            config=self._config,
+            steps=tuple(self._steps),
+            schedule=tuple(self._schedule),
+            initial=self._initial,
+            final=self._final(trainer.model),
+            evaluations=tuple(self._evaluations),
+            notes=tuple(self.substitutes.notes),
+            seconds=time.monotonic() - self._started,
+        ).save(self.folder)
+
+    def _final(self, model: Any) -> dict[str, np.ndarray]:
+        adapter = adapter_of(self.runtime, model)
+        if adapter:
+            return adapter
+        from safetensors.numpy import load_file
+
+        folder = self.folder / "weights"
+        self.runtime.save_model(model, str(folder))
+        tensors: dict[str, np.ndarray] = {}
+        for file in sorted(Path(self.substitutes.output(folder)).glob("*.safetensors")):
+            tensors.update({name: np.asarray(array, np.float32) for name, array in load_file(file).items()})
+        return tensors
+
+    def _describe(self, trainer: Any, steps: int | None) -> dict[str, Any]:
+        name, given = self._optimizer or ("", {})
+        mesh = trainer_mesh()
+        return {
+            "optimizer": name or None,
+            "beta1": given.get("b1"),
+            "beta2": given.get("b2"),
+            "epsilon": given.get("eps"),
+            "weight_decay": given.get("weight_decay", 0.0),
+            "max_grad_norm": self._clip,
+            "steps": steps,
+            "accumulation": trainer.config.get_with_default("gradient_accumulation_steps", 1),
+            "mesh": mesh,
+            "lora_scaling": sorted(self._scalings),
+            "tensors": {key: list(array.shape) for key, array in self._initial.items()},
+            "problems": self._problems,
+        }
+
+
+def adapter_of(runtime: Any, model: Any) -> dict[str, np.ndarray]:
+    """The LoRA tensors of `model` under PEFT's names, float32; empty for a model without any."""
+    from tunix.sft import utils
+
+    if not utils.is_lora_enabled(model):
+        return {}
+    return {name: np.array(array, np.float32) for name, array in runtime.adapter_state(model).items()}
+
+
+def trainer_mesh() -> str:
+    """The mesh that training runs on, as "fsdp=2,tp=4"."""
+    from jax.interpreters import pxla
+
+    mesh = pxla.thread_resources.env.physical_mesh
+    return ",".join(f"{name}={size}" for name, size in mesh.shape.items()) or "no mesh"
+
+
+def evaluate_schedule(rate: Any, steps: int) -> list[float]:
+    """The learning rate of every step; a constant for a number, nothing for None."""
+    if rate is None:
+        return []
+    if not callable(rate):
+        return [float(rate)] * steps
+    import jax
+    import jax.numpy as jnp
+
+    try:
+        values = jax.vmap(rate)(jnp.arange(steps))
+    except Exception:  # a user's schedule may be plain Python that can't be traced
+        values = [rate(step) for step in range(steps)]
+    return [float(value) for value in np.asarray(values, np.float64)]
+
+
+def norm_of(state: Any) -> float | None:
+    """The norm that `recorded_norm` kept in this optimizer state; None when the optimizer has none."""
+    import jax
+
+    def is_norm(node: Any) -> bool:
+        return isinstance(node, NormState)
+
+    for leaf in jax.tree_util.tree_leaves(state, is_leaf=is_norm):
+        if is_norm(leaf):
+            value = leaf.norm
+            return float(np.asarray(value[...] if hasattr(value, "get_value") else value))
+    return None
+
+
+def documents(batch: Any) -> list[Row]:
+    """The documents of one batch that a port feeds: a dict or an object with Tunix's or our runtime's fields."""
+    fields = batch if isinstance(batch, dict) else vars(batch)
+    tokens = np.asarray(fields["input_tokens"])
+    mask = next((np.asarray(fields[key]) for key in ("input_mask", "loss_mask") if key in fields), None)
+    if "labels" in fields:
+        labels = np.asarray(fields["labels"])
+    else:
+        labels = np.where(np.ones(tokens.shape, bool) if mask is None else mask.astype(bool), tokens, -100)
+    if "segment_ids" in fields:
+        return rows_of_batch(tokens, labels, segments=np.asarray(fields["segment_ids"]))
+    keep = next((np.asarray(fields[key]) for key in ("pad_mask", "attention_mask") if key in fields), mask)
+    return rows_of_batch(tokens, labels, keep=keep)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
