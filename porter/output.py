@@ -66,9 +66,7 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
             _replace(path, content)
         _replace(target, data, like=source)
     except UnicodeEncodeError as error:
-        raise InputError(
-            f"the port doesn't fit the source's encoding: {error}", source, fix="save it as UTF-8"
-        ) from error
+        raise InputError(f"its encoding can't hold the port: {error}", source, fix="save it as UTF-8") from error
     except OSError as error:
         raise InputError(f"can't be written: {error.strerror or error}", output) from error
     return (output, *beside, *vendored)

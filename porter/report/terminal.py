@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.padding import Padding
@@ -84,7 +85,9 @@ def field_table(fields: Sequence[Field], width: int) -> Table:
     table = Table(show_edge=False, pad_edge=False, box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
         narrow = name in ("line", "fate")
-        table.add_column(name, overflow="fold", no_wrap=narrow, justify="right" if name == "line" else "left")
+        least = max((len(field.source) for field in fields), default=0) if name.startswith("keyword") else None
+        justify: Literal["left", "right"] = "right" if name == "line" else "left"
+        table.add_column(name, overflow="fold", no_wrap=narrow, min_width=least, justify=justify)
     for field in fields:
         fate = Text(field.fate, style=FATES[field.fate])
         line, value = Text(str(field.line) if field.line else "", style="dim"), visible(_short(field.value))

@@ -1,0 +1,79 @@
+"""A small port, made by hand, that shows every part of the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from porter.port import Edit, Port
+from porter.recipe import Field, Finding, Origin, Recipe, Value
+
+BEFORE = '''"""Fine-tune."""
+import torch
+from trl import SFTConfig, SFTTrainer
+
+data = load()
+
+
+def clean(row):
+    return row
+
+
+args = SFTConfig(
+    learning_rate=1e-4,
+    per_device_train_batch_size=2,
+    gradient_accumulation_steps=8,
+    torch_compile=True,
+)
+SFTTrainer("m", args).train()
+'''
+IMPORTS = ("import torch\nfrom trl import SFTConfig, SFTTrainer\n", "import optax\n")
+TRAINER = ('SFTTrainer("m", args).train()', "trainer.train(batches)")
+REGEX = r"^(?!.*vision).*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)$"
+
+
+def edit(before: str, after: str, rule: str, reason: str) -> Edit:
+    start = BEFORE.index(before)
+    return Edit(start, start + len(before), after, rule, reason, BEFORE[:start].count("\n") + 1, 1)
+
+
+def value(code: str, line: int) -> Value:
+    return Value("literal", code, Origin("train.py", line, 5, "TP101"))
+
+
+def port(path: Path | str = "train.py", **changes: object) -> Port:
+    """One trainer, four keywords of every fate, one finding, two edits."""
+    recipe = Recipe(
+        source=str(path),
+        trainer="trl.SFTTrainer",
+        target="tunix.PeftTrainer",
+        versions={"trl": "1.16.0 (newest table)"},
+        values={
+            "optimizer.learning_rate": value("1e-4", 12),
+            "batch.per_device": value("2", 13),
+            "batch.accumulation": value("8", 14),
+            "batch.processes": value("4", 0),
+        },
+        fields=(
+            Field("learning_rate", "1e-4", "exact", "learning rate of the optax optimizer", "", "TP101", 12, 5),
+            Field(
+                "per_device_train_batch_size",
+                "2",
+                "changed",
+                "SFTBatches(batch_size=8)",
+                "2 a GPU on 4 GPUs",
+                "TP101",
+                13,
+                5,
+            ),
+            Field("torch_compile", "True", "dropped", "", "jax compiles every step anyway", "TP101", 15, 5),
+            Field("target_modules", repr(REGEX), "manual", "", "a person has to look at it", "TP120", 16, 5),
+        ),
+        findings=(Finding("TP120", "warning", "matches vision layers", "name the layers", 16, 5),),
+    )
+    edits = (
+        edit(*IMPORTS, "TP001", "imports that the port needs"),
+        edit(*TRAINER, "TP130", "PeftTrainer takes batches"),
+    )
+    after = BEFORE.replace(*IMPORTS).replace(*TRAINER)
+    made = {"before": BEFORE, "after": after, "status": "partial", "recipe": recipe, "edits": edits, **changes}
+    return Port(path=str(path), **made)  # type: ignore[arg-type]

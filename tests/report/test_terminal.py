@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from porter.port import Port
+from porter.report.batch import batch_lines
+from porter.report.terminal import show_port, visible
+
+from . import example
+
+
+def report(port: Port, width: int = 80, color: bool = False) -> str:
+    file = io.StringIO()
+    out = Console(file=file, width=width, highlight=False, emoji=False, markup=False, force_terminal=color)
+    show_port(port, Path("out.py"), (Path("out.py"),), out)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160, 240])
+def test_every_keyword_value_and_reason_is_there_in_any_width(width: int) -> None:
+    text = report(example.port(), width)
+    squeezed = re.sub(r"\s+", "", text)
+    for field in example.port().fields:
+        assert field.source in text, "a keyword's own name is never broken"
+        assert field.fate in text
+    assert "…" not in text
+    for word in ("learning", "optax", "SFTBatches(batch_size=8)", "compiles", "vision", "name the layers"):
+        assert word.replace(" ", "") in squeezed
+    assert max(len(line) for line in text.splitlines()) <= max(width, 100)
+
+
+def test_the_diff_stands_before_the_table_and_the_verdict_last() -> None:
+    text = report(example.port())
+    assert (
+        text.index("--- train.py") < text.index("TP130") < text.index("+trainer.train") < text.index("keyword = value")
+    )
+    assert text.index("keyword = value") < text.index("GPU: 2") < text.index("partial:")
+    assert text.rstrip().endswith("Wrote out.py")
+
+
+def test_a_finding_has_its_place_its_message_and_what_to_do() -> None:
+    text = report(example.port())
+    assert "train.py:16:5 warning TP120: matches vision layers" in text
+    assert "→ name the layers" in text
+
+
+def test_the_verdict_counts_the_fates() -> None:
+    text = " ".join(report(example.port()).split())
+    assert "trl.SFTTrainer → tunix.PeftTrainer; 4 keywords: 1 exact, 1 changed, 1 dropped, 1 manual" in text
+    assert "1 finding to look at" in text
+
+
+def test_an_unchanged_file_is_told_in_a_line() -> None:
+    text = report(example.port(after=example.BEFORE, status="unchanged", edits=(), recipe=example.Recipe("train.py")))
+    assert text.strip().startswith("unchanged: nothing to port")
+
+
+def test_colours_only_where_they_are_wanted() -> None:
+    assert "\x1b[" in report(example.port(), color=True)
+    assert "\x1b[" not in report(example.port())
+
+
+def test_escape_sequences_of_the_source_are_shown_not_obeyed() -> None:
+    assert visible("a\x1b[31m\x0c\tb") == "a\\x1b[31m\\x0c\tb"
+    before = example.BEFORE.replace("Fine-tune.", "\x1b[2J")
+    text = report(example.port(before=before, after=before.replace("\x1b[2J", "x"), edits=()))
+    assert "\x1b" not in text and "\\x1b[2J" in text
+
+
+def test_the_batch_keeps_its_sum_on_the_mesh() -> None:
+    recipe = example.port().recipe
+    gpu, tpu = batch_lines(recipe, "fsdp=8,tp=1")
+    assert gpu == "GPU: 2 a process × 8 accumulated × 4 processes = 64 rows an optimizer step"
+    assert tpu == "TPU: 8 rows on fsdp=8 × 8 accumulated = 64 rows"
+    assert batch_lines(recipe)[1] == "TPU: the same 64 rows, split over the devices that are there when it runs"
+
+
+def test_rows_that_fill_the_last_micro_batch_are_said() -> None:
+    recipe = example.port().recipe.with_values({"batch.per_device": example.value("3", 1)})
+    assert (
+        batch_lines(recipe, "tp=2,fsdp=5")[1]
+        == "TPU: 15 rows on fsdp=5 × 7 accumulated = 105 rows, 9 of them masked filling"
+    )
+
+
+def test_what_the_script_decides_when_it_runs_stands_as_its_code() -> None:
+    expression = example.Value("expression", "args.batch")
+    (line,) = batch_lines(example.port().recipe.with_values({"batch.per_device": expression}), "fsdp=8")
+    assert line.startswith("GPU: args.batch a process × 8 accumulated × 4 processes rows")
+
+
+def test_without_a_batch_there_is_no_arithmetic() -> None:
+    assert batch_lines(example.Recipe("x.py")) == ()
