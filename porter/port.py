@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from .recipe import Field, Finding, Recipe
 
 Status = Literal["ported", "partial", "unsupported", "unchanged", "error"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says beside the source.
+
+    `mesh` is text such as `fsdp=2,tp=4`; `processes` the number of GPU processes when no launch config says it;
+    `rules` folders of contributed packs; `select` and `ignore` rule ids or their prefixes.
+    """
+
+    launch_config: Path | None = None
+    mesh: str | None = None
+    source_trl: str | None = None
+    rules: tuple[Path, ...] = ()
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    processes: int | None = None
+    vendor: bool = False
+
+    def active(self, rule: str) -> bool:
+        """Whether rule `rule` takes part, by `select` and `ignore`."""
+        chosen = not self.select or any(rule.startswith(prefix) for prefix in self.select)
+        return chosen and not any(rule.startswith(prefix) for prefix in self.ignore)
 
 
 @dataclass(frozen=True)
@@ -27,9 +51,10 @@ class Edit:
 class Port:
     """What porting one file gave.
 
-    `before` and `after` are the source's and the port's text (newlines and byte order mark as in the file).
-    `status`: ported (nothing left to do), partial (runs or nearly, a person has something to decide),
-    unsupported (a trainer was found that can't be ported), unchanged (nothing of ours in the file).
+    `before` and `after` are the source's and the port's text (newlines as in the file); `encode` gives the bytes.
+    `status`: ported (nothing left to do), partial (a person has something to decide), unsupported (a trainer
+    was found that can't be ported), unchanged (nothing of ours in the file). `files` are tables that must lie
+    beside the port (name → content).
     """
 
     path: str
@@ -38,6 +63,9 @@ class Port:
     status: Status
     recipe: Recipe
     edits: tuple[Edit, ...] = ()
+    bom: bool = False
+    encoding: str = "utf-8"
+    files: tuple[tuple[str, str], ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -46,3 +74,16 @@ class Port:
     @property
     def findings(self) -> tuple[Finding, ...]:
         return self.recipe.findings
+
+    @property
+    def data(self) -> bytes:
+        """The port as bytes, in the source's encoding, with its byte order mark."""
+        return (b"\xef\xbb\xbf" if self.bom else b"") + self.after.encode(self.encoding)
+
+
+def port_file(path: Path, options: Options | None = None) -> Port:
+    """Port one Python file. InputError when it can't be read, parsed or when an option is wrong."""
+    from .engine.pipeline import port_module
+    from .source.module import read_module
+
+    return port_module(read_module(path), options or Options())

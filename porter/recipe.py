@@ -34,12 +34,13 @@ class Value:
 
     `literal`: known now, `code` is its Python literal. `expression`: `code` is evaluated when the ported
     script runs. `default`: the source left it out, `code` is the default of the source's library version.
-    `unknown`: a finding says why.
+    `unknown`: a finding says why. `text` is how the source writes it (`LR` where `code` is `0.0002`).
     """
 
     kind: Kind
     code: str
     origin: Origin | None = None
+    text: str = ""
 
     @property
     def known(self) -> bool:
@@ -141,4 +142,4 @@ class Recipe:
 
 def _value(row: dict[str, Any]) -> Value:
     origin = row.get("origin")
-    return Value(row["kind"], row["code"], Origin(**origin) if origin else None)
+    return Value(row["kind"], row["code"], Origin(**origin) if origin else None, row.get("text", ""))

@@ -1,0 +1,46 @@
+"""Edits: replacing parts of a text and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ..port import Edit
+
+
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """The text with every edit made. ValueError when two edits overlap."""
+    parts: list[str] = []
+    position = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if edit.start < position:
+            raise ValueError(f"edits overlap at line {edit.line}: {edit.rule}")
+        parts += [text[position : edit.start], edit.new]
+        position = edit.end
+    return "".join([*parts, text[position:]])
+
+
+def without_inner(edits: Iterable[Edit]) -> list[Edit]:
+    """The edits that stand in no larger edit: a replaced site takes what was inside it along."""
+    kept: list[Edit] = []
+    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
+        if kept and edit.start < kept[-1].end and edit.end <= kept[-1].end:
+            continue
+        kept.append(edit)
+    return kept
+
+
+def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """The lines of a statement that is taken out, grown so that no double blank lines stay behind.
+
+    `start:end` is the statement without indentation, trailing comment and line end.
+    """
+    begin = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    line_end = re.compile(r"[^\r\n]*(\r\n|\r|\n|$)").match(text, end)
+    stop = line_end.end() if line_end else end
+    blank_before = begin == 0 or re.search(r"(^|[\r\n])[ \t\f]*(\r\n|\r|\n)$", text[:begin]) is not None
+    if blank_before:
+        blanks = re.compile(r"([ \t\f]*(\r\n|\r|\n))*").match(text, stop)
+        if blanks is not None:
+            stop = blanks.end()
+    return begin, stop

@@ -1,0 +1,163 @@
+"""What the script does with the trainer, the model and the arguments after it made them.
+
+Every use of those variables is matched as text: `@trainer.train()` for a call, `@model.config.use_cache=` for an
+assignment, `@trainer.hub_model_id` for a read. Site rules and rewrites of the packs answer; a use that no rule
+knows is left alone and named to the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from ..source.module import Scope
+from .packs import Rewrite, SiteRule
+from .porting import Porting
+from .sites import read_site
+
+# Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
+QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a variable with a role: `chain` is the attributes behind it, `kind` call, assign, read or bare."""
+
+    role: str
+    name: cst.Name
+    outer: cst.CSTNode
+    chain: str
+    kind: str
+
+    @property
+    def match(self) -> str:
+        end = {"call": "()", "assign": "=", "read": ""}.get(self.kind, "")
+        return f"@{self.role}.{self.chain}{end}" if self.chain else f"@{self.role}"
+
+
+def uses(porting: Porting, role: str, variable: str, scope: Scope) -> Iterator[Use]:
+    """Every loading use of a variable, with the attributes behind it."""
+    module = porting.module
+    for name in module.references(variable, scope):
+        node: cst.CSTNode = name
+        chain: list[str] = []
+        while isinstance(parent := module.parents[node], cst.Attribute) and parent.value is node:
+            chain.append(parent.attr.value)
+            node = parent
+        kind = "read"
+        if isinstance(parent, cst.Call) and parent.func is node:
+            node, kind = parent, "call"
+        elif isinstance(parent, cst.AssignTarget | cst.AugAssign | cst.AnnAssign) and parent.children[0] is node:
+            kind = "assign"
+        if not chain:
+            kind = "bare"
+        yield Use(role, name, node, ".".join(chain), kind)
+
+
+def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
+    """The packs' rules by what they match; earlier packs win."""
+    found: dict[str, SiteRule | Rewrite] = {}
+    for pack in porting.packs:
+        for rule in (*pack.rules, *pack.rewrites):
+            if porting.options.active(rule.id):
+                for match in rule.matches:
+                    found.setdefault(match, rule)
+    return found
+
+
+def apply_members(porting: Porting) -> None:
+    """Answer every use of the trainer and the model."""
+    rules = member_rules(porting)
+    covered = [(edit.start, edit.end) for edit in porting.edits]
+    for role, variable, scope in _roles(porting):
+        for use in uses(porting, role, variable, scope):
+            start = porting.module.span(use.name)[0]
+            if any(begin <= start < end for begin, end in covered) or use.kind == "bare":
+                continue
+            rule = rules.get(use.match)
+            if rule is None:
+                _unknown(porting, use)
+            elif isinstance(rule, SiteRule):
+                assert isinstance(use.outer, cst.Call)
+                site = read_site(porting.module, use.outer, role, rule.id, use.match, _signature(use))
+                rule.apply(site, porting)
+            else:
+                apply_rewrite(porting, rule, use.outer, porting.module.code(use.name), use.kind)
+
+
+def _signature(use: Use) -> tuple[str, ...]:
+    return {
+        "train": ("resume_from_checkpoint",),
+        "save_model": ("output_dir",),
+        "save_pretrained": ("save_directory",),
+        "evaluate": ("eval_dataset",),
+    }.get(use.chain, ())
+
+
+def _roles(porting: Porting) -> list[tuple[str, str, Scope]]:
+    found: list[tuple[str, str, Scope]] = []
+    for role, site in (("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject)):
+        if site is not None and site.variable is not None:
+            entry = (role, site.variable, site.scope)
+            if entry not in found:
+                found.append(entry)
+    return found
+
+
+def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: str, kind: str) -> None:
+    """Do what a rewrite says at `node` (an expression; for `remove` its whole statement goes)."""
+    module = porting.module
+    start, end = module.span(node)
+    line, column = module.line_column(start)
+    if rule.action == "refuse":
+        porting.find(rule.id, "error", f"{module.code(node)}: {rule.reason}.", rule.fix, line, column)
+        return
+    if rule.action == "remove":
+        if _is_statement(porting, node):
+            porting.remove_statement(node, rule.id, rule.reason)
+        else:
+            porting.find(
+                rule.id, "error", f"{module.code(node)}: {rule.reason}.", "Take it out of the expression.", line, column
+            )
+        return
+    if rule.action == "import":
+        name = rule.matches[0].rsplit(".", 1)[-1]
+        porting.imports.add(f"from {porting.runtime_module(rule.module)} import {name}")
+        return
+    arguments = f"{porting.arguments_object or '{args}'}"
+    new = rule.replacement.replace("{object}", variable)
+    if "{args}" in new:
+        if not porting.arguments_object:
+            porting.find(rule.id, "error", f"{module.code(node)}: {rule.reason}.", "Write the value here.", line, column)
+            return
+        new = new.replace("{args}", arguments)
+    if kind == "call" and isinstance(node, cst.Call) and not new.endswith(")"):
+        start, end = module.span(node.func)
+    if new.startswith("rt."):
+        new = porting.rt(new.removeprefix("rt."))
+    porting.imports.update(rule.imports)
+    porting.edit(start, end, new, rule.id, rule.reason)
+
+
+def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:
+    parent = porting.module.parents[node]
+    if isinstance(parent, cst.AssignTarget):
+        parent = porting.module.parents[parent]
+        return isinstance(parent, cst.Assign) and len(parent.targets) == 1
+    return isinstance(parent, cst.Expr)
+
+
+def _unknown(porting: Porting, use: Use) -> None:
+    """Name a use that no rule knows; reading a model's config is harmless, everything else needs a person."""
+    module = porting.module
+    line, column = module.location(use.name)
+    code = module.code(use.outer)
+    code = code if len(code) <= 80 else code[:77] + "..."
+    if use.role == "model" and use.chain.split(".")[0] in QUIET and use.kind == "read":
+        message = f"{code}: this is Tunix's model now; its attributes differ from transformers'."
+        porting.find("TP190", "warning", message, "Check this line.", line, column, todo=True)
+        return
+    what = "Tunix's PeftTrainer" if use.role == "trainer" else "Tunix's model"
+    porting.find("TP190", "error", f"{code}: {what} has no counterpart.", "Replace this line by hand.", line, column)

@@ -1,0 +1,207 @@
+"""Packs: folders of rules. Built-in and contributed ones are loaded by the same function.
+
+A pack is `pack.toml` plus the tables and rule modules that it names. TOML is data; a Python rule module runs
+when its pack is loaded, which for a pack that is not built in happens only when the user names it
+(`--rules PATH`, `[tool.tpu-port] rules`, or an installed distribution's entry point `tpu_port.packs`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from ..runtime.field_tables import FieldTable, load_table
+from ..tables import rules_folder
+
+if TYPE_CHECKING:
+    from .porting import Porting
+    from .sites import Site
+
+ROLES = ("arguments", "lora", "model", "inject", "trainer", "launch")
+BUILT_IN = ("trl", "peft", "transformers", "accelerate", "torch")
+
+
+@dataclass(frozen=True)
+class TableRule:
+    """A config class or call that a field table reads into the recipe; `role` says what part it plays."""
+
+    id: str
+    title: str
+    role: str
+    table: FieldTable
+    positional: tuple[str, ...]
+    path: Path
+
+    @property
+    def doc(self) -> str:
+        return f"`{self.table.name}`: every keyword has a row in `{self.path.name}`."
+
+
+@dataclass(frozen=True)
+class SiteRule:
+    """A Python rule: `apply(site, porting)` says what stands at a matched call afterwards."""
+
+    id: str
+    title: str
+    doc: str
+    matches: tuple[str, ...]
+    apply: Callable[[Site, Porting], None]
+    path: Path
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A small idiom beside the recipe.
+
+    `action`: `remove` (the statement goes), `replace` (the expression becomes `replacement`), `import` (the
+    name stays and comes from `module`), `refuse` (a finding for a person).
+    """
+
+    id: str
+    matches: tuple[str, ...]
+    action: str
+    replacement: str
+    module: str
+    imports: tuple[str, ...]
+    reason: str
+    fix: str
+    path: Path
+
+    @property
+    def title(self) -> str:
+        return f"{', '.join(self.matches)}: {self.reason}"
+
+    @property
+    def doc(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True)
+class Pack:
+    """One loaded pack. `families` are its model family tables (`models/*.toml`)."""
+
+    name: str
+    version: str
+    path: Path
+    reads: Mapping[str, str]
+    tables: tuple[TableRule, ...]
+    rules: tuple[SiteRule, ...]
+    rewrites: tuple[Rewrite, ...]
+    families: tuple[Path, ...]
+
+    @property
+    def every_rule(self) -> tuple[TableRule | SiteRule | Rewrite, ...]:
+        return (*self.tables, *self.rules, *self.rewrites)
+
+
+def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
+    """The built-in packs and those at `paths`, which come first and so win. InputError when one fails to load."""
+    own = [load_pack(path) for path in paths]
+    built_in = [load_pack(rules_folder() / name) for name in BUILT_IN if (rules_folder() / name / "pack.toml").exists()]
+    packs = (*own, *built_in)
+    seen: dict[str, Pack] = {}
+    for pack in packs:
+        for rule in pack.every_rule:
+            if rule.id in seen and seen[rule.id] is not pack:
+                raise InputError(
+                    f"rule {rule.id} of pack {seen[rule.id].name} is also in pack {pack.name}",
+                    pack.path,
+                    fix="give your rule an id of its own",
+                )
+            seen[rule.id] = pack
+    return packs
+
+
+def entry_point_packs() -> tuple[Path, ...]:
+    """The folders that installed distributions offer as `tpu_port.packs`: a path, or a module beside its pack.toml."""
+    from importlib.metadata import entry_points
+
+    found: list[Path] = []
+    for point in entry_points(group="tpu_port.packs"):
+        try:
+            target = point.load()
+        except Exception as error:
+            raise InputError(f"entry point {point.name} ({point.value}) fails to load: {error}", fix="mend or remove it")
+        file = getattr(target, "__file__", None)
+        found.append(Path(file).parent if file else Path(target))
+    return tuple(found)
+
+
+def load_pack(path: Path) -> Pack:
+    """The pack in a folder. InputError names the file and what is wrong with it."""
+    manifest = path / "pack.toml"
+    if not manifest.is_file():
+        raise InputError("has no pack.toml", path, fix="`tpu-port rules new PATH` makes a pack to start from")
+    data = _toml(manifest)
+    try:
+        name, version = str(data["name"]), str(data["version"])
+        tables = tuple(_table_rule(path, row) for row in data.get("table", ()))
+        rules = tuple(_site_rule(path, name, row) for row in data.get("rule", ()))
+        rewrites = tuple(_rewrite(manifest, row) for row in data.get("rewrite", ()))
+    except KeyError as error:
+        raise InputError(f"lacks {error}", manifest, fix="see docs/packs.md for what a pack.toml holds") from None
+    families = tuple(sorted((path / "models").glob("*.toml")))
+    return Pack(name, version, path, dict(data.get("reads", {})), tables, rules, rewrites, families)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is no TOML: {error}", path, fix="mend it") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"can't be read: {error}", path) from None
+
+
+def _table_rule(path: Path, row: Mapping[str, Any]) -> TableRule:
+    file = path / row["file"]
+    role = row.get("role", "")
+    if role not in ROLES:
+        raise InputError(f"table {row['file']} has role {role!r}", path / "pack.toml", fix=f"use one of {', '.join(ROLES)}")
+    try:
+        table = load_table(file)
+    except (ValueError, LookupError, OSError) as error:
+        raise InputError(f"is no field table: {error}", file, fix="see docs/packs.md for the format") from None
+    return TableRule(row["id"], row.get("title", table.name), role, table, tuple(row.get("positional", ())), file)
+
+
+def _site_rule(path: Path, pack: str, row: Mapping[str, Any]) -> SiteRule:
+    file = path / row["file"]
+    if not file.is_file():
+        raise InputError("names a rule file that does not exist: " + row["file"], path / "pack.toml")
+    name = f"_tpu_port_rules_{pack}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise InputError("is no Python module", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+        doc = (module.__doc__ or "").strip()
+        return SiteRule(module.ID, doc.splitlines()[0], doc, tuple(module.MATCHES), module.apply, file)
+    except Exception as error:
+        raise InputError(f"fails to load: {type(error).__name__}: {error}", file, fix="mend the rule") from None
+
+
+def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
+    action = row["action"]
+    if action not in ("remove", "replace", "import", "refuse"):
+        raise InputError(f"rewrite {row['id']} has action {action!r}", manifest, fix="remove, replace, import or refuse")
+    matches = row["match"]
+    return Rewrite(
+        id=row["id"],
+        matches=tuple([matches] if isinstance(matches, str) else matches),
+        action=action,
+        replacement=row.get("replacement", ""),
+        module=row.get("module", ""),
+        imports=tuple(row.get("imports", ())),
+        reason=row["reason"],
+        fix=row.get("fix", ""),
+        path=manifest,
+    )

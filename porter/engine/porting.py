@@ -1,0 +1,206 @@
+"""The state of porting one file: what was read, what is to be written, what a person must know.
+
+Rules get a `Porting` and call its methods; nothing else changes the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import libcst as cst
+
+from ..port import Edit, Options
+from ..recipe import Field, Finding, Recipe, Severity, Value
+from ..source.module import Module, Scope
+from .edits import whole_lines
+from .packs import Pack
+from .sites import Site
+
+
+@dataclass
+class Names:
+    """The variables of the port."""
+
+    model: str = "model"
+    mesh: str = "mesh"
+    tokenizer: str = "tokenizer"
+    batches: str = "batches"
+    eval_batches: str = ""
+    trainer: str = "trainer"
+    runtime: str = "rt"
+
+
+@dataclass
+class Porting:
+    """One file on its way: sites found, values read, edits planned."""
+
+    module: Module
+    options: Options
+    packs: tuple[Pack, ...]
+    sites: list[Site] = field(default_factory=list)
+    trainer: Site | None = None
+    model: Site | None = None
+    inject: Site | None = None
+    arguments: Site | None = None
+    arguments_object: str = ""
+    lora: Site | None = None
+    lora_object: str = ""
+    lora_conditional: bool = False
+    evaluates: bool = False
+    resumes: bool = False
+    fuses: bool = False
+    versions: dict[str, str] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
+    recipe: Recipe = field(default_factory=lambda: Recipe(""))
+    edits: list[Edit] = field(default_factory=list)
+    imports: set[str] = field(default_factory=set)
+    todos: dict[int, list[str]] = field(default_factory=dict)
+
+    def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
+        """Plan one replacement. Line ends of `new` become the file's own."""
+        line, column = self.module.line_column(start)
+        text = new.replace("\n", self.module.newline)
+        self.edits.append(Edit(start, end, text, rule, reason, line, column))
+
+    def replace(self, site: Site, new: str, reason: str, *imports: str) -> None:
+        """The call of `site` becomes `new`."""
+        self.edit(site.start, site.end, new, site.rule, reason)
+        self.imports.update(imports)
+
+    def replace_statement(self, site: Site, new: str, reason: str, *imports: str) -> None:
+        """The whole statement of `site` becomes `new` (several lines, the first without indentation)."""
+        self.edit(site.statement_start, site.statement_end, new, site.rule, reason)
+        self.imports.update(imports)
+
+    def remove_statement(self, node: cst.CSTNode, rule: str, reason: str) -> None:
+        """The statement that holds `node` goes; a block that would be empty keeps `pass`."""
+        statement = self.module.statement(node)
+        start, end = self.module.span(statement)
+        parent = self.module.parents.get(statement)
+        if isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1:
+            holder = self.module.parents[parent]
+            if isinstance(holder, cst.If) and holder.orelse is None and not self._is_elif(holder):
+                self.remove_statement(holder, rule, reason)
+            else:
+                self.edit(start, end, "pass", rule, reason)
+            return
+        begin, stop = whole_lines(self.module.text, start, end)
+        self.edit(begin, stop, "", rule, reason)
+
+    def _is_elif(self, node: cst.If) -> bool:
+        parent = self.module.parents.get(node)
+        return isinstance(parent, cst.If) and parent.orelse is node
+
+    def find(
+        self, rule: str, severity: Severity, message: str, fix: str, line: int, column: int, todo: bool | None = None
+    ) -> None:
+        """Record a finding; one that needs a person (error, or `todo`) also stands as a comment at its site."""
+        finding = Finding(rule, severity, message, fix, line, column)
+        if finding in self.recipe.findings:
+            return
+        self.recipe = self.recipe.with_findings([finding])
+        if severity == "error" if todo is None else todo:
+            said = f"{message} {fix}".strip()
+            self.todos.setdefault(line, []).append(f"# TODO(tpu-port {rule}): {said}")
+
+    def fate(self, row: Field) -> None:
+        """Add a row to the table of fates, or replace the row of the same keyword."""
+        kept = tuple(old for old in self.recipe.fields if (old.source, old.line) != (row.source, row.line))
+        self.recipe = _replaced(self.recipe, fields=(*kept, row))
+
+    def change_fate(self, source: str, **changes: Any) -> None:
+        """Correct the row of a keyword by what the writer decided."""
+        rows = tuple(_replaced(row, **changes) if row.source == source else row for row in self.recipe.fields)
+        self.recipe = _replaced(self.recipe, fields=rows)
+
+    def fill(self, values: Mapping[str, Value]) -> None:
+        """Put values into the recipe."""
+        self.recipe = self.recipe.with_values(values)
+
+    def value(self, place: str) -> Value | None:
+        return self.recipe.get(place)
+
+    def known(self, place: str, fallback: Any = None) -> Any:
+        return self.recipe.known(place, fallback)
+
+    def given(self, place: str) -> bool:
+        """Whether the source itself sets `place`."""
+        value = self.recipe.get(place)
+        return value is not None and value.kind != "default"
+
+    def text(self, place: str) -> str:
+        """The code that stands for `place` at the trainer: the source's own spelling where it can be seen there."""
+        value = self.recipe.values[place]
+        if value.kind == "expression" or (value.text and self.visible(value)):
+            return value.text or value.code
+        return value.code
+
+    def comment_of(self, place: str) -> str:
+        """The comment that stood behind the keyword of `place` in the source, or an empty string."""
+        value = self.recipe.get(place)
+        for site in (self.arguments, self.trainer):
+            for argument in site.arguments if site is not None else ():
+                if value is not None and argument.value is value:
+                    return argument.comment
+        return ""
+
+    def visible(self, value: Value) -> bool:
+        """Whether the names in the text of a value mean the same at the trainer as where it was read."""
+        if value.origin is None or self.trainer is None or value.text == value.code:
+            return True
+        for site in (self.arguments, self.lora, self.model, self.inject):
+            if site is None:
+                continue
+            if any(argument.value is value or argument.value == value for argument in site.arguments):
+                return in_reach(site.scope, self.trainer.scope)
+        return True
+
+    def fresh(self, *wanted: str) -> str:
+        """The first of `wanted` that the file does not use as a name; else the first with a number behind it."""
+        taken = self.module._names.keys() | {self.names.mesh, self.names.batches}
+        for name in wanted:
+            if name not in taken:
+                return name
+        number = 2
+        while f"{wanted[0]}_{number}" in taken:
+            number += 1
+        return f"{wanted[0]}_{number}"
+
+    def runtime_module(self, name: str = "") -> str:
+        """The module path of the runtime (or a module of it): `porter.runtime` or the vendored copy."""
+        base = "porter_runtime" if self.options.vendor else "porter.runtime"
+        return f"{base}.{name}" if name else base
+
+    def runtime_import(self) -> str:
+        """The import line that binds the runtime."""
+        if self.options.vendor:
+            return f"import porter_runtime as {self.names.runtime}"
+        return f"from porter import runtime as {self.names.runtime}"
+
+    def rt(self, name: str) -> str:
+        """`rt.name`, and its import."""
+        self.imports.add(self.runtime_import())
+        return f"{self.names.runtime}.{name}"
+
+
+def in_reach(inner: Scope, outer: Scope) -> bool:
+    """Whether names of scope `inner` can be read in scope `outer`: it is that scope or one around it."""
+    scope: Scope | None = outer
+    while scope is not None:
+        if scope is inner:
+            return True
+        scope = scope.parent
+    return False
+
+
+def families(packs: Iterable[Pack]) -> list[Any]:
+    """Paths of the family tables that contributed packs bring."""
+    return [path for pack in packs for path in pack.families]
+
+
+def _replaced(row: Any, **changes: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(row, **changes)

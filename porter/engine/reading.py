@@ -1,0 +1,183 @@
+"""Reading: tables and sites → the Recipe, with a fate for every keyword."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import libcst as cst
+
+from ..recipe import Fate, Field, Origin, Value
+from ..runtime.field_tables import Row
+from ..source.module import Binding, Module
+from .packs import Pack, TableRule
+from .porting import Porting
+from .sites import Argument, Site, read_site
+
+
+def find_sites(porting: Porting) -> None:
+    """Every call that a table of a pack describes, in source order."""
+    by_class = tables_by_class(porting.packs)
+    roots = {name.split(".", 1)[0] for name in by_class}
+    if not roots & porting.module.roots:
+        return
+    for call in porting.module.calls:
+        name = porting.module.qualified(call.func)
+        rule = by_class.get(name or "")
+        if rule is not None and name is not None and porting.options.active(rule.id):
+            site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
+            porting.sites.append(site)
+
+
+def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
+    """The tables by every name of their class; earlier packs win."""
+    found: dict[str, TableRule] = {}
+    for pack in packs:
+        for rule in pack.tables:
+            for name in rule.table.names:
+                found.setdefault(name, rule)
+    return found
+
+
+def table_of(porting: Porting, site: Site) -> TableRule:
+    """The table that describes `site`."""
+    return tables_by_class(porting.packs)[site.qualified]
+
+
+def follow(porting: Porting, argument: Argument | None, role: str) -> Site | None:
+    """The site of `role` that an argument's value is: the call itself, or a name bound once to it."""
+    if argument is None or argument.node is None:
+        return None
+    node: cst.BaseExpression | None = argument.node
+    if isinstance(node, cst.Name):
+        binding = porting.module.single_binding(node)
+        node = binding.value if binding is not None and binding.kind == "assign" else None
+    for site in porting.sites:
+        if site.role == role and site.node is node:
+            return site
+    return None
+
+
+def bindings_of(module: Module, name: cst.BaseExpression | None) -> list[Binding]:
+    """Every binding of a name as it is used at that place."""
+    if not isinstance(name, cst.Name):
+        return []
+    found = module.scope(name).lookup(name.value)
+    return found[1] if found else []
+
+
+def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]) -> None:
+    """Put the defaults of a class into the recipe where nothing stands yet."""
+    values = {}
+    for place, row in rule.table.defaults(versions).items():
+        if porting.value(place) is None and row.default is not None:
+            values[place] = Value("default", row.default, Origin(rule.table.name, 0, 0, rule.id), "")
+    porting.fill(values)
+
+
+def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[str, str]) -> None:
+    """Put what a call says into the recipe, and give every keyword of it a fate."""
+    version = rule.table.version(versions)
+    now = rule.table.rows(versions)
+    short = short_name(site)
+    for argument in site.arguments:
+        source = f"{short}.{argument.name}"
+        row = now.get(argument.name) or rule.table.row(argument.name)
+        if row is None:
+            reason = f"{short} {version} has no such keyword"
+            porting.fate(_row(source, argument, "manual", "", reason, rule.id))
+            message = f"{source} is not a keyword of {short} {version}."
+            fix = "Check the spelling, or name the version with --source-trl."
+            porting.find(rule.id, "error", message, fix, argument.line, argument.column)
+            continue
+        if row.place:
+            porting.fill({row.place: argument.value})
+        fate, reason = judge(argument.value, row)
+        target = "" if fate in ("dropped", "manual") else row.target
+        porting.fate(_row(source, argument, fate, target, reason, rule.id))
+        if fate == "manual":
+            porting.find(rule.id, "error", f"{source}={argument.text}: {reason}", "", argument.line, argument.column)
+    if site.unknown_keywords:
+        reason = "these keywords are not built in this file"
+        text, line, column = site.unknown_keywords, site.line, site.column
+        porting.fate(Field(f"{short}.**", text, "manual", "", reason, rule.id, line, column))
+        message = f"{short}(..., {text}): the keywords in it are not known at port time."
+        porting.find(rule.id, "error", message, "Write them at the call.", line, column)
+
+
+def short_name(site: Site) -> str:
+    """`SFTConfig` for `trl.SFTConfig`, `AutoModelForCausalLM` for its `from_pretrained`."""
+    return site.qualified.split(".", 1)[-1].replace(".from_pretrained", "")
+
+
+def judge(value: Value, row: Row) -> tuple[Fate, str]:
+    """The fate of a keyword with this value, and why; a value that is the default changes nothing."""
+    if not value.known:
+        return row.fate, row.reason
+    fate, reason = row.verdict(value.literal)
+    if fate == "manual" and row.default is not None and same(value.code, row.default):
+        return "dropped", "this is the default, which changes nothing"
+    return fate, reason
+
+
+def same(code: str, other: str) -> bool:
+    """Whether two literal texts mean the same object (`"2e-4"` and `"0.0002"`), booleans apart from numbers."""
+    try:
+        one, two = ast.literal_eval(code), ast.literal_eval(other)
+    except (ValueError, SyntaxError):
+        return code == other
+    return (isinstance(one, bool) == isinstance(two, bool)) and one == two
+
+
+def _row(source: str, argument: Argument, fate: Any, target: str, reason: str, rule: str) -> Field:
+    return Field(source, shown(argument.text), fate, target, reason, rule, argument.line, argument.column)
+
+
+def shown(text: str) -> str:
+    """An expression for the report: on one line; a call spread over several lines without its arguments."""
+    if "\n" in text and (call := re.match(r"[\w.]+\(", text)):
+        return f"{call[0]}...)"
+    return " ".join(text.split())
+
+
+def versions_in(porting: Porting) -> dict[str, str]:
+    """The version of each source library and how it was found: `1.16.0 (installed)`."""
+    found: dict[str, str] = {}
+    for pack in porting.packs:
+        for table in pack.tables:
+            library = table.table.library
+            if library and library not in found:
+                found[library] = _version(porting, library, table.table.newest)
+    return found
+
+
+def _version(porting: Porting, library: str, newest: str) -> str:
+    if library == "trl" and porting.options.source_trl:
+        return f"{porting.options.source_trl} (--source-trl)"
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        found = version(library)
+    except PackageNotFoundError:
+        return f"{newest} (newest table)"
+    if version_key(found) > version_key(newest):
+        return f"{newest} (newest table; {found} is installed)"
+    return f"{found} (installed)"
+
+
+def version_key(text: str) -> tuple[int, ...]:
+    """`"1.16.0"` → (1, 16, 0); anything behind a non-digit is dropped."""
+    return tuple(int(part) for part in re.findall(r"\d+", text.split("+")[0])[:3])
+
+
+def plain_version(text: str) -> str:
+    """`"1.16.0 (installed)"` → `"1.16.0"`."""
+    return text.split(" ", 1)[0]
+
+
+def object_values(rows: Mapping[str, Row], text: str) -> dict[str, Value]:
+    """The values of a config object that the script has at run time: each place is an attribute of `text`."""
+    return {row.place: Value("expression", f"{text}.{row.name}", None, "") for row in rows.values() if row.place}
+

@@ -1,0 +1,71 @@
+"""Rewrites of names that stand anywhere in the file: `torch.bfloat16`, `trl.TrlParser`, `torch.cuda.empty_cache()`."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from .members import apply_rewrite
+from .packs import Rewrite
+from .porting import Porting
+
+
+def apply_rewrites(porting: Porting) -> None:
+    """Apply the packs' rewrites to every use of an imported name outside the replaced sites."""
+    rules: dict[str, Rewrite] = {}
+    for pack in porting.packs:
+        for rewrite in pack.rewrites:
+            if porting.options.active(rewrite.id):
+                for match in rewrite.matches:
+                    rules.setdefault(match, rewrite)
+    roots = {match.split(".", 1)[0] for match in rules if not match.startswith("@")}
+    if not roots & porting.module.roots:
+        return
+    covered = [(edit.start, edit.end) for edit in porting.edits]
+    written = "\n".join(edit.new for edit in porting.edits)
+    for node, name in _uses(porting, roots):
+        rule = rules.get(name) or rules.get(f"{name}()")
+        if rule is None:
+            continue
+        start = porting.module.span(node)[0]
+        replaced = any(begin <= start < end for begin, end in covered)
+        if rule.action == "import":
+            short = name.rsplit(".", 1)[-1]
+            if not replaced or f"{short}(" in written:
+                _import(porting, rule, name)
+            continue
+        if replaced:
+            continue
+        parent = porting.module.parents[node]
+        called = isinstance(parent, cst.Call) and parent.func is node
+        outer = parent if called and (rule.action != "replace" or rule.replacement.endswith(")")) else node
+        apply_rewrite(porting, rule, outer, "", "call" if outer is parent and called else "read")
+
+
+def _import(porting: Porting, rule: Rewrite, name: str) -> None:
+    """The name stays as it is written and comes from the runtime instead."""
+    porting.imports.add(f"from {porting.runtime_module(rule.module)} import {name.rsplit('.', 1)[-1]}")
+    for node, found in _uses(porting, {name.split(".", 1)[0]}):
+        if found == name and isinstance(node, cst.Attribute):
+            start, end = porting.module.span(node)
+            if not any(edit.start <= start < edit.end for edit in porting.edits):
+                porting.edit(start, end, name.rsplit(".", 1)[-1], rule.id, rule.reason)
+
+
+def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, str]]:
+    """Every outermost name or attribute that is imported from one of `roots`, with its full name."""
+    found: list[tuple[cst.BaseExpression, str]] = []
+    module = porting.module
+    for node, parent in list(module.parents.items()):
+        if not isinstance(node, cst.Name | cst.Attribute):
+            continue
+        if isinstance(parent, cst.Attribute) or isinstance(
+            parent, cst.ImportAlias | cst.ImportFrom | cst.AsName | cst.Param
+        ):
+            if not (isinstance(parent, cst.Attribute) and parent.value is node):
+                continue
+        if isinstance(parent, cst.Arg) and parent.keyword is node:
+            continue
+        name = module.qualified(node)
+        if name is not None and name.split(".", 1)[0] in roots:
+            found.append((node, name))
+    return sorted(found, key=lambda pair: module.span(pair[0])[0])

@@ -1,0 +1,164 @@
+"""Sites: the calls of a source that matter to the recipe, as text and offsets (no syntax trees).
+
+A site is what a table or rule matched: where it stands, what it is assigned to, and its arguments with
+`**kwargs` that the file itself builds already spread out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from ..recipe import Value
+from ..source.module import Module, Scope
+from ..source.values import dict_items, read_value
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a call: its keyword (`""` while positional), its value, its place and its comment."""
+
+    name: str
+    value: Value
+    line: int
+    column: int
+    comment: str = ""
+    reference: str | None = None
+    node: cst.BaseExpression | None = None
+
+    @property
+    def text(self) -> str:
+        return self.value.text or self.value.code
+
+
+@dataclass(frozen=True)
+class Site:
+    """A matched call.
+
+    `start:end` is the call, `statement_start:statement_end` its statement without indentation and line end.
+    `variable` is the name it is assigned to when the statement is exactly `name = call`; `alone` when the
+    statement is exactly the call. `unknown_keywords` is the text of a `**` argument that can't be read.
+    """
+
+    role: str
+    rule: str
+    qualified: str
+    arguments: tuple[Argument, ...]
+    start: int
+    end: int
+    statement_start: int
+    statement_end: int
+    indent: str
+    line: int
+    column: int
+    variable: str | None
+    alone: bool
+    unknown_keywords: str
+    scope: Scope
+    node: cst.Call
+
+    def argument(self, *names: str) -> Argument | None:
+        """The argument with one of `names`, or None."""
+        for argument in self.arguments:
+            if argument.name in names:
+                return argument
+        return None
+
+
+def read_site(module: Module, call: cst.Call, role: str, rule: str, qualified: str, positional: tuple[str, ...]) -> Site:
+    """The Site of a call; positional arguments get their names from `positional`."""
+    start, end = module.span(call)
+    statement = module.statement(call)
+    first, last = module.span(statement)
+    line, column = module.location(call)
+    unknown: list[str] = []
+    arguments = tuple(_named(_arguments(module, call, rule, unknown), positional))
+    return Site(
+        role=role,
+        rule=rule,
+        qualified=qualified,
+        arguments=arguments,
+        start=start,
+        end=end,
+        statement_start=first,
+        statement_end=_code_end(module, statement, last),
+        indent=indentation(module.text, first),
+        line=line,
+        column=column,
+        variable=assigned_name(module, call),
+        alone=isinstance(module.parents[call], cst.Expr) and _single(statement),
+        unknown_keywords=", ".join(unknown),
+        scope=module.scope(call),
+        node=call,
+    )
+
+
+def assigned_name(module: Module, value: cst.CSTNode) -> str | None:
+    """`name` when the statement of `value` is exactly `name = value` (annotated or not)."""
+    parent = module.parents[value]
+    if not _single(module.statement(value)):
+        return None
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
+        return parent.targets[0].target.value
+    if isinstance(parent, cst.AnnAssign) and isinstance(parent.target, cst.Name):
+        return parent.target.value
+    return None
+
+
+def indentation(text: str, offset: int) -> str:
+    """The white space before `offset` on its line."""
+    begin = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    return text[begin:offset] if not text[begin:offset].strip() else re.match(r"\s*", text[begin:offset])[0]  # type: ignore[index]
+
+
+def _single(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
+
+
+def _code_end(module: Module, statement: cst.CSTNode, last: int) -> int:
+    """The end of the code of a statement line: without its trailing comment."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return module.span(statement.body[-1])[1]
+    return last
+
+
+def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) -> Iterator[Argument]:
+    for argument in call.args:
+        if argument.star == "**":
+            items = dict_items(module, argument.value)
+            if items is None:
+                unknown.append(module.code(argument))
+                continue
+            for name, value in items:
+                yield _argument(module, name, value, rule)
+        elif argument.star == "*":
+            unknown.append(module.code(argument))
+        else:
+            name = argument.keyword.value if argument.keyword is not None else ""
+            yield replace(_argument(module, name, argument.value, rule), comment=_comment(argument))
+
+
+def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -> Argument:
+    line, column = module.location(value)
+    reference = value.value if isinstance(value, cst.Name) else None
+    return Argument(name, read_value(module, value, rule), line, column, "", reference, value)
+
+
+def _comment(argument: cst.Arg) -> str:
+    """The comment behind an argument on its line."""
+    comma = argument.comma
+    space = comma.whitespace_after if isinstance(comma, cst.Comma) else argument.whitespace_after_arg
+    if isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is not None:
+        return space.first_line.comment.value
+    return ""
+
+
+def _named(arguments: Iterator[Argument], positional: tuple[str, ...]) -> Iterator[Argument]:
+    for index, argument in enumerate(arguments):
+        if argument.name:
+            yield argument
+        elif index < len(positional):
+            yield replace(argument, name=positional[index])

@@ -1,0 +1,409 @@
+"""One source file: its text, its syntax tree, where every node stands, and what every name means.
+
+Parsing is libcst's (Python's own `ast` rejects files that newer syntax allows). Positions are offsets in
+the text, so that an edit replaces exactly its site and every other byte stays.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import Literal
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+
+from ..errors import InputError
+
+BindingKind = Literal["import", "assign", "unpack", "parameter", "definition", "other"]
+ScopeNode = cst.Module | cst.FunctionDef | cst.ClassDef | cst.Lambda
+
+# Packages whose classes are re-exported at the top: `trl.trainer.sft_trainer.SFTTrainer` is `trl.SFTTrainer`.
+FLAT_PACKAGES = ("trl", "peft", "transformers", "accelerate", "datasets", "unsloth")
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One place that gives a name its meaning.
+
+    `qualified` for imports; `value` for `name = value`; `node` is the statement, definition or parameter.
+    """
+
+    kind: BindingKind
+    node: cst.CSTNode
+    qualified: str = ""
+    value: cst.BaseExpression | None = None
+    conditional: bool = False
+
+
+@dataclass
+class Scope:
+    """A module, function, class or lambda with the names it binds."""
+
+    node: ScopeNode
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    outside: set[str] = field(default_factory=set)
+
+    def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
+        """The innermost enclosing scope that binds `name`, class scopes skipped as Python does."""
+        scope: Scope | None = self
+        while scope is not None:
+            visible = scope is self or not isinstance(scope.node, cst.ClassDef)
+            if visible and name in scope.bindings and name not in scope.outside:
+                return scope, scope.bindings[name]
+            scope = scope.parent
+        return None
+
+
+@dataclass
+class Module:
+    """A parsed source file."""
+
+    path: str
+    text: str
+    tree: cst.Module
+    bom: bool = False
+    encoding: str = "utf-8"
+
+    @cached_property
+    def newline(self) -> str:
+        return self.tree.default_newline
+
+    @cached_property
+    def indent(self) -> str:
+        return self.tree.default_indent
+
+    @cached_property
+    def _spans(self) -> Mapping[cst.CSTNode, object]:
+        return MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+
+    @cached_property
+    def _offsets(self) -> Sequence[int] | None:
+        """Character offset of every byte offset; None when the text is ASCII and they are equal."""
+        if self.text.isascii():
+            return None
+        offsets: list[int] = []
+        for index, character in enumerate(self.text):
+            offsets.extend([index] * len(character.encode("utf-8", "surrogatepass")))
+        return [*offsets, len(self.text)]
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Start and end of `node` in `text`, without the blank lines and comments before it."""
+        span = self._spans[node]
+        start, end = span.start, span.start + span.length  # type: ignore[attr-defined]
+        if self._offsets is not None:
+            start, end = self._offsets[start], self._offsets[end]
+        return start, end
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source text of `node`, exactly."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer(r"\r\n?|\n", self.text))]
+
+    def location(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Line and column of `node`, both from 1."""
+        return self.line_column(self.span(node)[0])
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset in `text`, both from 1."""
+        from bisect import bisect_right
+
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    @cached_property
+    def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
+        found: dict[cst.CSTNode, cst.CSTNode] = {}
+        stack: list[cst.CSTNode] = [self.tree]
+        while stack:
+            node = stack.pop()
+            for child in node.children:
+                found[child] = node
+                stack.append(child)
+        return found
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around `node`, innermost first."""
+        while (parent := self.parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
+        """The statement line (or compound statement) that holds `node`."""
+        for ancestor in (node, *self.ancestors(node)):
+            if isinstance(ancestor, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                return ancestor
+        raise ValueError("the node stands in no statement")
+
+    @cached_property
+    def scopes(self) -> dict[cst.CSTNode, Scope]:
+        """Every scope by its node."""
+        return _Scopes(self).collect()
+
+    def scope(self, node: cst.CSTNode) -> Scope:
+        """The scope in which `node` is evaluated."""
+        child = node
+        for ancestor in self.ancestors(node):
+            if ancestor in self.scopes:
+                inside = isinstance(ancestor, cst.Module) or child is getattr(ancestor, "body", None)
+                is_parameter = isinstance(ancestor, cst.Lambda | cst.FunctionDef) and child is ancestor.params
+                if inside or (is_parameter and isinstance(node, cst.Param)):
+                    return self.scopes[ancestor]
+            child = ancestor
+        return self.scopes[self.tree]
+
+    def qualified(self, node: cst.BaseExpression) -> str | None:
+        """The full import name of a name or attribute, flattened for `FLAT_PACKAGES`; None when it is not imported.
+
+        `import trl as t` then `t.SFTTrainer`, `from trl import SFTTrainer as S` then `S`, and
+        `trl.trainer.sft_trainer.SFTTrainer` all give `trl.SFTTrainer`. A local class of that name gives None.
+        """
+        name = self._qualified(node, self.scope(node))
+        return flatten(name) if name else None
+
+    def _qualified(self, node: cst.BaseExpression, scope: Scope) -> str | None:
+        if isinstance(node, cst.Attribute):
+            head = self._qualified(node.value, scope)
+            return f"{head}.{node.attr.value}" if head else None
+        if not isinstance(node, cst.Name):
+            return None
+        found = scope.lookup(node.value)
+        if found is None:
+            return None
+        names = {binding.qualified for binding in found[1] if binding.kind == "import"}
+        others = [binding for binding in found[1] if binding.kind != "import"]
+        if len(names) == 1 and not others:
+            return names.pop()
+        if not names and len(others) == 1 and others[0].kind == "assign" and others[0].value is not None:
+            value = others[0].value  # an alias: Trainer = trl.SFTTrainer
+            if isinstance(value, cst.Attribute | cst.Name) and value is not node:
+                return self._qualified(value, found[0])
+        return None
+
+    def single_binding(self, node: cst.Name) -> Binding | None:
+        """The one binding of a name, when it has exactly one and it is unconditional."""
+        found = self.scope(node).lookup(node.value)
+        if found is None or len(found[1]) != 1 or found[1][0].conditional:
+            return None
+        return found[1][0]
+
+    def references(self, name: str, scope: Scope) -> list[cst.Name]:
+        """Every loading use of `name` that means the binding in `scope`, in source order."""
+        uses = []
+        for node in self._names.get(name, ()):
+            parent = self.parents[node]
+            if isinstance(parent, cst.Attribute) and parent.attr is node:
+                continue
+            if isinstance(parent, cst.Arg) and parent.keyword is node:
+                continue
+            if isinstance(parent, cst.AssignTarget | cst.Param | cst.ImportAlias | cst.FunctionDef | cst.ClassDef):
+                continue
+            if isinstance(parent, cst.AsName):
+                continue
+            found = self.scope(node).lookup(name)
+            if found is not None and found[0] is scope:
+                uses.append(node)
+        return sorted(uses, key=lambda node: self.span(node)[0])
+
+    @cached_property
+    def _names(self) -> dict[str, list[cst.Name]]:
+        found: dict[str, list[cst.Name]] = {}
+        for node in self.parents:
+            if isinstance(node, cst.Name):
+                found.setdefault(node.value, []).append(node)
+        return found
+
+    @cached_property
+    def calls(self) -> list[cst.Call]:
+        """Every call, in source order."""
+        return sorted((n for n in self.parents if isinstance(n, cst.Call)), key=lambda node: self.span(node)[0])
+
+    @cached_property
+    def roots(self) -> frozenset[str]:
+        """The top-level packages that the file imports anywhere."""
+        return frozenset(
+            binding.qualified.split(".", 1)[0]
+            for scope in self.scopes.values()
+            for bindings in scope.bindings.values()
+            for binding in bindings
+            if binding.kind == "import"
+        )
+
+
+def flatten(name: str) -> str:
+    """`trl.trainer.sft_trainer.SFTTrainer` → `trl.SFTTrainer`: module parts between package and class removed."""
+    parts = name.split(".")
+    if parts[0] not in FLAT_PACKAGES or len(parts) < 3:
+        return name
+    for index, part in enumerate(parts[1:-1], start=1):
+        if part[:1].isupper():
+            return ".".join([parts[0], *parts[index:]])
+    return f"{parts[0]}.{parts[-1]}"
+
+
+def read_module(path: Path) -> Module:
+    """Read and parse a Python file. InputError when it is no readable Python source."""
+    if path.is_dir():
+        raise InputError("is a folder; tpu-port ports one Python file at a time", path, fix="name a .py file in it")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("does not exist", path, fix="check the path") from None
+    except OSError as error:
+        raise InputError(f"can't be read: {error.strerror}", path, fix="check its permissions") from None
+    if not data.strip():
+        raise InputError("is empty", path, fix="name the training script")
+    if b"\0" in data:
+        raise InputError("is a binary file, not Python source", path, fix="name the training script")
+    return parse_module(data, str(path))
+
+
+def parse_module(data: bytes, path: str) -> Module:
+    """Parse the bytes of a Python file; `path` is only used in messages."""
+    bom = data.startswith(codecs.BOM_UTF8)
+    try:
+        encoding = tokenize.detect_encoding(BytesIO(data).readline)[0].replace("-sig", "")
+        text = data[len(codecs.BOM_UTF8) if bom else 0 :].decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise InputError(
+            f"is not text in its declared encoding: {error}", Path(path), fix="save it as UTF-8 or declare its encoding"
+        ) from None
+    try:
+        tree = cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        raise InputError(
+            f"does not parse: {error.message.splitlines()[0]}",
+            Path(path),
+            line=error.editor_line,
+            column=error.editor_column,
+            fix="mend the syntax error",
+        ) from None
+    return Module(path, text, tree, bom, encoding)
+
+
+class _Scopes:
+    """Collects the bindings of every scope in one walk."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.found: dict[cst.CSTNode, Scope] = {}
+
+    def collect(self) -> dict[cst.CSTNode, Scope]:
+        tree = self.module.tree
+        self.found[tree] = Scope(tree, None)
+        for statement in tree.body:
+            self.visit(statement, self.found[tree], False)
+        return self.found
+
+    def bind(self, scope: Scope, name: str, binding: Binding) -> None:
+        scope.bindings.setdefault(name, []).append(binding)
+
+    def visit(self, node: cst.CSTNode, scope: Scope, conditional: bool) -> None:
+        if isinstance(node, cst.FunctionDef | cst.ClassDef):
+            self.bind(scope, node.name.value, Binding("definition", node, conditional=conditional))
+            inner = self.found[node] = Scope(node, scope)
+            for decorator in node.decorators:
+                self.visit(decorator, scope, conditional)
+            if isinstance(node, cst.FunctionDef):
+                self.parameters(node.params, inner, scope)
+            else:
+                for argument in (*node.bases, *node.keywords):
+                    self.visit(argument, scope, conditional)
+            self.visit(node.body, inner, False)
+            return
+        if isinstance(node, cst.Lambda):
+            inner = self.found[node] = Scope(node, scope)
+            self.parameters(node.params, inner, scope)
+            self.visit(node.body, inner, False)
+            return
+        if isinstance(node, cst.Import | cst.ImportFrom):
+            self.imports(node, scope, conditional)
+            return
+        if isinstance(node, cst.Global | cst.Nonlocal):
+            scope.outside.update(item.name.value for item in node.names)
+        elif isinstance(node, cst.Assign):
+            for target in node.targets:
+                self.assign(target.target, node.value, node, scope, conditional)
+        elif isinstance(node, cst.AnnAssign) and node.value is not None:
+            self.assign(node.target, node.value, node, scope, conditional)
+        elif isinstance(node, cst.NamedExpr):
+            self.assign(node.target, None, node, scope, True)
+        elif isinstance(node, cst.AugAssign | cst.For | cst.CompFor):
+            self.assign(node.target, None, node, scope, conditional)
+        elif isinstance(node, cst.AsName):
+            self.assign(node.name, None, node, scope, conditional)
+        nested = conditional or isinstance(node, cst.If | cst.For | cst.While | cst.Try | cst.TryStar | cst.Match)
+        if isinstance(node, cst.If) and _is_main_guard(node):
+            nested = conditional
+        for child in node.children:
+            self.visit(child, scope, nested)
+
+    def parameters(self, params: cst.Parameters, inner: Scope, outer: Scope) -> None:
+        every = [*params.posonly_params, *params.params, *params.kwonly_params]
+        stars = [star for star in (params.star_arg, params.star_kwarg) if isinstance(star, cst.Param)]
+        for param in (*every, *stars):
+            self.bind(inner, param.name.value, Binding("parameter", param, value=param.default))
+            if param.default is not None:
+                self.visit(param.default, outer, False)
+
+    def imports(self, node: cst.Import | cst.ImportFrom, scope: Scope, conditional: bool) -> None:
+        if isinstance(node.names, cst.ImportStar):
+            return
+        base = ""
+        if isinstance(node, cst.ImportFrom):
+            dotted = self.dotted(node.module) if node.module is not None else ""
+            base = "." * len(node.relative) + dotted
+        for alias in node.names:
+            name = self.dotted(alias.name)
+            full = f"{base}.{name}" if base else name
+            if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                self.bind(scope, alias.asname.name.value, Binding("import", node, full, conditional=conditional))
+            elif base:
+                self.bind(scope, name, Binding("import", node, full, conditional=conditional))
+            else:
+                head = name.split(".", 1)[0]
+                self.bind(scope, head, Binding("import", node, head, conditional=conditional))
+
+    def dotted(self, node: cst.BaseExpression) -> str:
+        if isinstance(node, cst.Attribute):
+            return f"{self.dotted(node.value)}.{node.attr.value}"
+        return node.value if isinstance(node, cst.Name) else ""
+
+    def assign(
+        self,
+        target: cst.BaseExpression,
+        value: cst.BaseExpression | None,
+        node: cst.CSTNode,
+        scope: Scope,
+        conditional: bool,
+    ) -> None:
+        if isinstance(target, cst.Name):
+            kind: BindingKind = "assign" if value is not None else "other"
+            self.bind(scope, target.value, Binding(kind, node, value=value, conditional=conditional))
+        elif isinstance(target, cst.Tuple | cst.List):
+            pairs: list[cst.BaseExpression | None] = [None] * len(target.elements)
+            if isinstance(value, cst.Tuple | cst.List) and len(value.elements) == len(target.elements):
+                if not any(isinstance(e, cst.StarredElement) for e in (*value.elements, *target.elements)):
+                    pairs = [element.value for element in value.elements]
+            for element, part in zip(target.elements, pairs, strict=True):
+                if part is not None or not isinstance(element.value, cst.Name):
+                    self.assign(element.value, part, node, scope, conditional)
+                else:
+                    unpacked = Binding("unpack", node, value=value, conditional=conditional)
+                    self.bind(scope, element.value.value, unpacked)
+
+
+def _is_main_guard(node: cst.If) -> bool:
+    test = node.test
+    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"

@@ -1,0 +1,264 @@
+"""Expressions of the source → `Value`s: known now, decided at run time, or unknown.
+
+Only meanings that can't differ at run time are evaluated: literals, names bound once to them, arithmetic,
+f-strings, conditional expressions, `dict(...)`. Nothing of the user's is ever called.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import libcst as cst
+
+from ..recipe import Origin, Value
+from .module import Binding, Module
+
+BINARY: dict[type[cst.BaseBinaryOp], Callable[[Any, Any], Any]] = {
+    cst.Add: operator.add,
+    cst.Subtract: operator.sub,
+    cst.Multiply: operator.mul,
+    cst.Divide: operator.truediv,
+    cst.FloorDivide: operator.floordiv,
+    cst.Modulo: operator.mod,
+    cst.Power: operator.pow,
+}
+COMPARISON: dict[type[cst.BaseCompOp], Callable[[Any, Any], Any]] = {
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+    cst.Is: operator.is_,
+    cst.IsNot: operator.is_not,
+}
+SIMPLE = (bool, int, float, str, bytes, type(None))
+MAX_DEPTH = 40
+MAX_SIZE = 10_000
+
+
+class Unknown(Exception):
+    """The expression's value is decided when the script runs."""
+
+
+def read_value(module: Module, node: cst.BaseExpression, rule: str = "") -> Value:
+    """The Value of an expression at its place; `code` is its literal when known, else its source text."""
+    line, column = module.location(node)
+    origin = Origin(module.path, line, column, rule)
+    text = module.code(node)
+    try:
+        known = evaluate(module, node)
+    except Unknown:
+        return Value("expression", text, origin, text)
+    return Value("literal", repr(known), origin, text)
+
+
+def evaluate(module: Module, node: cst.BaseExpression, depth: int = 0) -> Any:
+    """The Python object an expression certainly has; Unknown when that is decided at run time."""
+    if depth > MAX_DEPTH:
+        raise Unknown
+    found = _evaluate(module, node, depth + 1)
+    if isinstance(found, str | bytes | list | tuple | dict) and len(found) > MAX_SIZE:
+        raise Unknown
+    return found
+
+
+def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
+    match node:
+        case cst.Integer() | cst.Float() | cst.Imaginary() | cst.SimpleString() | cst.ConcatenatedString():
+            return _literal_text(module, node, depth)
+        case cst.FormattedString():
+            return "".join(_formatted(module, part, depth) for part in node.parts)
+        case cst.Name("True" | "False" | "None"):
+            return {"True": True, "False": False, "None": None}[node.value]
+        case cst.Name():
+            return _name(module, node, depth)
+        case cst.List():
+            return [_element(module, element, depth) for element in node.elements]
+        case cst.Tuple():
+            return tuple(_element(module, element, depth) for element in node.elements)
+        case cst.Set():
+            return {_element(module, element, depth) for element in node.elements}
+        case cst.Dict():
+            return _dict(module, node, depth)
+        case cst.UnaryOperation():
+            return _unary(node, evaluate(module, node.expression, depth))
+        case cst.BinaryOperation():
+            return _binary(node, evaluate(module, node.left, depth), evaluate(module, node.right, depth))
+        case cst.Comparison() if len(node.comparisons) == 1:
+            part = node.comparisons[0]
+            compare = COMPARISON.get(type(part.operator))
+            if compare is None:
+                raise Unknown
+            return _calculate(compare, evaluate(module, node.left, depth), evaluate(module, part.comparator, depth))
+        case cst.BooleanOperation():
+            left = evaluate(module, node.left, depth)
+            settled = not left if isinstance(node.operator, cst.And) else bool(left)
+            return left if settled else evaluate(module, node.right, depth)
+        case cst.IfExp():
+            return evaluate(module, node.body if evaluate(module, node.test, depth) else node.orelse, depth)
+        case cst.Subscript() if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+            index = evaluate(module, node.slice[0].slice.value, depth)
+            return _calculate(operator.getitem, evaluate(module, node.value, depth), index)
+        case cst.Call(func=cst.Name("dict")) if module.scope(node).lookup("dict") is None:
+            return _dict_call(module, node, depth)
+        case cst.Call(func=cst.Name("int" | "float" | "str" | "bool" as builtin)):
+            plain = len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star
+            if plain and module.scope(node).lookup(builtin) is None:
+                kinds = {"int": int, "float": float, "str": str, "bool": bool}
+                argument = evaluate(module, node.args[0].value, depth)
+                return _calculate(lambda kind, given: kind(given), kinds[builtin], argument)
+    raise Unknown
+
+
+def _literal_text(module: Module, node: cst.BaseExpression, depth: int) -> Any:
+    if isinstance(node, cst.ConcatenatedString):
+        return _evaluate(module, node.left, depth) + _evaluate(module, node.right, depth)
+    try:
+        return ast.literal_eval(node.value)  # type: ignore[attr-defined]
+    except (ValueError, SyntaxError):
+        raise Unknown from None
+
+
+def _formatted(module: Module, part: cst.BaseFormattedStringContent, depth: int) -> str:
+    if isinstance(part, cst.FormattedStringText):
+        return part.value.replace("{{", "{").replace("}}", "}")
+    if not isinstance(part, cst.FormattedStringExpression) or part.conversion or part.equal:
+        raise Unknown
+    spec = "".join(_formatted(module, piece, depth) for piece in part.format_spec or ())
+    found = evaluate(module, part.expression, depth)
+    if not isinstance(found, SIMPLE):
+        raise Unknown
+    return str(_calculate(format, found, spec))
+
+
+def _name(module: Module, node: cst.Name, depth: int) -> Any:
+    binding = module.single_binding(node)
+    if binding is None or binding.kind != "assign" or binding.value is None:
+        raise Unknown
+    found = evaluate(module, binding.value, depth)
+    if isinstance(found, list | dict | set) and changed_later(module, node):
+        raise Unknown
+    return found
+
+
+def changed_later(module: Module, name: cst.Name) -> bool:
+    """Whether a list or dict bound to `name` is changed anywhere: a method call, an item or attribute assignment."""
+    found = module.scope(name).lookup(name.value)
+    if found is None:
+        return True
+    for use in module.references(name.value, found[0]):
+        parent = module.parents[use]
+        if isinstance(parent, cst.Attribute) and parent.attr.value not in ("get", "keys", "values", "items", "copy"):
+            return True
+        if isinstance(parent, cst.Subscript) and isinstance(module.parents[parent], cst.AssignTarget | cst.AugAssign):
+            return True
+        if isinstance(parent, cst.Del | cst.AugAssign):
+            return True
+    return False
+
+
+def _element(module: Module, element: cst.BaseElement, depth: int) -> Any:
+    if isinstance(element, cst.StarredElement):
+        raise Unknown
+    return evaluate(module, element.value, depth)
+
+
+def _dict(module: Module, node: cst.Dict, depth: int) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for element in node.elements:
+        inner = evaluate(module, element.value, depth)
+        if isinstance(element, cst.DictElement):
+            found[evaluate(module, element.key, depth)] = inner
+        elif isinstance(inner, dict):
+            found.update(inner)
+        else:
+            raise Unknown
+    return found
+
+
+def _dict_call(module: Module, node: cst.Call, depth: int) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for argument in node.args:
+        inner = evaluate(module, argument.value, depth)
+        if argument.keyword is not None:
+            found[argument.keyword.value] = inner
+        elif isinstance(inner, dict):
+            found.update(inner)
+        else:
+            raise Unknown
+    return found
+
+
+def _unary(node: cst.UnaryOperation, operand: Any) -> Any:
+    match node.operator:
+        case cst.Minus():
+            return _calculate(lambda a, _: -a, operand, None)
+        case cst.Plus():
+            return _calculate(lambda a, _: +a, operand, None)
+        case cst.Not():
+            return not operand
+    raise Unknown
+
+
+def _binary(node: cst.BinaryOperation, left: Any, right: Any) -> Any:
+    calculate = BINARY.get(type(node.operator))
+    if calculate is None:
+        raise Unknown
+    big = isinstance(node.operator, cst.Power | cst.Multiply) and any(
+        isinstance(side, int) and abs(side) > MAX_SIZE and not isinstance(other, int | float)
+        for side, other in ((left, right), (right, left))
+    )
+    if big or (isinstance(node.operator, cst.Power) and isinstance(right, int | float) and abs(right) > 64):
+        raise Unknown
+    return _calculate(calculate, left, right)
+
+
+def _calculate(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    try:
+        return function(left, right)
+    except Exception:
+        raise Unknown from None
+
+
+def dict_items(module: Module, node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
+    """The items of a `**` argument whose keys are all strings of this file; None when they aren't known.
+
+    Follows a name bound once to a dict display or a `dict(...)` call that nothing changes later.
+    """
+    if isinstance(node, cst.Name):
+        binding: Binding | None = module.single_binding(node)
+        if binding is None or binding.kind != "assign" or binding.value is None or changed_later(module, node):
+            return None
+        return dict_items(module, binding.value)
+    items: list[tuple[str, cst.BaseExpression]] = []
+    if isinstance(node, cst.Dict):
+        for element in node.elements:
+            if isinstance(element, cst.DictElement):
+                try:
+                    key = evaluate(module, element.key)
+                except Unknown:
+                    return None
+                if not isinstance(key, str):
+                    return None
+                items.append((key, element.value))
+            else:
+                inner = dict_items(module, element.value)
+                if inner is None:
+                    return None
+                items.extend(inner)
+        return items
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "dict":
+        for argument in node.args:
+            if argument.keyword is not None:
+                items.append((argument.keyword.value, argument.value))
+                continue
+            inner = dict_items(module, argument.value)
+            if inner is None:
+                return None
+            items.extend(inner)
+        return items
+    return None

@@ -1,0 +1,54 @@
+"""Small pieces of code built from Values."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from ..recipe import Value
+
+
+def number(value: Value, text: str) -> str:
+    """`text`, as a float literal when it is a plain integer literal (`8` → `8.0`)."""
+    return f"{text}.0" if value.known and re.fullmatch(r"\d+", text) else text
+
+
+def times(text: str, factor: int) -> str:
+    """`text * factor`, calculated when `text` is an integer literal."""
+    if factor == 1:
+        return text
+    if re.fullmatch(r"\d[\d_]*", text):
+        return str(int(text) * factor)
+    return f"{factor} * {text}" if is_atom(text) else f"{factor} * ({text})"
+
+
+def is_atom(text: str) -> bool:
+    """Whether an expression binds tighter than any operator around it."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript | ast.List | ast.Tuple)
+
+
+def quoted(text: str) -> str:
+    """A string literal in double quotes; raw where it holds backslashes (a regular expression)."""
+    if "\\" in text and '"' not in text and not text.endswith("\\") and "\n" not in text:
+        return f'r"{text}"'
+    body = repr(text)[1:-1]
+    if repr(text).startswith("'"):
+        body = body.replace("\\'", "'").replace('"', '\\"')
+    return f'"{body}"'
+
+
+def python(value: object) -> str:
+    """The literal of a Python object, strings in double quotes."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(python(item) for item in value) + "]"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(python(item) for item in value) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{python(key)}: {python(item)}" for key, item in value.items()) + "}"
+    return repr(value)

@@ -1,0 +1,331 @@
+"""Imports of the port: new ones where the old ones stood, old ones gone with their last use.
+
+The import section is the run of import statements that holds the trainer's own import. New lines keep its
+order when it was sorted, and stand at its end when it was not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ..port import Edit
+from ..source.module import Module
+from ..engine.edits import whole_lines
+
+# Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
+GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed"})
+OURS = ("porter", "porter_runtime")
+RULE = "TP001"
+
+
+@dataclass(frozen=True, order=True)
+class NewImport:
+    """`import module as alias` (no name) or `from module import name as alias`."""
+
+    module: str
+    name: str = ""
+    alias: str = ""
+
+    @property
+    def bound(self) -> str:
+        """The name that the import binds."""
+        return self.alias or self.name or self.module.split(".", 1)[0]
+
+    @property
+    def clause(self) -> str:
+        return f"{self.name or self.module} as {self.alias}" if self.alias else self.name or self.module
+
+
+def parse_import(text: str) -> NewImport:
+    """`import jax.numpy as jnp` or `from tunix.sft.peft_trainer import PeftTrainer` as a NewImport."""
+    match = re.fullmatch(r"(?:from (\S+) )?import (\S+)(?: as (\S+))?", text)
+    if match is None:
+        raise ValueError(f"not one import: {text!r}")
+    module, name, alias = match.groups()
+    return NewImport(module, name, alias or "") if module else NewImport(name, "", alias or "")
+
+
+@dataclass
+class _Line:
+    """One import statement of the section: the text it had, and the clauses that stay or come."""
+
+    module: str
+    clauses: list[str]
+    plain: bool
+    text: str | None = None
+    group: int = 0
+
+    @property
+    def key(self) -> tuple[int, str, str]:
+        return (0 if self.plain else 1, self.module.lower(), ",".join(self.clauses))
+
+    def render(self, indent: str, newline: str, step: str) -> str:
+        if self.text is not None:
+            return self.text
+        if self.plain:
+            return f"import {', '.join(self.clauses)}"
+        ordered = sorted(set(self.clauses), key=lambda clause: (not clause.isupper(), clause.lower() == clause, clause))
+        line = f"from {self.module} import {', '.join(ordered)}"
+        if len(indent) + len(line) <= 120:
+            return line
+        inner = "".join(f"{indent}{step}{clause},{newline}" for clause in ordered)
+        return f"from {self.module} import ({newline}{inner}{indent})"
+
+
+@dataclass
+class ImportPlan:
+    """What `plan_imports` found: the edits, and the GPU libraries that are still used, with their lines."""
+
+    edits: list[Edit] = field(default_factory=list)
+    still_used: dict[str, int] = field(default_factory=dict)
+
+
+def plan_imports(module: Module, edits: Sequence[Edit], new: Iterable[NewImport], anchor: cst.CSTNode) -> ImportPlan:
+    """The edits of the import statements, given all other edits; `anchor` is the statement that imports the trainer."""
+    plan = ImportPlan()
+    gone = _unused_aliases(module, edits, plan)
+    section = _section(module, anchor)
+    outside = [statement for statement in gone if statement not in section]
+    for statement in outside:
+        plan.edits.append(_shrunk(module, statement, gone[statement]))
+    bound = _still_bound(module, gone, section)
+    wanted = [item for item in sorted(set(new)) if (item.module, item.clause) not in bound]
+    edit = _section_edit(module, section, gone, wanted)
+    if edit is not None:
+        plan.edits.append(edit)
+    return plan
+
+
+def _aliases(statement: cst.CSTNode) -> Sequence[cst.ImportAlias]:
+    node = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+        return node.names
+    return ()
+
+
+def _alias_name(alias: cst.ImportAlias) -> str:
+    if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+        return alias.asname.name.value
+    node: cst.BaseExpression = alias.name
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _root(statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
+    node = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if isinstance(node, cst.ImportFrom):
+        if node.relative or node.module is None:
+            return ""
+        inner: cst.BaseExpression = node.module
+    else:
+        inner = alias.name
+    while isinstance(inner, cst.Attribute):
+        inner = inner.value
+    return inner.value if isinstance(inner, cst.Name) else ""
+
+
+def _unused_aliases(
+    module: Module, edits: Sequence[Edit], plan: ImportPlan
+) -> dict[cst.CSTNode, list[cst.ImportAlias]]:
+    spans = sorted((edit.start, edit.end) for edit in edits)
+    written = " ".join(re.sub(r"#[^\n]*", "", edit.new) for edit in edits)
+    gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
+    for node in module.parents:
+        if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+            continue
+        for alias in _aliases(node):
+            name = _alias_name(alias)
+            uses = module.references(name, module.scope(node.body[0]))
+            left = [use for use in uses if not _inside(module.span(use)[0], spans)]
+            root = _root(node, alias)
+            written_again = re.search(rf"(?<![\w.]){re.escape(name)}\b", written) is not None
+            if left or written_again:
+                if root in GPU_SIDE and left:
+                    plan.still_used.setdefault(root, module.location(left[0])[0])
+                continue
+            if uses or root in GPU_SIDE:
+                gone.setdefault(node, []).append(alias)
+    return gone
+
+
+def _inside(offset: int, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start <= offset < end for start, end in spans)
+
+
+def _section(module: Module, anchor: cst.CSTNode) -> list[cst.SimpleStatementLine]:
+    """The import statements around `anchor` that only blank lines part."""
+    body = getattr(module.parents[anchor], "body", ())
+    siblings = list(body)
+    if anchor not in siblings:
+        return []
+    index = siblings.index(anchor)
+    first = last = index
+    while first > 0 and _plain_import(siblings[first - 1]) and not _comments(siblings[first]):
+        first -= 1
+    while last + 1 < len(siblings) and _plain_import(siblings[last + 1]) and not _comments(siblings[last + 1]):
+        last += 1
+    return siblings[first : last + 1]
+
+
+def _plain_import(node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+        return False
+    inner = node.body[0]
+    if isinstance(inner, cst.ImportFrom) and isinstance(inner.module, cst.Name) and inner.module.value == "__future__":
+        return False
+    return isinstance(inner, cst.Import | cst.ImportFrom)
+
+
+def _comments(node: cst.SimpleStatementLine) -> bool:
+    return any(line.comment is not None for line in node.leading_lines)
+
+
+def _still_bound(
+    module: Module, gone: dict[cst.CSTNode, list[cst.ImportAlias]], section: Sequence[cst.CSTNode]
+) -> set[tuple[str, str]]:
+    """(module, clause) of the imports that stay in the section or at the top of the file."""
+    kept: set[tuple[str, str]] = set()
+    for statement in (*section, *module.tree.body):
+        for alias in _aliases(statement):
+            if alias not in gone.get(statement, ()):
+                kept.add((_module_of(module, statement, alias), module.code(alias).rstrip(", ")))
+    return kept
+
+
+def _module_of(module: Module, statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
+    node = statement.body[0]  # type: ignore[attr-defined]
+    if isinstance(node, cst.ImportFrom):
+        dots = "." * len(node.relative)
+        return dots + (module.code(node.module) if node.module is not None else "")
+    return module.code(alias.name)
+
+
+def _shrunk(module: Module, statement: cst.CSTNode, gone: Sequence[cst.ImportAlias]) -> Edit:
+    start, end = module.span(statement)
+    line, column = module.location(statement)
+    kept = [alias for alias in _aliases(statement) if alias not in gone]
+    names = ", ".join(_alias_name(alias) for alias in gone)
+    reason = f"nothing uses {names} any more"
+    if not kept:
+        if _alone_in_block(module, statement):
+            return Edit(start, end, "pass", RULE, reason, line, column)
+        begin, stop = whole_lines(module.text, start, end)
+        return Edit(begin, stop, "", RULE, reason, line, column)
+    new = _line_of(module, statement, kept).render(_indent(module, start), module.newline, module.indent)
+    return Edit(start, module.span(statement.body[0])[1], new, RULE, reason, line, column)  # type: ignore[attr-defined]
+
+
+def _alone_in_block(module: Module, statement: cst.CSTNode) -> bool:
+    parent = module.parents[statement]
+    return isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1
+
+
+def _indent(module: Module, start: int) -> str:
+    begin = max(module.text.rfind("\n", 0, start), module.text.rfind("\r", 0, start)) + 1
+    return module.text[begin:start]
+
+
+def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAlias]) -> _Line:
+    clauses = [module.code(alias).rstrip(", \t") for alias in kept]
+    plain = isinstance(statement.body[0], cst.Import)  # type: ignore[attr-defined]
+    first = kept[0]
+    return _Line(_module_of(module, statement, first), [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
+
+
+def _section_edit(
+    module: Module,
+    section: Sequence[cst.SimpleStatementLine],
+    gone: dict[cst.CSTNode, list[cst.ImportAlias]],
+    wanted: Sequence[NewImport],
+) -> Edit | None:
+    if not section or (not wanted and not any(statement in gone for statement in section)):
+        return None
+    groups: list[list[_Line]] = [[]]
+    trailing: list[str] = []
+    for index, statement in enumerate(section):
+        if index and any(line.comment is None for line in statement.leading_lines):
+            groups.append([])
+        lost = gone.get(statement, [])
+        kept = [alias for alias in _aliases(statement) if alias not in lost]
+        line = _line_of(module, statement, _aliases(statement))
+        if lost and not kept:
+            groups[-1].append(_Line(line.module, [], line.plain, "", len(groups)))
+            continue
+        if lost:
+            line = _line_of(module, statement, kept)
+        else:
+            line.text = _statement_text(module, statement)
+        groups[-1].append(line)
+    original = [list(group) for group in groups]
+    home = _third_party_group(original)
+    sorted_before = [_is_sorted(group) for group in original]
+    for index, group in enumerate(groups):
+        groups[index] = [line for line in group if line.text != ""]
+    ours = [item for item in wanted if item.module.split(".")[0] in OURS]
+    theirs = [item for item in wanted if item.module.split(".")[0] not in OURS]
+    _add(module, groups[home], theirs, original[home], sorted_before[home])
+    if ours:
+        last = len(groups) - 1
+        if last == home:
+            groups.append([])
+            last += 1
+        _add(module, groups[last], ours, [], True)
+    start = module.span(section[0])[0]
+    stop = module.span(section[-1].body[-1])[1]
+    if section[-1].trailing_whitespace.comment is not None and section[-1] not in gone:
+        stop = module.span(section[-1])[0] + len(_statement_text(module, section[-1]))
+    indent = _indent(module, start)
+    rendered = [
+        f"{module.newline}{indent}".join(line.render(indent, module.newline, module.indent) for line in group)
+        for group in groups
+        if group
+    ]
+    del trailing
+    line_number, column = module.line_column(start)
+    text = f"{module.newline}{module.newline}{indent}".join(rendered)
+    return Edit(start, stop, text, RULE, "the libraries that the port uses", line_number, column)
+
+
+def _statement_text(module: Module, statement: cst.SimpleStatementLine) -> str:
+    start = module.span(statement)[0]
+    end = module.span(statement.body[-1])[1]
+    rest = re.compile(r"[^\r\n]*").match(module.text, end)
+    return module.text[start : rest.end() if rest else end].rstrip()
+
+
+def _is_sorted(group: Sequence[_Line]) -> bool:
+    keys = [line.key[:2] for line in group]
+    return keys == sorted(keys)
+
+
+def _third_party_group(groups: Sequence[Sequence[_Line]]) -> int:
+    known = {"torch", "transformers", "datasets", "trl", "peft", "accelerate"}
+    for index, group in enumerate(groups):
+        if any(line.module.split(".")[0] in known - {"trl"} for line in group):
+            return index
+    for index, group in enumerate(groups):
+        if any(line.module.split(".")[0] in known for line in group):
+            return index
+    return len(groups) - 1
+
+
+def _add(
+    module: Module, group: list[_Line], wanted: Sequence[NewImport], original: Sequence[_Line], in_order: bool
+) -> None:
+    for item in wanted:
+        if item.name:
+            same = next((line for line in group if not line.plain and line.module == item.module), None)
+            if same is not None:
+                same.clauses.append(item.clause)
+                same.text = None
+                continue
+            group.append(_Line(item.module, [item.clause], False))
+        else:
+            group.append(_Line(item.module, [item.clause], True))
+    if in_order:
+        group.sort(key=lambda line: line.key)

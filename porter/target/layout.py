@@ -1,0 +1,75 @@
+"""Laying out generated code: calls on one line where they fit, one argument a line where they don't."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One argument: `name=value` or `value`, with the comment that stands behind it."""
+
+    value: str | Call
+    name: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """`head(arguments)` and what follows it (`tail`); `brackets` may be `[]` for a list.
+
+    `spread`: always one argument a line. `flat`: always one line, however long (a row of a table).
+    """
+
+    head: str
+    arguments: list[Arg] = field(default_factory=list)
+    tail: str = ""
+    brackets: str = "()"
+    spread: bool = False
+    flat: bool = False
+
+
+def render(node: str | Call, indent: str = "", step: str = "    ", before: int = 0) -> str:
+    """The code of `node`; lines after the first start with `indent`. `before`: columns taken before its first line.
+
+    Lines are joined by `\\n`; the writer turns them into the file's own newline.
+    """
+    if isinstance(node, str):
+        return node
+    flat = _flat(node)
+    if flat is not None and (node.flat or (not node.spread and len(indent) + before + len(flat) <= WIDTH)):
+        return flat
+    inner = indent + step
+    if flat is not None and not node.spread:
+        between = flat[len(node.head) + 1 : len(flat) - len(node.tail) - 1]
+        if len(inner) + len(between) <= WIDTH:
+            return f"{node.head}{node.brackets[0]}\n{inner}{between}\n{indent}{node.brackets[1]}{node.tail}"
+    if len(node.arguments) == 1 and _hugs(node.arguments[0]):
+        only = node.arguments[0].value
+        hugged = render(only, indent, step, before + len(node.head) + 1)
+        return f"{node.head}{node.brackets[0]}{hugged}{node.brackets[1]}{node.tail}"
+    lines = [f"{node.head}{node.brackets[0]}"]
+    for argument in node.arguments:
+        prefix = f"{argument.name}=" if argument.name else ""
+        comment = f"  {argument.comment}" if argument.comment else ""
+        lines.append(f"{inner}{prefix}{render(argument.value, inner, step, len(prefix) + 1)},{comment}")
+    lines.append(f"{indent}{node.brackets[1]}{node.tail}")
+    return "\n".join(lines)
+
+
+def _hugs(argument: Arg) -> bool:
+    return isinstance(argument.value, Call) and argument.value.brackets == "[]" and not argument.name
+
+
+def _flat(node: str | Call) -> str | None:
+    if isinstance(node, str):
+        return None if "\n" in node else node
+    parts = []
+    for argument in node.arguments:
+        inner = _flat(argument.value)
+        if inner is None or argument.comment:
+            return None
+        parts.append(f"{argument.name}={inner}" if argument.name else inner)
+    return f"{node.head}{node.brackets[0]}{', '.join(parts)}{node.brackets[1]}{node.tail}"

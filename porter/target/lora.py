@@ -1,0 +1,143 @@
+"""LoRA: PEFT's config → Qwix rules on the family's module paths, and the check that they all took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..engine.porting import Porting
+from ..runtime.families import Family
+from ..runtime.lora_targets import LoraSpec, Rule, beyond_text, port_rules
+from .expressions import number, python, times
+from .layout import Arg, Call, render
+
+# Recipe place → LoraConfig keyword, for what decides which linears get which adapter.
+KEYWORDS = {
+    "lora.r": "r",
+    "lora.alpha": "lora_alpha",
+    "lora.targets": "target_modules",
+    "lora.exclude": "exclude_modules",
+    "lora.dropout": "lora_dropout",
+    "lora.use_rslora": "use_rslora",
+    "lora.init": "init_lora_weights",
+    "lora.layers": "layers_to_transform",
+    "lora.layers_pattern": "layers_pattern",
+    "lora.rank_pattern": "rank_pattern",
+    "lora.alpha_pattern": "alpha_pattern",
+}
+SELECTION = ("lora.targets", "lora.exclude", "lora.layers", "lora.layers_pattern")
+DEFAULTS = LoraSpec()
+
+
+def literal_rules(porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None) -> tuple[Rule, ...] | None:
+    """The Qwix rules when family and config are known at port time; None when the script has to find them.
+
+    Raises ValueError when PEFT's config can't be expressed: the message is for the user.
+    """
+    if family is None:
+        return None
+    known: dict[str, Any] = {}
+    for place, keyword in KEYWORDS.items():
+        value = porting.value(place)
+        if value is None:
+            continue
+        if not value.known:
+            return None
+        known[keyword] = value.literal
+    spec = LoraSpec(**{name: value for name, value in known.items() if value is not None or name == "target_modules"})
+    if porting.known("lora.targets") == "all-linear" and sizes is None:
+        return port_rules(family, None, spec)
+    return port_rules(family, sizes, spec)
+
+
+def provider_code(porting: Porting, rules: tuple[Rule, ...] | None, family: Family | None, indent: str) -> str:
+    """The code that makes the LoRA provider: literal `qwix.LoraRule`s, or `rt.lora_rules` over the loaded model."""
+    provider = _provider(porting)
+    if rules is None:
+        arguments = [Arg(porting.names.model)]
+        for place, keyword in KEYWORDS.items():
+            value = porting.value(place)
+            if value is not None and not value.is_literal(getattr(DEFAULTS, keyword, None)):
+                arguments.append(Arg(porting.text(place), keyword, _comment(porting, keyword)))
+            elif place in ("lora.r", "lora.alpha"):
+                arguments.append(Arg(porting.text(place), keyword))
+        return render(Call(provider, [Arg(Call(porting.rt("lora_rules"), arguments))]), indent)
+    rows = [Arg(_rule(porting, rule), comment=_fused(rule)) for rule in rules]
+    return render(Call(provider, [Arg(Call("", rows, brackets="[]", spread=len(rows) > 1))]), indent)
+
+
+def _provider(porting: Porting) -> str:
+    """Qwix's own provider over a float32 base; ours where the adapters have to be wider than the base."""
+    if porting.known("model.weights") == "float32":
+        porting.imports.add("import qwix")
+        return "qwix.LoraProvider"
+    return porting.rt("LoraProvider")
+
+
+def _rule(porting: Porting, rule: Rule) -> Call:
+    porting.imports.add("import qwix")
+    rank = porting.known("lora.r")
+    scale = porting.value("lora.alpha")
+    if rule.rank % rank == 0 and scale is not None and rule.alpha == scale.literal * (rule.rank // rank):
+        factor = rule.rank // rank
+        rank_text = times(porting.text("lora.r"), factor)
+        alpha_text = number(scale, times(porting.text("lora.alpha"), factor))
+    else:
+        rank_text, alpha_text = str(rule.rank), repr(float(rule.alpha))
+    arguments = [
+        Arg(python(rule.module_path), "module_path"),
+        Arg(rank_text, "rank"),
+        Arg(alpha_text, "alpha"),
+    ]
+    dropout = porting.value("lora.dropout")
+    if dropout is not None and not dropout.is_literal(0, 0.0):
+        arguments.append(Arg(porting.text("lora.dropout"), "dropout"))
+    if porting.known("lora.init", True) is True:
+        arguments.append(Arg(porting.rt("PEFT_INIT"), "lora_a_initializer"))
+    elif porting.known("lora.init") == "gaussian":
+        porting.imports.add("import jax")
+        arguments.append(Arg(f"jax.nn.initializers.normal(1 / {rule.rank})", "lora_a_initializer"))
+    return Call("qwix.LoraRule", arguments, flat=True)
+
+
+def _fused(rule: Rule) -> str:
+    kinds = [name for name in rule.hf if name in ("q_proj", "k_proj", "v_proj")]
+    if len(kinds) < 2 or not any(part in rule.module_path for part in ("kv_einsum", "qkv_einsum")):
+        return ""
+    letters = [kind[0].upper() for kind in kinds]
+    return f"# {', '.join(letters[:-1])} and {letters[-1]}, {rule.rank // len(kinds)} each"
+
+
+def _comment(porting: Porting, keyword: str) -> str:
+    argument = porting.lora.argument(keyword) if porting.lora is not None else None
+    return argument.comment if argument is not None else ""
+
+
+def apply_call(porting: Porting, provider: str) -> Call:
+    """`rt.apply_lora(...)`: injects the adapters and checks layer by layer that all of PEFT's targets have one."""
+    arguments = [
+        Arg(porting.names.model),
+        Arg(provider),
+        Arg(porting.names.mesh),
+        Arg(porting.text("run.seed"), "seed"),
+    ]
+    names = {"lora.targets": "targets", "lora.exclude": "exclude", "lora.layers": "layers"}
+    for place, keyword in names.items():
+        value = porting.value(place)
+        if value is not None and (value.kind != "default" or place == "lora.targets") and not value.is_literal(None):
+            arguments.append(Arg(porting.text(place), keyword))
+    return Call(porting.rt("apply_lora"), arguments)
+
+
+def vision_note(porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None) -> str:
+    """A note when PEFT would also adapt the vision tower, which text training never reaches; else an empty string."""
+    if family is None or sizes is None or not porting.value("lora.targets"):
+        return ""
+    targets = porting.known("lora.targets", fallback="?")
+    if targets == "?":
+        return ""
+    try:
+        beyond = beyond_text(family, sizes, LoraSpec(target_modules=targets))
+    except ValueError:
+        return ""
+    return "PEFT also puts adapters on the vision tower; text never reaches them, so they stay at zero there" if beyond else ""

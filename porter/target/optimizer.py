@@ -1,0 +1,161 @@
+"""The optimizer and its schedule: plain Optax where it has the exact part, `rt.hf_*` where only the script can say.
+
+Schedules count optimizer steps on both sides, and the first step of a warmup has rate 0 on both.
+"""
+
+from __future__ import annotations
+
+from ..engine.porting import Porting
+from .expressions import is_atom, python
+from .layout import Arg, Call, render
+
+ADAMW = (
+    "adamw_torch",
+    "adamw_torch_fused",
+    "adamw_torch_xla",
+    "adamw_torch_npu_fused",
+    "adamw_hf",
+    "paged_adamw",
+    "paged_adamw_32bit",
+)
+
+
+def schedule_lines(porting: Porting, steps: str) -> list[str]:
+    """The statement that makes the learning rate: `schedule = ...`; `steps` is the code of all optimizer steps."""
+    return [f"schedule = {render(schedule_call(porting, steps), before=len('schedule = '))}"]
+
+
+def schedule_call(porting: Porting, steps: str) -> Call | str:
+    """The code of the schedule (optimizer step → learning rate)."""
+    rate = porting.text("optimizer.learning_rate")
+    name = porting.value("schedule.name")
+    warmup = warmup_steps(porting, steps)
+    plain_kwargs = porting.known("schedule.kwargs", fallback="?") in (None, {})
+    if name is None or not name.known or warmup is None or not plain_kwargs:
+        return _general(porting, rate, steps)
+    optax = "optax"
+    porting.imports.add("import optax")
+    none = warmup == "0"
+    match name.literal:
+        case "constant":
+            return Call(f"{optax}.constant_schedule", [Arg(rate)])
+        case "cosine" if none:
+            return Call(f"{optax}.cosine_decay_schedule", [Arg(rate), Arg(steps)])
+        case "cosine":
+            return Call(
+                f"{optax}.warmup_cosine_decay_schedule",
+                [Arg("0.0"), Arg(rate), Arg(warmup, "warmup_steps"), Arg(steps, "decay_steps")],
+            )
+        case "linear" if none:
+            return Call(f"{optax}.linear_schedule", [Arg(rate), Arg("0.0"), Arg(steps)])
+        case "constant_with_warmup" if none:
+            return Call(f"{optax}.constant_schedule", [Arg(rate)])
+        case "linear" | "constant_with_warmup":
+            up = Call(f"{optax}.linear_schedule", [Arg("0.0"), Arg(rate), Arg(warmup)])
+            left = f"{steps} - {warmup}" if is_atom(warmup) else f"{steps} - ({warmup})"
+            down = Call(f"{optax}.linear_schedule", [Arg(rate), Arg("0.0"), Arg(left)])
+            flat = Call(f"{optax}.constant_schedule", [Arg(rate)])
+            parts = Call("", [Arg(up), Arg(down if name.literal == "linear" else flat)], brackets="[]")
+            return Call(f"{optax}.join_schedules", [Arg(parts), Arg(f"[{warmup}]")])
+    return _general(porting, rate, steps)
+
+
+def _general(porting: Porting, rate: str, steps: str) -> Call:
+    """`rt.hf_schedule`: transformers' schedule by name, for a name or kwargs that Optax has no function for."""
+    arguments = [Arg(porting.text("schedule.name")), Arg(rate)]
+    warmup = porting.value("schedule.warmup_steps")
+    ratio = porting.value("schedule.warmup_ratio")
+    if ratio is not None and ratio.kind != "default" and not ratio.is_literal(None, 0, 0.0):
+        arguments.append(Arg(porting.text("schedule.warmup_ratio"), "warmup_steps"))
+    elif warmup is not None and not warmup.is_literal(0, 0.0):
+        arguments.append(Arg(porting.text("schedule.warmup_steps"), "warmup_steps"))
+    arguments.append(Arg(steps, "steps"))
+    kwargs = porting.value("schedule.kwargs")
+    if kwargs is not None and not kwargs.is_literal(None):
+        arguments.append(Arg(porting.text("schedule.kwargs"), "kwargs"))
+    return Call(porting.rt("hf_schedule"), arguments)
+
+
+def warmup_steps(porting: Porting, steps: str) -> str | None:
+    """The code of the warmup's length in optimizer steps; None when only the running script can tell.
+
+    transformers 5 reads `warmup_steps` below 1 as a ratio; `warmup_ratio` counts when no steps are given.
+    """
+    ratio, warmup = porting.value("schedule.warmup_ratio"), porting.value("schedule.warmup_steps")
+    if warmup is not None and not warmup.known:
+        return None
+    if warmup is not None and warmup.literal:
+        if 0 < float(warmup.literal) < 1:
+            return _ceil(porting, porting.text("schedule.warmup_steps"), steps)
+        return porting.text("schedule.warmup_steps") if float(warmup.literal) >= 1 else "0"
+    if ratio is None or ratio.is_literal(None):
+        return "0"
+    if ratio.known and not ratio.literal:
+        return "0"
+    return _ceil(porting, porting.text("schedule.warmup_ratio"), steps)
+
+
+def _ceil(porting: Porting, ratio: str, steps: str) -> str:
+    porting.imports.add("import math")
+    return f"math.ceil({ratio if is_atom(ratio) else f'({ratio})'} * {steps})"
+
+
+def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_maybe: bool) -> Call:
+    """`optax.chain(...)`: K/V separation, clipping, the optimizer.
+
+    `full`: all weights are trained, so decay skips norms and biases. `lora_maybe`: only the script knows.
+    """
+    porting.imports.add("import optax")
+    links: list[Arg] = []
+    if separate_kv:
+        comment = "# PEFT trains K and V apart; Tunix holds them in one tensor" if not lora_maybe else ""
+        links.append(Arg(f"{porting.rt('separate_kv')}({porting.names.model})", comment=comment))
+    links += _clip(porting)
+    links.append(Arg(_optimizer(porting, full=full, lora_maybe=lora_maybe)))
+    return Call("optax.chain", links, spread=len(links) > 1)
+
+
+def _clip(porting: Porting) -> list[Arg]:
+    norm = porting.value("optimizer.max_grad_norm")
+    if norm is None:
+        return []
+    if not norm.known:
+        return [Arg(f"{porting.rt('clip_by_global_norm')}({porting.text('optimizer.max_grad_norm')})")]
+    if norm.literal is None or norm.literal <= 0:
+        return []
+    comment = "" if porting.given("optimizer.max_grad_norm") else f"# {_short(porting)}'s default max_grad_norm"
+    return [Arg(f"optax.clip_by_global_norm({porting.text('optimizer.max_grad_norm')})", comment=comment)]
+
+
+def _short(porting: Porting) -> str:
+    site = porting.arguments
+    return site.qualified.rsplit(".", 1)[-1] if site is not None else "SFTConfig"
+
+
+def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
+    name = porting.value("optimizer.name")
+    common = [
+        Arg(porting.text("optimizer.beta1"), "b1"),
+        Arg(porting.text("optimizer.beta2"), "b2"),
+        Arg(_number(porting, "optimizer.epsilon"), "eps"),
+        Arg(porting.text("optimizer.weight_decay"), "weight_decay"),
+    ]
+    decay = porting.value("optimizer.weight_decay")
+    masked = (full or lora_maybe) and not (decay is not None and decay.is_literal(0, 0.0))
+    if masked:
+        common.append(Arg(porting.rt("decay_mask"), "mask", "# not on norms and biases" if full else ""))
+    if name is not None and name.known and str(name.literal) in ADAMW:
+        return Call("optax.adamw", [Arg("schedule"), *common])
+    first = porting.text("optimizer.name")
+    if name is not None and name.known:
+        first = python(str(name.literal))
+    extra = porting.value("optimizer.args")
+    if extra is not None and not extra.is_literal(None):
+        common.append(Arg(porting.text("optimizer.args"), "args"))
+    return Call(porting.rt("hf_optimizer"), [Arg(first), Arg("schedule"), *common])
+
+
+def _number(porting: Porting, place: str) -> str:
+    """Text of a float; a default's `1e-08` is written as people do."""
+    text = porting.text(place)
+    return text.replace("e-0", "e-") if not porting.given(place) else text

@@ -1,0 +1,117 @@
+"""TrainingConfig: steps, checkpoints, evaluation and logging as the source asked for them."""
+
+from __future__ import annotations
+
+from ..engine.porting import Porting
+from .expressions import python, quoted
+from .layout import Arg, Call
+
+
+def training_config(porting: Porting) -> Call:
+    """`TrainingConfig(...)`, or `rt.training_config(args, batches)` where the script decides at run time."""
+    names = porting.names
+    if porting.arguments_object:
+        arguments = [Arg(porting.arguments_object), Arg(names.batches)]
+        if names.eval_batches:
+            arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
+        return Call(porting.rt("training_config"), arguments)
+    porting.imports.add("from tunix.sft.peft_trainer import TrainingConfig")
+    steps = f"{names.batches}.steps"
+    arguments = [
+        Arg(steps, "max_steps"),
+        Arg(f"{names.batches}.accumulation", "gradient_accumulation_steps"),
+        Arg(_every(porting, "eval", steps) if names.eval_batches else steps, "eval_every_n_steps"),
+    ]
+    arguments += _checkpoints(porting, steps)
+    arguments += _metrics(porting)
+    return Call("TrainingConfig", arguments, spread=True)
+
+
+def _every(porting: Porting, part: str, steps: str) -> str:
+    """How often, in optimizer steps: `eval.steps` or `save.steps`, by strategy; below 1 it is a ratio of all steps."""
+    strategy = str(porting.known(f"{part}.strategy", "no"))
+    if strategy == "epoch":
+        return f"{porting.names.batches}.steps_per_epoch"
+    if strategy == "no":
+        return steps
+    place = f"{part}.steps"
+    if part == "eval" and porting.known(place, "?") is None:
+        place = "log.steps"  # transformers evaluates as often as it logs when nothing else is said
+    value = porting.value(place)
+    if value is not None and value.known and isinstance(value.literal, int | float) and 0 < value.literal < 1:
+        porting.imports.add("import math")
+        return f"math.ceil({porting.text(place)} * {steps})"
+    return porting.text(place)
+
+
+def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
+    strategy = porting.value("save.strategy")
+    if strategy is None or (strategy.known and str(strategy.literal) in ("no", "False")):
+        return []
+    folder = porting.text("run.output_dir") if porting.value("run.output_dir") is not None else "None"
+    if porting.known("run.output_dir", "?") is None:
+        folder = '"trainer_output"'  # transformers' own choice when output_dir is left out
+    start = "resume_dir" if porting.resumes else "fresh_dir"
+    porting.imports.add("import orbax.checkpoint as ocp")
+    options = [Arg(_every(porting, "save", steps), "save_interval_steps")]
+    limit = porting.value("save.total_limit")
+    options.append(Arg(porting.text("save.total_limit") if limit is not None else "None", "max_to_keep"))
+    return [
+        Arg(f"{porting.rt(start)}({folder})", "checkpoint_root_directory"),
+        Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
+    ]
+
+
+def reporters(porting: Porting) -> list[str] | None:
+    """The names in `report_to`; None when only the script knows. transformers 4 reports to all that are installed."""
+    value = porting.value("log.report_to")
+    if value is None:
+        return []
+    if not value.known:
+        return None
+    found = value.literal
+    names = [found] if isinstance(found, str) else list(found or [])
+    return [name for name in names if name != "none"]
+
+
+def _metrics(porting: Porting) -> list[Arg]:
+    wanted = reporters(porting)
+    if wanted == []:
+        return []
+    options = [Arg(porting.text("log.report_to") if wanted is None else python(wanted))]
+    folder = porting.value("log.dir")
+    if folder is not None and not folder.is_literal(None):
+        options.append(Arg(porting.text("log.dir"), "log_dir"))
+    else:
+        options.append(Arg(_runs(porting), "log_dir"))
+    name = porting.value("log.run_name")
+    if name is not None and not name.is_literal(None):
+        options.append(Arg(porting.text("log.run_name"), "run_name"))
+    return [Arg(Call(porting.rt("metrics_options"), options), "metrics_logging_options")]
+
+
+def _runs(porting: Porting) -> str:
+    folder = porting.value("run.output_dir")
+    if folder is not None and folder.known and isinstance(folder.literal, str):
+        text = porting.text("run.output_dir")
+        if text == folder.code or text.startswith(('"', "'")):
+            return quoted(folder.literal.rstrip("/") + "/runs")
+    porting.imports.add("import os")
+    return f'os.path.join({porting.text("run.output_dir")}, "runs")'
+
+
+def with_hooks(porting: Porting) -> list[str]:
+    """The line that logs as the source logs."""
+    strategy = porting.value("log.strategy")
+    if strategy is not None and strategy.known and str(strategy.literal) == "no":
+        return []
+    every = porting.text("log.steps")
+    if strategy is not None and strategy.is_literal("epoch"):
+        every = f"{porting.names.batches}.steps_per_epoch"
+    value = porting.value("log.steps")
+    if value is not None and value.known and isinstance(value.literal, float) and 0 < value.literal < 1:
+        porting.imports.add("import math")
+        every = f"math.ceil({every} * {porting.names.batches}.steps)"
+    first = porting.value("log.first_step")
+    extra = "" if first is None or first.is_literal(False) else f", first_step={porting.text('log.first_step')}"
+    return [f"{porting.names.trainer}.with_training_hooks({porting.rt('log_every')}({every}{extra}, schedule=schedule))"]

@@ -1,0 +1,227 @@
+"""Writing: every site of the recipe gets what stands there afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import libcst as cst
+
+from ..engine.porting import Porting, in_reach
+from ..engine.sites import Argument, Site
+from ..recipe import Field
+from ..runtime.families import Family
+from ..runtime.lora_targets import Rule
+from .layout import render
+from .lora import apply_call, literal_rules, provider_code, vision_note
+from .sft import Writing, load_call, trainer_block
+
+FUSED = ("kv_einsum", "qkv_einsum")
+
+
+def write(
+    porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None, mesh: tuple[int, int] | None
+) -> None:
+    """Plan the edits of the model, the adapters, the config and the trainer."""
+    trainer = porting.trainer
+    assert trainer is not None
+    if porting.inject is not None and porting.inject.variable is not None:
+        porting.names.model = porting.inject.variable
+    _choose_names(porting)
+    rules = _rules(porting, family, sizes)
+    porting.fuses = _fuses(porting, family, rules)
+    mesh_code = _mesh_code(porting, mesh)
+    mesh_elsewhere = _write_mesh(porting, mesh_code)
+    _write_model(porting)
+    provider, provider_elsewhere = _write_lora(porting, family, rules)
+    _write_arguments(porting)
+    processes = porting.known("mesh.processes", 1)
+    writing = Writing(
+        family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes)
+    )
+    block = trainer_block(porting, writing)
+    if trainer.variable is None:
+        message = "This trainer is not assigned to a name, so what follows can't be told apart."
+        porting.find(trainer.rule, "error", message, "Write `trainer = SFTTrainer(...)`.", trainer.line, trainer.column)
+        return
+    porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer")
+    _batch_sum(porting, writing, mesh)
+    note = vision_note(porting, family, sizes)
+    if note:
+        porting.change_fate("LoraConfig.target_modules", fate="changed", reason=note)
+
+
+def _choose_names(porting: Porting) -> None:
+    """Names for what the port adds; the user's own names stay."""
+    trainer = porting.trainer
+    assert trainer is not None
+    names = porting.names
+    taken = porting.module._names
+    for attribute, choices in (("mesh", ("mesh", "tpu_mesh")), ("batches", ("batches", "train_batches"))):
+        setattr(names, attribute, next((name for name in choices if name not in taken), f"{choices[0]}_"))
+    if "rt" in taken:
+        names.runtime = "tpu_rt"
+    tokenizer = trainer.argument("processing_class", "tokenizer")
+    if tokenizer is not None and not tokenizer.value.is_literal(None):
+        names.tokenizer = tokenizer.text
+    else:
+        names.tokenizer = ""
+
+
+def _rules(porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None) -> tuple[Rule, ...] | None:
+    if porting.lora is None:
+        return None
+    try:
+        return literal_rules(porting, family, sizes)
+    except ValueError as error:
+        site = porting.lora
+        porting.find(site.rule, "error", f"LoraConfig: {error}.", "", site.line, site.column)
+        return None
+
+
+def _fuses(porting: Porting, family: Family | None, rules: tuple[Rule, ...] | None) -> bool:
+    """Whether adapters may land on a fused K/V weight; unknown families may."""
+    if porting.lora is None:
+        return False
+    if rules is not None:
+        return any(name in rule.module_path for rule in rules for name in FUSED)
+    if family is not None:
+        return any(row.get("slots", 1) > 1 for row in family.table.get("linear", ()))
+    return True
+
+
+def _mesh_code(porting: Porting, mesh: tuple[int, int] | None) -> str:
+    porting.imports.add("import jax")
+    shape = f"({mesh[0]}, {mesh[1]})" if mesh is not None else "(jax.device_count(), 1)"
+    return f'jax.make_mesh({shape}, ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)'
+
+
+def _write_mesh(porting: Porting, code: str) -> bool:
+    """Put the mesh before the first site that needs it; True when that isn't the trainer's own statement."""
+    trainer, model = porting.trainer, porting.model
+    assert trainer is not None
+    first = next((site for site in (model, porting.inject) if site is not None), None)
+    if first is None:
+        return False
+    if first.scope is trainer.scope and first.variable is not None:
+        statement = f"{porting.names.mesh} = {code}\n{first.indent}"
+        porting.edit(first.statement_start, first.statement_start, statement, first.rule, "the devices and their axes")
+        return True
+    where = _after_imports(porting.module.tree)
+    offset = porting.module.span(where)[1] if where is not None else 0
+    line_end = porting.module.text.find("\n", offset)
+    offset = len(porting.module.text) if line_end < 0 else line_end + 1
+    text = f"\n{porting.names.mesh} = {code}\n"
+    porting.edit(offset, offset, text, first.rule, "the devices and their axes")
+    return True
+
+
+def _after_imports(tree: cst.Module) -> cst.CSTNode | None:
+    found: cst.CSTNode | None = None
+    for statement in tree.body:
+        inner = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if isinstance(inner, cst.Import | cst.ImportFrom):
+            found = statement
+        elif isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            break
+    return found
+
+
+def _write_model(porting: Porting) -> None:
+    site = porting.model
+    if site is not None:
+        identifier = site.argument("pretrained_model_name_or_path")
+        call = load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
+        before = len(site.variable) + 3 if site.variable else 0
+        code = render(call, site.indent, porting.module.indent, before)
+        porting.replace(site, code, "the same weights in Tunix's model")
+
+
+def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...] | None) -> tuple[str, bool]:
+    """The LoRA config's own statement and a get_peft_model call; the provider's name and whether it is made there."""
+    site, inject, trainer = porting.lora, porting.inject, porting.trainer
+    assert trainer is not None
+    provider, elsewhere = porting.fresh("lora"), False
+    if site is not None:
+        user = inject if inject is not None else trainer
+        own = site.variable is not None and not _inside(site, user)
+        if own and site.variable is not None:
+            provider = site.variable
+            if rules is not None and in_reach(site.scope, user.scope):
+                code = provider_code(porting, rules, family, site.indent)
+                porting.replace(site, code, "the same layers, rank and scale under Tunix's names")
+                elsewhere = True
+            else:
+                porting.remove_statement(site.node, site.rule, "the adapters' rules stand where the model is known")
+    if inject is not None:
+        _write_inject(porting, inject, family, rules, provider, elsewhere)
+        return provider, True
+    return provider, elsewhere
+
+
+def _inside(site: Site, other: Site) -> bool:
+    return other.statement_start <= site.start < other.statement_end
+
+
+def _write_inject(
+    porting: Porting, site: Site, family: Family | None, rules: tuple[Rule, ...] | None, provider: str, elsewhere: bool
+) -> None:
+    """`model = get_peft_model(model, config)` → `model = rt.apply_lora(model, provider, mesh, ...)`."""
+    model = site.argument("model")
+    name = porting.names.model
+    if model is not None:
+        porting.names.model = model.text
+    if porting.lora_object:
+        call = (
+            f"{porting.rt('apply_peft')}({porting.names.model}, {porting.lora_object}, {porting.names.mesh}, "
+            f"seed={porting.text('run.seed')})"
+        )
+        porting.replace(site, call, "the same adapters in Tunix's model")
+    else:
+        if not elsewhere:
+            code = provider_code(porting, rules, family, site.indent)
+            text = f"{provider} = {code}\n{site.indent}"
+            porting.edit(site.statement_start, site.statement_start, text, site.rule, "the layers, rank and scale")
+        before = len(site.variable) + 3 if site.variable else 0
+        code = render(apply_call(porting, provider), site.indent, porting.module.indent, before)
+        porting.replace(site, code, "the same adapters in Tunix's model, counted layer by layer")
+    porting.names.model = name
+
+
+def _write_arguments(porting: Porting) -> None:
+    """A config object that was only read is spread over the port; its statement goes."""
+    site, trainer = porting.arguments, porting.trainer
+    if site is None or trainer is None or _inside(site, trainer):
+        return
+    porting.remove_statement(site.node, site.rule, "each value stands where Tunix wants it")
+
+
+def _batch_sum(porting: Porting, writing: Writing, mesh: tuple[int, int] | None) -> None:
+    """The effective batch as a row of the table: what one optimizer step consumed on the GPUs, and consumes here."""
+    trainer = porting.trainer
+    assert trainer is not None
+    rows, accumulation = porting.known("batch.per_device"), porting.known("batch.accumulation")
+    if not isinstance(rows, int) or not isinstance(accumulation, int):
+        return
+    processes = writing.processes
+    total = rows * accumulation * processes
+    said = f"{rows} a GPU x {accumulation} accumulated x {processes} processes = {total} rows a step"
+    if mesh is None:
+        target = f"{total} rows a step, split over the mesh when it runs"
+        reason = "micro-batches of a multiple of the fsdp axis, filled with rows that train nothing"
+    else:
+        micro = -(-rows * processes // mesh[0]) * mesh[0]
+        count = -(-total // micro)
+        target = f"{count} micro-batches of {micro} rows on fsdp={mesh[0]}"
+        filled = count * micro - total
+        reason = "the same rows train" + (f"; {filled} empty rows fill the last micro-batch" if filled else "")
+    place = porting.value("batch.per_device")
+    line, column = trainer.line, trainer.column
+    if place is not None and place.origin is not None and place.origin.line:
+        line, column = place.origin.line, place.origin.column
+    porting.fate(Field("effective batch", said, "exact", target, reason, trainer.rule, line, column))
+
+
+def argument_text(argument: Argument | None, fallback: str) -> str:
+    """The text of an argument, or `fallback` when it is not there."""
+    return argument.text if argument is not None else fallback

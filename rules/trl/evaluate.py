@@ -1,0 +1,31 @@
+"""trainer.evaluate() → `rt.evaluate(trainer, eval_batches)`.
+
+What it does: the evaluation loss over the evaluation set, weighted as transformers weights it.
+Why: PeftTrainer evaluates while it trains and has no public method for it.
+Example: `metrics = trainer.evaluate()`
+Use instead: `with mesh: metrics = rt.evaluate(trainer, eval_batches)`
+Safety: exact for the loss; runtime and samples-per-second figures are not reported.
+"""
+
+ID = "TP114"
+MATCHES = ("@trainer.evaluate()",)
+
+
+def apply(site, porting):
+    names = porting.names
+    dataset = site.argument("eval_dataset")
+    batches = names.eval_batches
+    if dataset is not None or not batches:
+        if dataset is None:
+            message = "trainer.evaluate(): the trainer has no eval_dataset."
+            porting.find(ID, "error", message, "Give the trainer one.", site.line, site.column)
+            return
+        batches = f"{names.batches}.evaluation({dataset.text}, batch_size={porting.text('batch.eval_per_device')})"
+    new = f"{porting.rt('evaluate')}({names.trainer}, {batches})"
+    if site.variable:
+        new = f"{site.variable} = {new}"
+    if not (site.variable or site.alone):
+        porting.replace(site, f"{porting.rt('evaluate')}({names.trainer}, {batches}, {names.mesh})", "same loss")
+        return
+    inner = site.indent + porting.module.indent
+    porting.replace_statement(site, f"with {names.mesh}:\n{inner}{new}", "the same loss over the same rows")

@@ -1,0 +1,51 @@
+"""trainer.train() → `with mesh: trainer.train(batches)`.
+
+What it does: Tunix's trainer takes its batches here and needs the mesh as a context (`with mesh:`; with
+`jax.set_mesh` Tunix 0.1.7 leaves the batches unsharded).
+Why: TRL's trainer holds its data; Tunix's is given it.
+Example: `trainer.train()`
+Use instead: `with mesh:` and `trainer.train(batches, eval_batches)`
+Safety: exact. `resume_from_checkpoint=True` becomes `rt.resume_dir` at the trainer; a path to a torch checkpoint
+can't be read and is refused.
+"""
+
+ID = "TP111"
+MATCHES = ("@trainer.train()",)
+
+
+def apply(site, porting):
+    names = porting.names
+    resume = site.argument("resume_from_checkpoint")
+    if resume is not None:
+        text = resume.text
+        if resume.value.is_literal(True):
+            porting.fate(_row(site, resume, "exact", "rt.resume_dir at the trainer", ""))
+        elif resume.value.is_literal(None, False):
+            porting.fate(_row(site, resume, "dropped", "", "no resuming was asked for"))
+        elif porting.arguments_object and text == f"{porting.arguments_object}.resume_from_checkpoint":
+            porting.fate(_row(site, resume, "exact", "rt.training_config", "Orbax checkpoints of the same folder"))
+        elif resume.value.known:
+            reason = "a checkpoint of transformers' Trainer can't be read by Orbax"
+            porting.fate(_row(site, resume, "manual", "", reason))
+            fix = "Train from the start, or load its adapter with rt.load_adapter."
+            porting.find(ID, "error", f"resume_from_checkpoint={text}: {reason}.", fix, resume.line, resume.column)
+        else:
+            porting.fate(_row(site, resume, "changed", "rt.resume_dir", f"resumes when {text} is set"))
+    data = [names.batches, names.eval_batches] if names.eval_batches else [names.batches]
+    call = f"{names.trainer}.train({', '.join(data)})"
+    inner = site.indent + porting.module.indent
+    if site.alone or site.variable is None:
+        new = f"with {names.mesh}:\n{inner}{call}"
+    else:
+        new = f"with {names.mesh}:\n{inner}{call}"
+        fix = "Read trainer.train_steps instead, and the losses from the log."
+        message = f"{site.variable} = trainer.train(): Tunix's train() returns nothing."
+        porting.find(ID, "error", message, fix, site.line, site.column)
+    porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh")
+
+
+def _row(site, argument, fate, target, reason):
+    from porter.recipe import Field
+
+    source = f"train.{argument.name}"
+    return Field(source, argument.text, fate, target, reason, ID, argument.line, argument.column)
