@@ -39,6 +39,8 @@ class SFTBatches:
     `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy).
 
     `dataset` is a `datasets.Dataset`, a list of dicts, or an IterableDataset, of which `max_steps` steps are read.
+    Where such a stream is too short and its end doesn't fill a step, those rows are left out (the Trainer lets their
+    gradients run into the next pass).
     The tokenizer gets the pad token, end token and chat template asked for, as it does from SFTTrainer.
     """
 
@@ -113,12 +115,12 @@ class SFTBatches:
         self._source = (batch_size, accumulation)
         self._tokens_of_all = average_tokens_across_devices or processes == 1
 
-        self._rows = self._prepare(dataset, first, self._packing, needed=max_steps * batch_size * accumulation)
+        self._rows = self._prepare(dataset, first, self._packing, max_steps)
         self.rows = len(self._rows)
-        epoch_batches = len(self._deal(np.arange(self.rows), batch_size))
-        if not epoch_batches:
+        epoch_rows = self.rows if self._rows.epochs is None else len(self._rows.epochs[0])
+        self.steps_per_epoch = self._steps_of(epoch_rows)
+        if not self.steps_per_epoch:
             raise ValueError(f"{self.rows} rows don't fill one batch of {batch_size}, and drop_last drops a short one")
-        self.steps_per_epoch = max(1, math.ceil(epoch_batches / accumulation))
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
         self.batch_size = _divisible(batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
@@ -201,14 +203,22 @@ class SFTBatches:
         prepared = self._prepare(dataset, tokenization.first_row(dataset), strategy)
         return EvaluationBatches(self, prepared, batch_size, strategy)
 
-    def _prepare(self, dataset: Any, first: Any, packing: str | None, *, needed: int | None = None) -> Rows:
+    def _prepare(self, dataset: Any, first: Any, packing: str | None, max_steps: int = -1) -> Rows:
         preparation = self._plan(first, packing=packing is not None, padding_free=self._flattens(packing))
         if rows.is_stream(dataset):
-            if needed is None or needed <= 0:
+            if max_steps <= 0:
                 raise ValueError("a streamed dataset has no length: set max_steps")
             if self._shuffle_seed is not None:
                 raise ValueError("shuffle_dataset=True on a streamed dataset: call dataset.shuffle(seed=...) instead")
-            return rows.stream(dataset, preparation, packing=packing, max_length=self._max_length, needed=needed)
+            return rows.stream(
+                dataset,
+                preparation,
+                packing=packing,
+                max_length=self._max_length,
+                steps=max_steps,
+                step_rows=math.prod(self._source),
+                steps_of=functools.partial(self._steps_of, full=True),
+            )
         return rows.prepare(
             dataset,
             preparation,
@@ -218,6 +228,12 @@ class SFTBatches:
             shuffle_seed=self._shuffle_seed,
             num_proc=self._num_proc,
         )
+
+    def _steps_of(self, epoch_rows: int, *, full: bool = False) -> int:
+        """Optimizer steps of an epoch; a short last group is a step too, unless only full ones count."""
+        batch_size, accumulation = self._source
+        steps, rest = divmod(len(self._deal(np.arange(epoch_rows), batch_size)), accumulation)
+        return steps + (rest > 0 and not full)
 
     def _flattens(self, packing: str | None) -> bool:
         """Whether TRL's collator runs the rows together, which masks the first label of every document."""
@@ -236,7 +252,7 @@ class SFTBatches:
             epoch += 1
 
     def _steps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows of every optimizer step and their scale, (rows,) each. A short last group of an epoch is a step too."""
+        """Rows of every optimizer step and their scale, (rows,) each."""
         done = 0
         batch_size, accumulation = self._source
         for epoch in self._epochs():
@@ -244,8 +260,10 @@ class SFTBatches:
             for start in range(0, len(dealt), accumulation):
                 if done == self.steps:
                     return
-                done += 1
                 group = dealt[start : start + accumulation]
+                if self._rows.epochs is not None and len(group) < accumulation:
+                    continue  # the end of a stream makes no step; HF adds its gradients to the next pass's first
+                done += 1
                 yield np.concatenate(group), self._scale(group)
 
     def _scale(self, group: list[np.ndarray]) -> np.ndarray:

@@ -75,7 +75,7 @@ def check_packing(model: nnx.Module, length: int) -> None:
     (tunix/models/gemma/model.py), which disagree once positions start over within a row.
     """
     window = getattr(getattr(model, "config", None), "sliding_window_size", None)
-    family = getattr(getattr(model, "porter", None), "family", None)
+    family = getattr(getattr(getattr(model, "porter", None), "family", None), "name", None)
     if family == "gemma2" and window is not None and length > window:
         raise ValueError(
             f"packed rows of {length} tokens are longer than Gemma 2's sliding window of {window}, which google-tunix "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +55,11 @@ def prepare(
     shuffle_seed: int | None,
     num_proc: int | None,
 ) -> Rows:
-    """Rows of a dataset that is all there. `packing` is a strategy or None; `shuffle_seed` None keeps the order."""
-    tokens = tokenise(dataset, preparation, num_proc=num_proc)
+    """Rows of a dataset that is all there.
+
+    `packing` is a strategy or None; `shuffle_seed` None keeps the order; `num_proc` decides where packing cuts.
+    """
+    tokens = tokenise(dataset, preparation)
     if skip_prepare:
         parts = tokens.parts or [[stop - start] for start, stop in tokens.spans]
         return _rows(tokens, [_split(start, sizes) for (start, _), sizes in zip(tokens.spans, parts, strict=True)])
@@ -74,15 +77,26 @@ def prepare(
 
 
 def stream(
-    dataset: Iterable[Any], preparation: Preparation, *, packing: str | None, max_length: int | None, needed: int
+    dataset: Iterable[Any],
+    preparation: Preparation,
+    *,
+    packing: str | None,
+    max_length: int | None,
+    steps: int,
+    step_rows: int,
+    steps_of: Callable[[int], int],
 ) -> Rows:
-    """The first `needed` rows of a streamed dataset, in its own order, passed over again where it is too short."""
+    """The rows of the first `steps` steps of a streamed dataset, in its own order, passed over again where it is short.
+
+    `step_rows`: rows of a full step; `steps_of`: how many full steps a pass of so many rows makes. ValueError when a
+    pass makes none.
+    """
     ids: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     rows: list[Row] = []
     epochs: list[np.ndarray] = []
     offset = 0
-    while len(rows) < needed:
+    while steps > 0:
         if epochs and hasattr(dataset, "set_epoch"):
             dataset.set_epoch(len(epochs))  # a shuffled stream gives another order in every pass
         first = len(rows)
@@ -97,13 +111,16 @@ def stream(
                 rows += packer.pack(spans, max_length, packing)
             elif preparation.keep is None or np.any(labels[-1] != IGNORED):
                 rows.append((spans[0],))
-            if len(rows) >= needed:
+            if len(rows) - first >= steps * step_rows:
                 break
         epochs.append(np.arange(first, len(rows)))
-        if first == len(rows):
-            break
-    tokens = Tokens(np.concatenate(ids), np.concatenate(labels), []) if ids else Tokens(np.zeros(0), np.zeros(0), [])
-    return _rows(tokens, rows, epochs)
+        made = steps_of(len(rows) - first)
+        if not made:
+            raise ValueError(
+                f"a pass over the streamed dataset gives {len(rows) - first} rows, less than the {step_rows} of a step"
+            )
+        steps -= made
+    return _rows(Tokens(np.concatenate(ids), np.concatenate(labels), []), rows, epochs)
 
 
 def _batched(items: Iterator[Any], size: int) -> Iterator[list[Any]]:

@@ -217,7 +217,10 @@ def plan(
     packing: bool,
     padding_free: bool,
 ) -> Preparation:
-    """How to prepare a dataset whose first row is `first`; arguments as in SFTConfig. ValueError where TRL refuses too."""
+    """How to prepare a dataset whose first row is `first`; arguments as in SFTConfig.
+
+    ValueError where TRL refuses too, and for rows that hold nothing it knows.
+    """
     if "image" in first or "images" in first:
         raise ValueError("the dataset holds images; tpu-port trains language models on text only")
     completion_only = completion_only_loss
@@ -295,8 +298,11 @@ def first_row(dataset: Any) -> Mapping[str, Any]:
     raise ValueError("the dataset is empty: there is nothing to train on")
 
 
-def tokenise(dataset: Any, preparation: Preparation, *, num_proc: int | None = None) -> Tokens:
-    """All rows of a `datasets.Dataset` or a list of dicts, tokenised (cached and in parallel, as `datasets.map` is)."""
+def tokenise(dataset: Any, preparation: Preparation) -> Tokens:
+    """All rows of a `datasets.Dataset` or a list of dicts, tokenised, and cached as `datasets.map` does.
+
+    In this process alone: JAX runs threads by now, and a fork of them (dataset_num_proc) may never return.
+    """
     if not isinstance(dataset, datasets.Dataset):
         dataset = datasets.Dataset.from_list(list(dataset))
     if dataset.format["type"] == "custom":
@@ -310,7 +316,6 @@ def tokenise(dataset: Any, preparation: Preparation, *, num_proc: int | None = N
         preparation,
         remove_columns=dataset.column_names,
         features=datasets.Features(features),
-        num_proc=num_proc,
         desc="Tokenizing",
     )
     table = mapped.data.table
