@@ -122,10 +122,6 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
                 rule.id, "error", f"{module.code(node)}: {rule.reason}.", "Take it out of the expression.", line, column
             )
         return
-    if rule.action == "import":
-        name = rule.matches[0].rsplit(".", 1)[-1]
-        porting.imports.add(f"from {porting.runtime_module(rule.module)} import {name}")
-        return
     arguments = f"{porting.arguments_object or '{args}'}"
     new = rule.replacement.replace("{object}", variable)
     if "{args}" in new:

@@ -17,7 +17,7 @@ from ..runtime.mesh import mesh_problems
 from ..source.launch import read_launch_config
 from ..source.module import Module
 from ..target.write import write
-from .edits import apply_edits, whole_lines, without_inner
+from .edits import apply_edits, without_inner
 from .members import apply_members, uses
 from .packs import Pack, load_packs
 from .porting import Porting, families
@@ -35,6 +35,7 @@ from .reading import (
     tables_by_class,
     versions_in,
 )
+from .metadata import script_metadata
 from .rewriting import apply_rewrites
 from .sites import Argument, Site
 
@@ -66,6 +67,7 @@ def port_module(module: Module, options: Options) -> Port:
         return _finish(porting, "unsupported")
     _scan_members(porting)
     write(porting, family, sizes, mesh)
+    script_metadata(porting)
     _substitute_arguments(porting)
     apply_members(porting)
     apply_rewrites(porting)
@@ -435,7 +437,8 @@ def _finish(porting: Porting, status: Status | None) -> Port:
 
         anchor = _import_anchor(porting)
         if anchor is not None:
-            plan = plan_imports(module, edits, (parse_import(text) for text in porting.imports), anchor)
+            new = (parse_import(text) for text in porting.imports)
+            plan = plan_imports(module, edits, new, porting.moved, anchor)
             edits = without_inner([*edits, *plan.edits])
             for library, line in sorted(plan.still_used.items()):
                 message = f"{library} is still used here, so the port needs it installed."
@@ -451,7 +454,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         except cst.ParserSyntaxError as error:
             raise InputError(f"the port would not parse ({error.message}): a defect of tpu-port", module.path) from error
     ordered = tuple(sorted(edits, key=lambda edit: edit.start))
-    fields = tuple(sorted(porting.recipe.fields, key=lambda row: (row.source.endswith(row.source), row.line, row.column)))
+    fields = tuple(sorted(porting.recipe.fields, key=lambda row: (row.line, row.column)))
     recipe = _replace(porting.recipe, fields=fields)
     files = _family_files(porting)
     return Port(module.path, module.text, after, status, recipe, ordered, module.bom, module.encoding, files)
@@ -518,6 +521,3 @@ def _statement_line(module: Module, offset: int) -> int:
             if begin <= offset < end:
                 best = min(best, begin)
     return best
-
-
-__all__ = ["parse_mesh", "port_module", "whole_lines"]

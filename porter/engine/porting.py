@@ -16,7 +16,7 @@ from ..recipe import Field, Finding, Recipe, Severity, Value
 from ..source.module import Module, Scope
 from .edits import whole_lines
 from .packs import Pack
-from .sites import Site
+from .sites import Argument, Site
 
 
 @dataclass
@@ -56,6 +56,7 @@ class Porting:
     recipe: Recipe = field(default_factory=lambda: Recipe(""))
     edits: list[Edit] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
+    moved: dict[str, str] = field(default_factory=dict)
     todos: dict[int, list[str]] = field(default_factory=dict)
 
     def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
@@ -146,6 +147,13 @@ class Porting:
                     return argument.comment
         return ""
 
+    def refuses_itself(self, argument: Argument) -> bool:
+        """Whether a keyword's value is a call that the runtime answers with its own refusal (get_quantization_config)."""
+        node = argument.node
+        if not isinstance(node, cst.Call):
+            return False
+        return self.module.qualified(node.func) == "trl.get_quantization_config"
+
     def visible(self, value: Value) -> bool:
         """Whether the names in the text of a value mean the same at the trainer as where it was read."""
         if value.origin is None or self.trainer is None or value.text == value.code:
@@ -159,7 +167,7 @@ class Porting:
 
     def fresh(self, *wanted: str) -> str:
         """The first of `wanted` that the file does not use as a name; else the first with a number behind it."""
-        taken = self.module._names.keys() | {self.names.mesh, self.names.batches}
+        taken = self.module.bound_names | {self.names.mesh, self.names.batches}
         for name in wanted:
             if name not in taken:
                 return name

@@ -95,6 +95,8 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         if row.place:
             porting.fill({row.place: argument.value})
         fate, reason = judge(argument.value, row)
+        if fate == "manual" and porting.refuses_itself(argument):
+            fate, reason = "dropped", "4-bit and 8-bit bases are refused when the port starts; without them it is None"
         target = "" if fate in ("dropped", "manual") else row.target
         porting.fate(_row(source, argument, fate, target, reason, rule.id))
         if fate == "manual":

@@ -42,13 +42,15 @@ def apply_rewrites(porting: Porting) -> None:
 
 
 def _import(porting: Porting, rule: Rewrite, name: str) -> None:
-    """The name stays as it is written and comes from the runtime instead."""
-    porting.imports.add(f"from {porting.runtime_module(rule.module)} import {name.rsplit('.', 1)[-1]}")
+    """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
+    short = name.rsplit(".", 1)[-1]
+    porting.moved[name] = porting.runtime_module(rule.module)
     for node, found in _uses(porting, {name.split(".", 1)[0]}):
         if found == name and isinstance(node, cst.Attribute):
             start, end = porting.module.span(node)
             if not any(edit.start <= start < edit.end for edit in porting.edits):
-                porting.edit(start, end, name.rsplit(".", 1)[-1], rule.id, rule.reason)
+                porting.imports.add(f"from {porting.runtime_module(rule.module)} import {short}")
+                porting.edit(start, end, short, rule.id, rule.reason)
 
 
 def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, str]]:

@@ -225,6 +225,11 @@ class Module:
         return found
 
     @cached_property
+    def bound_names(self) -> frozenset[str]:
+        """Every name that any scope of the file binds."""
+        return frozenset(name for scope in self.scopes.values() for name in scope.bindings)
+
+    @cached_property
     def calls(self) -> list[cst.Call]:
         """Every call, in source order."""
         return sorted((n for n in self.parents if isinstance(n, cst.Call)), key=lambda node: self.span(node)[0])

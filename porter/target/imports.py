@@ -7,13 +7,14 @@ order when it was sorted, and stand at its end when it was not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from ..port import Edit
-from ..source.module import Module
+from ..source.module import Module, flatten
 from ..engine.edits import whole_lines
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
@@ -84,16 +85,23 @@ class ImportPlan:
     still_used: dict[str, int] = field(default_factory=dict)
 
 
-def plan_imports(module: Module, edits: Sequence[Edit], new: Iterable[NewImport], anchor: cst.CSTNode) -> ImportPlan:
-    """The edits of the import statements, given all other edits; `anchor` is the statement that imports the trainer."""
+def plan_imports(
+    module: Module, edits: Sequence[Edit], new: Iterable[NewImport], moved: Mapping[str, str], anchor: cst.CSTNode
+) -> ImportPlan:
+    """The edits of the import statements, given all other edits.
+
+    `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`).
+    `anchor` is the statement that imports the trainer.
+    """
     plan = ImportPlan()
-    gone = _unused_aliases(module, edits, plan)
+    gone, elsewhere = _aliases_to_drop(module, edits, moved, plan)
     section = _section(module, anchor)
-    outside = [statement for statement in gone if statement not in section]
-    for statement in outside:
-        plan.edits.append(_shrunk(module, statement, gone[statement]))
+    for statement in gone:
+        if statement not in section:
+            plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
     bound = _still_bound(module, gone, section)
-    wanted = [item for item in sorted(set(new)) if (item.module, item.clause) not in bound]
+    here = [item for statement in section for item in elsewhere.get(statement, ())]
+    wanted = [item for item in sorted({*new, *here}) if (item.module, item.clause) not in bound]
     edit = _section_edit(module, section, gone, wanted)
     if edit is not None:
         plan.edits.append(edit)
@@ -129,28 +137,36 @@ def _root(statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
     return inner.value if isinstance(inner, cst.Name) else ""
 
 
-def _unused_aliases(
-    module: Module, edits: Sequence[Edit], plan: ImportPlan
-) -> dict[cst.CSTNode, list[cst.ImportAlias]]:
+def _aliases_to_drop(
+    module: Module, edits: Sequence[Edit], moved: Mapping[str, str], plan: ImportPlan
+) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
+    """Aliases that go, by statement, and for the moved ones the imports that take their place."""
     spans = sorted((edit.start, edit.end) for edit in edits)
     written = " ".join(re.sub(r"#[^\n]*", "", edit.new) for edit in edits)
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
+    elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
     for node in module.parents:
         if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
             continue
         for alias in _aliases(node):
             name = _alias_name(alias)
-            uses = module.references(name, module.scope(node.body[0]))
+            scope = module.scope(node.body[0])
+            uses = module.references(name, scope)
             left = [use for use in uses if not _inside(module.span(use)[0], spans)]
             root = _root(node, alias)
-            written_again = re.search(rf"(?<![\w.]){re.escape(name)}\b", written) is not None
-            if left or written_again:
+            needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b", written) is not None
+            source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
+            target = moved.get(flatten(source))
+            if needed and target is not None:
+                gone.setdefault(node, []).append(alias)
+                original = source.rsplit(".", 1)[-1]
+                elsewhere.setdefault(node, []).append(NewImport(target, original, name if name != original else ""))
+            elif needed:
                 if root in GPU_SIDE and left:
                     plan.still_used.setdefault(root, module.location(left[0])[0])
-                continue
-            if uses or root in GPU_SIDE:
+            elif uses or root in GPU_SIDE:
                 gone.setdefault(node, []).append(alias)
-    return gone
+    return gone, elsewhere
 
 
 def _inside(offset: int, spans: Sequence[tuple[int, int]]) -> bool:
@@ -205,19 +221,38 @@ def _module_of(module: Module, statement: cst.CSTNode, alias: cst.ImportAlias) -
     return module.code(alias.name)
 
 
-def _shrunk(module: Module, statement: cst.CSTNode, gone: Sequence[cst.ImportAlias]) -> Edit:
+def _shrunk(
+    module: Module, statement: cst.CSTNode, gone: Sequence[cst.ImportAlias], instead: Sequence[NewImport]
+) -> Edit:
     start, end = module.span(statement)
     line, column = module.location(statement)
     kept = [alias for alias in _aliases(statement) if alias not in gone]
     names = ", ".join(_alias_name(alias) for alias in gone)
     reason = f"nothing uses {names} any more"
+    indent = _indent(module, start)
+    new_lines = [line.render(indent, module.newline, module.indent) for line in _merged(instead)]
+    if instead:
+        if kept:
+            new_lines.append(_line_of(module, statement, kept).render(indent, module.newline, module.indent))
+        text = f"{module.newline}{indent}".join(new_lines)
+        moved_names = ", ".join(item.bound for item in instead)
+        reason = f"{moved_names}: the same fields, flags and defaults without torch"
+        return Edit(start, module.span(statement.body[0])[1], text, RULE, reason, line, column)  # type: ignore[attr-defined]
     if not kept:
         if _alone_in_block(module, statement):
             return Edit(start, end, "pass", RULE, reason, line, column)
         begin, stop = whole_lines(module.text, start, end)
         return Edit(begin, stop, "", RULE, reason, line, column)
-    new = _line_of(module, statement, kept).render(_indent(module, start), module.newline, module.indent)
+    new = _line_of(module, statement, kept).render(indent, module.newline, module.indent)
     return Edit(start, module.span(statement.body[0])[1], new, RULE, reason, line, column)  # type: ignore[attr-defined]
+
+
+def _merged(items: Sequence[NewImport]) -> list[_Line]:
+    """One line a module."""
+    lines: dict[str, _Line] = {}
+    for item in items:
+        lines.setdefault(item.module, _Line(item.module, [], not item.name)).clauses.append(item.clause)
+    return list(lines.values())
 
 
 def _alone_in_block(module: Module, statement: cst.CSTNode) -> bool:
@@ -246,7 +281,6 @@ def _section_edit(
     if not section or (not wanted and not any(statement in gone for statement in section)):
         return None
     groups: list[list[_Line]] = [[]]
-    trailing: list[str] = []
     for index, statement in enumerate(section):
         if index and any(line.comment is None for line in statement.leading_lines):
             groups.append([])
@@ -267,14 +301,20 @@ def _section_edit(
     for index, group in enumerate(groups):
         groups[index] = [line for line in group if line.text != ""]
     ours = [item for item in wanted if item.module.split(".")[0] in OURS]
-    theirs = [item for item in wanted if item.module.split(".")[0] not in OURS]
-    _add(module, groups[home], theirs, original[home], sorted_before[home])
+    standard = [item for item in wanted if item.module.split(".")[0] in sys.stdlib_module_names]
+    theirs = [item for item in wanted if item not in ours and item not in standard]
+    _add(groups[home], theirs, sorted_before[home])
     if ours:
         last = len(groups) - 1
         if last == home:
             groups.append([])
             last += 1
-        _add(module, groups[last], ours, [], True)
+        _add(groups[last], ours, True)
+    if standard:
+        first = next((i for i, group in enumerate(original) if _is_standard(group)), None)
+        if first is None:
+            groups.insert(0, [])
+        _add(groups[first or 0], standard, True)
     start = module.span(section[0])[0]
     stop = module.span(section[-1].body[-1])[1]
     if section[-1].trailing_whitespace.comment is not None and section[-1] not in gone:
@@ -285,7 +325,6 @@ def _section_edit(
         for group in groups
         if group
     ]
-    del trailing
     line_number, column = module.line_column(start)
     text = f"{module.newline}{module.newline}{indent}".join(rendered)
     return Edit(start, stop, text, RULE, "the libraries that the port uses", line_number, column)
@@ -314,9 +353,11 @@ def _third_party_group(groups: Sequence[Sequence[_Line]]) -> int:
     return len(groups) - 1
 
 
-def _add(
-    module: Module, group: list[_Line], wanted: Sequence[NewImport], original: Sequence[_Line], in_order: bool
-) -> None:
+def _is_standard(group: Sequence[_Line]) -> bool:
+    return bool(group) and all(line.module.split(".")[0] in sys.stdlib_module_names for line in group)
+
+
+def _add(group: list[_Line], wanted: Sequence[NewImport], in_order: bool) -> None:
     for item in wanted:
         if item.name:
             same = next((line for line in group if not line.plain and line.module == item.module), None)

@@ -65,6 +65,8 @@ def _general(porting: Porting, rate: str, steps: str) -> Call:
     arguments = [Arg(porting.text("schedule.name")), Arg(rate)]
     warmup = porting.value("schedule.warmup_steps")
     ratio = porting.value("schedule.warmup_ratio")
+    if porting.arguments_object:
+        ratio = None  # the arguments put it into warmup_steps, as transformers does
     if ratio is not None and ratio.kind != "default" and not ratio.is_literal(None, 0, 0.0):
         arguments.append(Arg(porting.text("schedule.warmup_ratio"), "warmup_steps"))
     elif warmup is not None and not warmup.is_literal(0, 0.0):

@@ -85,7 +85,7 @@ def _model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
     if site.argument("processing_class", "tokenizer") is None or porting.names.tokenizer == "":
         porting.names.tokenizer = _own_tokenizer(porting, lines)
     quantization = site.argument("quantization_config")
-    if quantization is not None and not quantization.value.is_literal(None) and not quantization.value.known:
+    if quantization is not None and porting.refuses_itself(quantization):
         lines.append(f"{quantization.text}  # refuses a quantised base")
     if porting.model is None:
         call = load_call(porting, porting.text("model.id"))
@@ -222,7 +222,9 @@ def _eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argume
     if known_dataset:
         lines.append(_assign(names.eval_batches, call, indent))
     else:
-        lines.append(f"{names.eval_batches} = {render(call, indent)} if {data} is not None else None")
+        lines.append(f"{names.eval_batches} = None")
+        lines.append(f"if {data} is not None:")
+        lines.append(porting.module.indent + _assign(names.eval_batches, call, indent + porting.module.indent))
     return lines
 
 
@@ -283,4 +285,4 @@ def _trainer_lines(porting: Porting, indent: str) -> list[str]:
     config = training_config(porting)
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
     call = Call("PeftTrainer", [Arg(names.model), Arg("optimizer"), Arg(config)], tail=tail)
-    return [_assign(names.trainer, call, indent), *with_hooks(porting)]
+    return [_assign(names.trainer, call, indent), *with_hooks(porting, indent)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..engine.porting import Porting
 from .expressions import python, quoted
-from .layout import Arg, Call
+from .layout import Arg, Call, render
 
 
 def training_config(porting: Porting) -> Call:
@@ -100,7 +100,7 @@ def _runs(porting: Porting) -> str:
     return f'os.path.join({porting.text("run.output_dir")}, "runs")'
 
 
-def with_hooks(porting: Porting) -> list[str]:
+def with_hooks(porting: Porting, indent: str) -> list[str]:
     """The line that logs as the source logs."""
     strategy = porting.value("log.strategy")
     if strategy is not None and strategy.known and str(strategy.literal) == "no":
@@ -113,5 +113,9 @@ def with_hooks(porting: Porting) -> list[str]:
         porting.imports.add("import math")
         every = f"math.ceil({every} * {porting.names.batches}.steps)"
     first = porting.value("log.first_step")
-    extra = "" if first is None or first.is_literal(False) else f", first_step={porting.text('log.first_step')}"
-    return [f"{porting.names.trainer}.with_training_hooks({porting.rt('log_every')}({every}{extra}, schedule=schedule))"]
+    arguments = [Arg(every)]
+    if first is not None and not first.is_literal(False):
+        arguments.append(Arg(porting.text("log.first_step"), "first_step"))
+    arguments.append(Arg("schedule", "schedule"))
+    log = Call(porting.rt("log_every"), arguments)
+    return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)]

@@ -56,7 +56,7 @@ def _choose_names(porting: Porting) -> None:
     trainer = porting.trainer
     assert trainer is not None
     names = porting.names
-    taken = porting.module._names
+    taken = porting.module.bound_names
     for attribute, choices in (("mesh", ("mesh", "tpu_mesh")), ("batches", ("batches", "train_batches"))):
         setattr(names, attribute, next((name for name in choices if name not in taken), f"{choices[0]}_"))
     if "rt" in taken:

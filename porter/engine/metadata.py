@@ -1,0 +1,30 @@
+"""Inline script metadata (PEP 723): what the port needs installed."""
+
+from __future__ import annotations
+
+import re
+
+from .porting import Porting
+
+RULE = "TP002"
+GPU_ONLY = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "kernels", "flash-attn", "trackio", "xformers"})
+BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t]*$", re.MULTILINE)
+
+
+def script_metadata(porting: Porting) -> None:
+    """Replace the GPU libraries in a `# /// script` block's dependencies by tpu-port's `[tpu]` extra."""
+    block = BLOCK.search(porting.module.text)
+    if block is None:
+        return
+    found = re.search(r"dependencies = \[(?P<list>[^\]]*)\]", block["body"])
+    if found is None:
+        return
+    names = re.findall(r"[\"']([^\"']+)[\"']", found["list"])
+    kept = [name for name in names if re.split(r"[\s<>=!~\[;@]", name, maxsplit=1)[0].lower() not in GPU_ONLY]
+    if kept == names:
+        return
+    wanted = [*kept, "tpu-port[tpu]"]
+    lines = "".join(f'#     "{name}",\n' for name in wanted)
+    start = block.start("body") + found.start("list")
+    end = block.start("body") + found.end("list")
+    porting.edit(start, end, f"\n{lines}# ", RULE, "the port's libraries instead of the GPU's")
