@@ -148,9 +148,9 @@ def _packs() -> Check:
     needed = ("tpu-port SOURCE",)
     try:
         from .engine.packs import load_packs
-        from .project import read_project
+        from .project import installed_packs, read_project
 
-        packs = load_packs(read_project(Path.cwd()).rules)
+        packs = load_packs((*read_project(Path.cwd()).rules, *installed_packs()))
     except Exception as error:  # whatever it is, it is the answer
         return Check(
             "packs of rules", f"{type(error).__name__}: {error}", "fails", "mend or leave out the pack", needed

@@ -99,11 +99,11 @@ def vendor_runtime(folder: Path, *, force: bool = False) -> Path:
 
 
 def _copy_tables(runtime: Path) -> None:
-    """`rules/models/*.toml` → `families/`, `rules/<pack>/tables/*.toml` → `tables/<pack>/`."""
+    """`rules/models/*.toml` → `families/`, `rules/<pack>/tables/*.toml` → `rules/`, beside the modules."""
     for table in sorted(rules_folder().glob("models/*.toml")):
         _copy(table, runtime / "families" / table.name)
     for table in sorted(rules_folder().glob("*/tables/*.toml")):
-        _copy(table, runtime / "tables" / table.parent.parent.name / table.name)
+        _copy(table, runtime / "rules" / table.relative_to(rules_folder()))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ KEYS: dict[str, type] = {
     "select": list,
     "ignore": list,
 }
+GROUP = "tpu_port.packs"
 SECTION = re.compile(r"^\s*\[\s*tool\s*\.\s*[\"']?tpu-port[\"']?\s*\]", re.MULTILINE)
 
 
@@ -49,6 +51,22 @@ def read_project(source: Path) -> Project:
         if SECTION.search(text):
             return _project(path, text)
     return Project()
+
+
+def installed_packs() -> tuple[Path, ...]:
+    """The packs of installed distributions (entry point group `tpu_port.packs`).
+
+    `importlib.metadata` takes longer over a machine learning environment than porting a script does, so it is asked
+    only when some distribution's entry points name the group.
+    """
+    for folder in dict.fromkeys(sys.path):
+        for pattern in ("*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"):
+            for path in Path(folder or ".").glob(pattern):
+                if f"[{GROUP}]" in path.read_text(encoding="utf-8", errors="replace"):
+                    from .engine.packs import entry_point_packs
+
+                    return entry_point_packs()
+    return ()
 
 
 def _candidates(source: Path) -> Iterator[Path]:

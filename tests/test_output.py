@@ -153,7 +153,7 @@ def test_files_beside_the_port_are_written_and_others_kept(source: Path, tmp_pat
 def test_the_runtime_is_copied_with_its_tables_and_refreshed(source: Path, tmp_path: Path) -> None:
     runtime = vendor_runtime(tmp_path)
     assert (runtime / "families" / "gemma3.toml").is_file()
-    assert any(runtime.glob("tables/*/*.toml"))
+    assert (runtime / "rules" / "trl" / "tables" / "sft_config.toml").is_file()
     assert not list(runtime.rglob("__pycache__"))
     (runtime / "stale.py").write_text("")
     vendor_runtime(tmp_path)

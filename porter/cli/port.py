@@ -49,7 +49,7 @@ def command(
     """
     from ..output import check_output, write_port
     from ..port import Options, port_file
-    from ..project import read_project
+    from ..project import installed_packs, read_project
 
     if output is None and vendor:
         raise click.UsageError("--vendor copies the runtime beside the port: it needs -o OUT")
@@ -62,7 +62,7 @@ def command(
             launch_config=launch_config or project.launch_config,
             mesh=mesh or project.mesh,
             source_trl=source_trl or project.source_trl,
-            rules=(*project.rules, *rules),
+            rules=(*rules, *project.rules, *installed_packs()),
             select=_names(select) or project.select,
             ignore=_names(ignore) or project.ignore,
             processes=processes or project.processes,

@@ -26,10 +26,10 @@ def command() -> None:
 def list_rules(rules: tuple[Path, ...], as_json: bool, no_color: bool) -> int:
     """Every rule of every pack: its id, what it does, and its pack."""
     from ..engine.packs import load_packs
-    from ..project import read_project
+    from ..project import installed_packs, read_project
     from ..report.rules import rule_rows, show_rows
 
-    packs = load_packs((*read_project(Path.cwd()).rules, *rules))
+    packs = load_packs((*rules, *read_project(Path.cwd()).rules, *installed_packs()))
     if as_json:
         from ..report.json import to_text
 
@@ -47,10 +47,10 @@ def list_rules(rules: tuple[Path, ...], as_json: bool, no_color: bool) -> int:
 def show(rule: str, rules: tuple[Path, ...], no_color: bool) -> int:
     """The page of one RULE, such as TP112: what it does, why, and the calls it matches."""
     from ..engine.packs import load_packs
-    from ..project import read_project
+    from ..project import installed_packs, read_project
     from ..report.rules import show_rule
 
-    show_rule(load_packs((*read_project(Path.cwd()).rules, *rules)), rule, no_color=no_color)
+    show_rule(load_packs((*rules, *read_project(Path.cwd()).rules, *installed_packs())), rule, no_color=no_color)
     return 0
 
 

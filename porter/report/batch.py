@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import math
-import re
+from collections.abc import Sequence
 
-from ..recipe import Recipe
+from ..recipe import Field, Recipe
 
-FSDP = re.compile(r"(?:^|,)\s*fsdp\s*=\s*(\d+)")
+# The writer's row of this name holds the sum where every factor is known; it is no keyword of the source.
+SUM = "effective batch"
 
 
-def batch_lines(recipe: Recipe, mesh: str | None = None) -> tuple[str, ...]:
-    """`GPU: 1 a process × 8 accumulated × 2 processes = 16 rows an optimizer step`, then its split on `mesh`.
+def batch_line(recipe: Recipe) -> str:
+    """`Effective batch: 2 a GPU x 8 accumulated x 4 processes = 64 rows a step → 8 micro-batches of 8 rows on fsdp=8`.
 
-    Values that the script decides when it runs stand as their code, without a sum. Empty when the recipe says
-    nothing about batches. The split is the runtime's: micro-batches of the smallest multiple of the fsdp axis that
-    holds the GPUs' micro-batch, filled with masked rows when they don't divide evenly.
+    What the script decides when it runs stands as its code, without a sum. Empty when the recipe has no batch.
     """
-    places = ("batch.per_device", "batch.accumulation", "batch.processes")
-    values = [recipe.get(place) for place in places]
-    if values[0] is None and values[1] is None:
-        return ()
-    known = [1 if value is None else recipe.known(place) for place, value in zip(places, values, strict=True)]
-    shown = [
-        str(count) if isinstance(count, int) else value.code if value is not None else "1"
-        for count, value in zip(known, values, strict=True)
-    ]
-    product = f"{shown[0]} a process × {shown[1]} accumulated × {shown[2]} process{'' if shown[2] == '1' else 'es'}"
-    counts = [count for count in known if isinstance(count, int)]
-    if len(counts) < len(known):
-        return (f"GPU: {product} rows an optimizer step; the port keeps it, whatever the script is given",)
-    rows = math.prod(counts)
-    lines = [f"GPU: {product} = {rows} rows an optimizer step"]
-    fsdp = FSDP.search(mesh or "")
-    if fsdp is None:
-        lines.append(f"TPU: the same {rows} rows, split over the devices that are there when it runs")
-    else:
-        micro = counts[0] * counts[2]
-        axis = int(fsdp[1])
-        size = max(1, math.ceil(micro / axis)) * axis
-        steps = math.ceil(rows / size)
-        filled = size * steps - rows
-        fill = f", {filled} of them masked filling" if filled else ""
-        lines.append(f"TPU: {size} rows on fsdp={axis} × {steps} accumulated = {size * steps} rows{fill}")
-    return tuple(lines)
+    for field in recipe.fields:
+        if field.source == SUM:
+            return f"Effective batch: {field.value} → {field.target}{f' ({field.reason})' if field.reason else ''}"
+    rows, accumulation = recipe.get("batch.per_device"), recipe.get("batch.accumulation")
+    if rows is None or accumulation is None:
+        return ""
+    processes = recipe.known("mesh.processes", 1)
+    product = f"{rows.text or rows.code} a GPU x {accumulation.text or accumulation.code} accumulated x {processes}"
+    return f"Effective batch: {product} processes, decided when the script runs and split over the mesh then"
+
+
+def keywords(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """The rows that are keywords of the source."""
+    return tuple(field for field in fields if field.source != SUM)

@@ -8,18 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ..port import Port
 from ..recipe import Field, Finding
-from .batch import batch_lines
+from .batch import batch_line, keywords
 from .diff import Hunk, diff_hunks
 
-# Five columns need this much room; below it, value and keyword share one, and so do target and reason.
-WIDE = 130
+# Six columns need this much room.
+WIDE = 150
+HEADING = "keyword = value → where it went: why"
 LONGEST_VALUE = 160
 FATES = {"exact": "green", "changed": "yellow", "dropped": "cyan", "manual": "bold red"}
 SEVERITIES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -33,71 +34,78 @@ def console(*, no_color: bool = False, width: int | None = None) -> Console:
     return Console(no_color=no_color or None, highlight=False, emoji=False, markup=False, soft_wrap=False, width=width)
 
 
-def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Console, mesh: str | None = None) -> None:
+def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Console) -> None:
     """Print the whole report of one port."""
-    name = str(output) if output is not None else "(not written)"
     if port.before != port.after:
         out.out(f"--- {port.path}", style="bold")
-        out.out(f"+++ {name}", style="bold")
+        out.out(f"+++ {output if output is not None else '(not written)'}", style="bold")
         for hunk in diff_hunks(port.before, port.after, port.edits):
             show_hunk(hunk, out)
         out.print()
-    if port.fields:
-        out.print(field_table(port.fields, out.width))
+    if fields := keywords(port.fields):
+        show(field_table(fields, out.width), out)
         out.print()
-    for line in batch_lines(port.recipe, mesh):
-        out.print(line)
-    for library, version in port.recipe.versions.items():
-        out.print(f"Defaults: {library} {version}")
+        if batch := batch_line(port.recipe):
+            show(Text(batch), out)
+        versions = ", ".join(f"{library} {version}" for library, version in port.recipe.versions.items())
+        if versions:
+            show(Text(f"Defaults that the source left out: those of {versions}"), out)
+        out.print()
     if port.findings:
-        out.print()
         out.print(Text(f"{_count(len(port.findings), 'finding')}:", style="bold"))
         for finding in port.findings:
             show_finding(port.path, finding, out)
-    out.print()
-    out.print(verdict(port))
+        out.print()
+    show(verdict(port), out)
     for path in written:
-        out.print(f"Wrote {path}", soft_wrap=True)
+        out.out(f"Wrote {path}")
+
+
+def show(what: RenderableType, out: Console) -> None:
+    """Print without the blanks that fill a line up, which a pipe would keep."""
+    if out.is_terminal:
+        out.print(what)
+        return
+    with out.capture() as captured:
+        out.print(what)
+    out.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def show_hunk(hunk: Hunk, out: Console) -> None:
     """One hunk: header, the rules and reasons of its edits, then its lines, unwrapped."""
     out.out(hunk.header, style="cyan")
     for rule, reason in hunk.why:
-        label = Text(f"{rule}  ", style="bold magenta")
-        grid = Table.grid()
+        grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
-        grid.add_row(label, Text(reason, style="magenta"))
-        out.print(Padding(grid, (0, 0, 0, 2)))
+        grid.add_row(Text(f"  {rule}", style="bold magenta"), Text(reason, style="magenta"))
+        show(grid, out)
     for line in hunk.lines:
         out.out(visible(line), style=DIFF.get(line[0]))
 
 
 def field_table(fields: Sequence[Field], width: int) -> Table:
-    """Every keyword of the source: value → fate → where it went → why. Nothing is cut; long cells wrap."""
+    """Every keyword of the source: value → fate → where it went → why. Nothing is cut; long cells wrap.
+
+    On a narrow screen the last four share a column, so that names and expressions stay in one piece.
+    """
     wide = width >= WIDE
-    names = (
-        ("line", "keyword", "value", "fate", "where it went", "why")
-        if wide
-        else ("line", "keyword = value", "fate", "where it went, and why")
-    )
+    names = ("line", "fate", "keyword", "value", "where it went", "why") if wide else ("line", "fate", HEADING)
     table = Table(show_edge=False, pad_edge=False, box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
-        narrow = name in ("line", "fate")
-        least = max((len(field.source) for field in fields), default=0) if name.startswith("keyword") else None
         justify: Literal["left", "right"] = "right" if name == "line" else "left"
-        table.add_column(name, overflow="fold", no_wrap=narrow, min_width=least, justify=justify)
+        table.add_column(name, overflow="fold", no_wrap=name in ("line", "fate"), justify=justify)
     for field in fields:
+        line = Text(str(field.line) if field.line else "", style="dim")
         fate = Text(field.fate, style=FATES[field.fate])
-        line, value = Text(str(field.line) if field.line else "", style="dim"), visible(_short(field.value))
+        keyword, value = Text(field.source, style="bold"), Text(visible(_short(field.value)))
         if wide:
-            table.add_row(line, Text(field.source), Text(value), fate, Text(field.target), Text(field.reason))
+            table.add_row(line, fate, keyword, value, Text(field.target), Text(field.reason))
             continue
-        where = Text(field.target)
-        if field.reason:
-            where.append(f"{'; ' if field.target else ''}{field.reason}", style="dim" if field.target else "")
-        table.add_row(line, Text(f"{field.source} = {value}" if value else field.source), fate, where)
+        became = Text(f"→ {field.target}" if field.target else "", style="green")
+        why = Text(field.reason, style="dim")
+        parts = [Text(" = ").join([keyword, value]) if value else keyword, Text(": ").join(filter(None, [became, why]))]
+        table.add_row(line, fate, Text("\n").join(filter(None, parts)))
     return table
 
 
@@ -106,9 +114,9 @@ def show_finding(path: str, finding: Finding, out: Console) -> None:
     head = Text(f"{path}:{finding.line}:{finding.column} ", style="bold")
     head.append(finding.severity, style=SEVERITIES[finding.severity])
     head.append(f" {finding.rule}: {finding.message}")
-    out.print(Padding(head, (0, 0, 0, 2)))
+    show(Padding(head, (0, 0, 0, 2)), out)
     if finding.fix:
-        out.print(Padding(Text(f"→ {finding.fix}"), (0, 0, 0, 4)))
+        show(Padding(Text(f"→ {finding.fix}"), (0, 0, 0, 4)), out)
 
 
 def verdict(port: Port) -> Text:
@@ -120,10 +128,10 @@ def verdict(port: Port) -> Text:
     parts = []
     if port.recipe.trainer:
         parts.append(f"{port.recipe.trainer} → {port.recipe.target or 'no counterpart'}")
-    if port.fields:
-        fates = Counter[str](field.fate for field in port.fields)
+    if fields := keywords(port.fields):
+        fates = Counter[str](field.fate for field in fields)
         counts = ", ".join(f"{fates[fate]} {fate}" for fate in FATES if fates[fate])
-        parts.append(f"{_count(len(port.fields), 'keyword')}: {counts}")
+        parts.append(f"{_count(len(fields), 'keyword')}: {counts}")
     left = sum(finding.severity != "info" for finding in port.findings)
     parts.append(f"{_count(left, 'finding')} to look at" if left else "nothing left to do")
     text.append(": " + "; ".join(parts), style="default not bold")

@@ -97,7 +97,7 @@ def test_pyproject_gives_defaults_and_the_command_line_wins(script: Path, seen: 
     run([str(script), "--mesh", "fsdp=4", "--rules", "more"])
     options = seen["options"]
     assert (options.mesh, options.source_trl, options.select, options.ignore) == ("fsdp=4", "0.9", ("TP1",), ("TP2",))
-    assert options.rules == (tmp_path / "ours", Path("more"))
+    assert options.rules == (Path("more"), tmp_path / "ours")
 
 
 @pytest.mark.parametrize(

@@ -47,12 +47,6 @@ def port(path: Path | str = "train.py", **changes: object) -> Port:
         trainer="trl.SFTTrainer",
         target="tunix.PeftTrainer",
         versions={"trl": "1.16.0 (newest table)"},
-        values={
-            "optimizer.learning_rate": value("1e-4", 12),
-            "batch.per_device": value("2", 13),
-            "batch.accumulation": value("8", 14),
-            "batch.processes": value("4", 0),
-        },
         fields=(
             Field("learning_rate", "1e-4", "exact", "learning rate of the optax optimizer", "", "TP101", 12, 5),
             Field(
@@ -62,6 +56,16 @@ def port(path: Path | str = "train.py", **changes: object) -> Port:
                 "SFTBatches(batch_size=8)",
                 "2 a GPU on 4 GPUs",
                 "TP101",
+                13,
+                5,
+            ),
+            Field(
+                "effective batch",
+                "2 a GPU x 8 accumulated x 4 processes = 64 rows a step",
+                "exact",
+                "8 micro-batches of 8 rows on fsdp=8",
+                "the same rows train",
+                "TP102",
                 13,
                 5,
             ),

@@ -19,7 +19,7 @@ def test_a_port_has_the_documented_keys_in_their_order() -> None:
     assert list(document) == KEYS
     assert document["tool"] == "tpu-port" and document["version"] == __version__
     assert (document["source"], document["output"], document["status"]) == ("train.py", "out.py", "partial")
-    assert [list(field) for field in document["fields"]] == [FIELD] * 4
+    assert [list(field) for field in document["fields"]] == [FIELD] * 5
     assert [list(finding) for finding in document["findings"]] == [FINDING]
 
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from porter.port import Port
-from porter.report.batch import batch_lines
-from porter.report.terminal import show_port, visible
+from porter.report.batch import batch_line, keywords
+from porter.report.terminal import HEADING, show_port, visible
 
 from . import example
 
@@ -25,7 +25,7 @@ def report(port: Port, width: int = 80, color: bool = False) -> str:
 def test_every_keyword_value_and_reason_is_there_in_any_width(width: int) -> None:
     text = report(example.port(), width)
     squeezed = re.sub(r"\s+", "", text)
-    for field in example.port().fields:
+    for field in keywords(example.port().fields):
         assert field.source in text, "a keyword's own name is never broken"
         assert field.fate in text
     assert "…" not in text
@@ -36,10 +36,8 @@ def test_every_keyword_value_and_reason_is_there_in_any_width(width: int) -> Non
 
 def test_the_diff_stands_before_the_table_and_the_verdict_last() -> None:
     text = report(example.port())
-    assert (
-        text.index("--- train.py") < text.index("TP130") < text.index("+trainer.train") < text.index("keyword = value")
-    )
-    assert text.index("keyword = value") < text.index("GPU: 2") < text.index("partial:")
+    assert text.index("--- train.py") < text.index("TP130") < text.index("+trainer.train") < text.index(HEADING)
+    assert text.index(HEADING) < text.index("Effective batch") < text.index("partial:")
     assert text.rstrip().endswith("Wrote out.py")
 
 
@@ -72,27 +70,19 @@ def test_escape_sequences_of_the_source_are_shown_not_obeyed() -> None:
     assert "\x1b" not in text and "\\x1b[2J" in text
 
 
-def test_the_batch_keeps_its_sum_on_the_mesh() -> None:
-    recipe = example.port().recipe
-    gpu, tpu = batch_lines(recipe, "fsdp=8,tp=1")
-    assert gpu == "GPU: 2 a process × 8 accumulated × 4 processes = 64 rows an optimizer step"
-    assert tpu == "TPU: 8 rows on fsdp=8 × 8 accumulated = 64 rows"
-    assert batch_lines(recipe)[1] == "TPU: the same 64 rows, split over the devices that are there when it runs"
-
-
-def test_rows_that_fill_the_last_micro_batch_are_said() -> None:
-    recipe = example.port().recipe.with_values({"batch.per_device": example.value("3", 1)})
-    assert (
-        batch_lines(recipe, "tp=2,fsdp=5")[1]
-        == "TPU: 15 rows on fsdp=5 × 7 accumulated = 105 rows, 9 of them masked filling"
-    )
+def test_the_sum_of_the_batch_stands_below_the_table_and_is_no_keyword() -> None:
+    text = " ".join(report(example.port()).split())
+    assert "Effective batch: 2 a GPU x 8 accumulated x 4 processes = 64 rows a step → 8 micro-batches of 8 rows" in text
+    assert "effective batch" not in text and "4 keywords" in text
 
 
 def test_what_the_script_decides_when_it_runs_stands_as_its_code() -> None:
-    expression = example.Value("expression", "args.batch")
-    (line,) = batch_lines(example.port().recipe.with_values({"batch.per_device": expression}), "fsdp=8")
-    assert line.startswith("GPU: args.batch a process × 8 accumulated × 4 processes rows")
+    batch = {"batch.per_device": example.Value("expression", "args.batch"), "batch.accumulation": example.value("8", 1)}
+    line = batch_line(example.Recipe("x.py").with_values(batch))
+    assert line.startswith(
+        "Effective batch: args.batch a GPU x 8 accumulated x 1 processes, decided when the script runs"
+    )
 
 
 def test_without_a_batch_there_is_no_arithmetic() -> None:
-    assert batch_lines(example.Recipe("x.py")) == ()
+    assert batch_line(example.Recipe("x.py")) == ""
