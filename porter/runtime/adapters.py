@@ -80,16 +80,18 @@ def load_adapter(model: nnx.Module, adapter: str | Path | Mapping[str, Any]) -> 
     return model
 
 
-def save_adapter(model: nnx.Module, path: str | Path) -> None:
+def save_adapter(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> None:
     """Writes the adapters as PEFT does: folder `path` with adapter_model.safetensors (float32) and its config.
 
-    All processes must call it; the first one writes.
+    `tokenizer` is saved beside it. All processes must call it; the first one writes.
     """
     state = adapter_state(model)
     if jax.process_index() == 0:
         # The config last: a folder without it is no adapter.
         write_tensors(Path(path) / "adapter_model.safetensors", state)
         write_json(Path(path) / "adapter_config.json", adapter_config(model))
+        if tokenizer is not None:
+            tokenizer.save_pretrained(path)
 
 
 def adapter_config(model: nnx.Module) -> dict[str, Any]:

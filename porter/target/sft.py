@@ -37,7 +37,8 @@ DATA = {
     "data.num_proc": ("num_proc", None),
     "batch.drop_last": ("drop_last", False),
     "data.sampling": ("sampling", "random"),
-    "data.length_column": ("length_column_name", "length"),
+    "batch.average_tokens_across_devices": ("average_tokens_across_devices", True),
+    "data.pad_to_multiple_of": ("pad_to_multiple_of", None),
 }
 
 
@@ -171,7 +172,7 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
             continue
         if place == "data.packing_strategy" and porting.known("data.packing") is False:
             continue
-        if place == "data.length_column" and not porting.given(place):
+        if value.is_literal("auto"):  # pad_to_multiple_of: none but on Neuron
             continue
         arguments.append(Arg(porting.text(place), keyword, comment(place)))
     kwargs = porting.known("data.kwargs") or {}

@@ -102,6 +102,10 @@ def _runs(porting: Porting) -> str:
 
 def with_hooks(porting: Porting, indent: str) -> list[str]:
     """The line that logs as the source logs."""
+    if porting.arguments_object:
+        arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg("schedule")]
+        hooks = Call(porting.rt("training_hooks"), arguments)
+        return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
     strategy = porting.value("log.strategy")
     if strategy is not None and strategy.known and str(strategy.literal) == "no":
         return []
@@ -117,5 +121,6 @@ def with_hooks(porting: Porting, indent: str) -> list[str]:
     if first is not None and not first.is_literal(False):
         arguments.append(Arg(porting.text("log.first_step"), "first_step"))
     arguments.append(Arg("schedule", "schedule"))
+    arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
     log = Call(porting.rt("log_every"), arguments)
     return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)]

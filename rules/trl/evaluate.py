@@ -3,7 +3,7 @@
 What it does: the evaluation loss over the evaluation set, weighted as transformers weights it.
 Why: PeftTrainer evaluates while it trains and has no public method for it.
 Example: `metrics = trainer.evaluate()`
-Use instead: `with mesh: metrics = rt.evaluate(trainer, eval_batches)`
+Use instead: `metrics = rt.evaluate(trainer, eval_batches)`
 Safety: exact for the loss; runtime and samples-per-second figures are not reported.
 """
 
@@ -22,10 +22,4 @@ def apply(site, porting):
             return
         batches = f"{names.batches}.evaluation({dataset.text}, batch_size={porting.text('batch.eval_per_device')})"
     new = f"{porting.rt('evaluate')}({names.trainer}, {batches})"
-    if site.variable:
-        new = f"{site.variable} = {new}"
-    if not (site.variable or site.alone):
-        porting.replace(site, f"{porting.rt('evaluate')}({names.trainer}, {batches}, {names.mesh})", "same loss")
-        return
-    inner = site.indent + porting.module.indent
-    porting.replace_statement(site, f"with {names.mesh}:\n{inner}{new}", "the same loss over the same rows")
+    porting.replace(site, new, "the same loss over the same rows")

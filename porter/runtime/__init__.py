@@ -1,0 +1,44 @@
+"""What ported scripts import: the parts of a GPU recipe that Tunix, Qwix and Optax have no exact counterpart for.
+
+Each name comes from the module that is named after it and is loaded when it is first used, so that a script's
+parser answers `--help` without JAX. The package imports nothing else of tpu-port: `--vendor` copies it beside a port.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "adapters": ("adapter_state", "load_adapter", "save_adapter"),
+    "batches": ("SFTBatches",),
+    "checkpoints": ("fresh_dir", "resume_dir"),
+    "hooks": ("log_every",),
+    "load_arguments": ("load_arguments",),
+    "lora": ("apply_lora", "apply_peft", "lora_rules", "print_trainable_parameters", "separate_kv"),
+    "lora_provider": ("PEFT_INIT", "LoraProvider"),
+    "loss": ("model_inputs", "token_loss"),
+    "main_process": ("main_print", "push_to_hub"),
+    "mixtures": ("get_dataset",),
+    "models": ("load_model",),
+    "optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer"),
+    "remat": ("remat",),
+    "saving": ("save_model",),
+    "schedules": ("hf_schedule",),
+    "training_config": ("evaluate", "metrics_options", "training_config", "training_hooks"),
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__
