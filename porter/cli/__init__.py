@@ -84,6 +84,9 @@ def run(args: list[str]) -> int:
         code = front_door.main(args, prog_name="tpu-port", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return BAD_INPUT
     except click.UsageError as error:
         return _fail(args, error.format_message(), fix=_help_hint(error))
     except click.ClickException as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from html import escape
 
 from .. import __version__
@@ -97,7 +98,7 @@ def _difference_keys(verdict: Verdict, tolerance: float | None) -> str:
     return f'<p class="keys">{"".join(keys)}</p>'
 
 
-def _exact_steps(differences: list[float] | tuple[float, ...]) -> str:
+def _exact_steps(differences: Sequence[float]) -> str:
     exact = sum(value == 0 for value in differences)
     return f"{exact} of {len(differences)} steps agree to the last bit and have no place on this axis." if exact else ""
 
