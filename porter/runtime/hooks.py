@@ -1,0 +1,121 @@
+"""The log lines of transformers' Trainer, from Tunix's training hooks.
+
+Tunix reports a step's loss one step late, the last one after `on_train_end`, and an evaluation before the
+step that caused it; the lines here come out in the Trainer's order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from tqdm import tqdm  # type: ignore[import-untyped]
+from tunix.sft.hooks import TrainingHooks
+
+
+def log_every(
+    steps: float | None,
+    *,
+    first_step: bool = False,
+    schedule: optax.Schedule | None = None,
+    steps_per_epoch: int | None = None,
+) -> LogLines:
+    """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process.
+
+    `loss` is the mean over the steps since the last line, `learning_rate` the rate of the step itself,
+    `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in optimizer steps.
+
+    Args:
+        steps: `logging_steps`; below 1 a share of the whole run, rounded up; None for evaluation lines only.
+        first_step: `logging_first_step`.
+        schedule: the learning rate by optimizer step; without it the lines have no `learning_rate`.
+        steps_per_epoch: optimizer steps of an epoch; without it the lines have no `epoch`.
+    """
+    return LogLines(steps, first_step, schedule, steps_per_epoch)
+
+
+class LogLines(TrainingHooks):
+    """See `log_every`. `history` holds the lines as the Trainer's `state.log_history` does."""
+
+    def __init__(
+        self, steps: float | None, first_step: bool, schedule: optax.Schedule | None, steps_per_epoch: int | None
+    ) -> None:
+        if steps is not None and steps <= 0:
+            raise ValueError(f"logging_steps must be positive, not {steps}")
+        self.history: list[dict[str, float]] = []
+        self._steps = steps
+        self._first_step = first_step
+        self._schedule = schedule
+        self._steps_per_epoch = steps_per_epoch
+        self._sum = 0.0
+        self._last_logged = 0
+        self._evaluations: list[dict[str, float]] = []
+
+    def on_train_start(self, train_ctx: Any) -> None:
+        self._sum, self._last_logged = 0.0, train_ctx.train_steps
+        if self._steps is not None and self._steps < 1:
+            self._steps = math.ceil(self._steps * train_ctx.config.max_steps)
+
+    def on_train_step_end(self, train_ctx: Any, train_step: int, train_loss: float) -> None:
+        loss = float(train_loss)
+        if not math.isfinite(loss):  # the Trainer's logging_nan_inf_filter
+            loss = self._sum / (train_step - self._last_logged)
+        self._sum += loss
+        if self._steps is not None and (train_step % self._steps == 0 or (train_step == 1 and self._first_step)):
+            self._say(self._line(train_ctx, train_step))
+            self._sum, self._last_logged = 0.0, train_step
+        while self._evaluations and self._evaluations[0]["step"] <= train_step:
+            self._say(self._evaluations.pop(0))
+
+    def on_eval_step_end(self, train_ctx: Any, eval_loss: float) -> None:
+        # The argument is a sum over batches; the logged value is their mean.
+        mean = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "loss", "eval")[-1]
+        line = self._with_epoch({"eval_loss": float(mean)}, train_ctx.train_steps)
+        if train_ctx.train_steps == 0:
+            self._say(line)
+        else:
+            self._evaluations.append(line)
+
+    def on_train_end(self, train_ctx: Any) -> None:
+        """Nothing: the last step is still to come."""
+
+    def on_train_step_start(self, train_ctx: Any) -> None:
+        """Nothing: called for every micro-batch."""
+
+    def on_eval_step_start(self, train_ctx: Any) -> None:
+        """Nothing: called for every batch."""
+
+    def _line(self, train_ctx: Any, step: int) -> dict[str, float]:
+        line = {"loss": self._sum / (step - self._last_logged)}
+        norm = _grad_norm(train_ctx)
+        if norm is not None:
+            line["grad_norm"] = norm
+        if self._schedule is not None:
+            line["learning_rate"] = float(self._schedule(step - 1))
+        return self._with_epoch(line, step)
+
+    def _with_epoch(self, line: dict[str, float], step: int) -> dict[str, float]:
+        if self._steps_per_epoch:
+            line["epoch"] = step / self._steps_per_epoch
+        return {**line, "step": step}
+
+    def _say(self, line: dict[str, float]) -> None:
+        self.history.append(line)
+        if jax.process_index() == 0:
+            shown = {name: f"{value:.4g}" for name, value in line.items() if name != "step"}
+            tqdm.write(str(shown))
+
+
+def _grad_norm(train_ctx: Any) -> float | None:
+    """The step's gradient norm, unless Tunix has only the mean over micro-batches or over fused K and V."""
+    accumulated = train_ctx.config.gradient_accumulation_steps not in (None, 1)
+    lora = getattr(train_ctx.model, "lora", None)
+    fused = any(site.fused for site in getattr(lora, "sites", ()))
+    if accumulated or fused:
+        return None
+    return float(
+        np.asarray(train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "grad_norm", "train")[-1])
+    )

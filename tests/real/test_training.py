@@ -1,0 +1,197 @@
+"""Log lines, evaluation and checkpoints of a run, beside the real Trainer's on the same regression."""
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import torch
+from flax import nnx
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter.runtime.checkpoints import fresh_dir, resume_dir
+from porter.runtime.hooks import log_every
+from porter.runtime.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
+from porter.runtime.schedules import hf_schedule
+from porter.runtime.training_config import evaluate, metrics_options, training_config, training_hooks
+
+pytestmark = pytest.mark.real
+
+ROWS = 20
+DRAW = np.random.default_rng(1)
+X = DRAW.normal(size=(ROWS, 3)).astype(np.float32)
+Y = DRAW.normal(size=(ROWS,)).astype(np.float32)
+BATCHES = [{"x": X[at : at + 2], "y": Y[at : at + 2]} for at in range(0, ROWS, 2)]
+EVAL = [{"x": X[at : at + 5], "y": Y[at : at + 5]} for at in range(0, ROWS, 5)]
+STEPS = len(BATCHES)
+
+
+class Line(nnx.Module):
+    """y = w x, from w = 0.1."""
+
+    def __init__(self) -> None:
+        self.weight = nnx.Param(jnp.full((3,), 0.1))
+
+
+def loss_fn(model: Line, x: Any, y: Any) -> Any:
+    return ((x @ model.weight[...] - y) ** 2).mean()
+
+
+class TorchLine(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((3,), 0.1))
+
+    def forward(self, x: Any, y: Any) -> dict[str, Any]:
+        return {"loss": ((x @ self.weight - y) ** 2).mean()}
+
+
+def arguments(folder: Path, **settings: Any) -> dict[str, Any]:
+    return {
+        "output_dir": str(folder), "learning_rate": 0.05, "optim": "adamw_torch", "weight_decay": 0.1,
+        "warmup_steps": 2, "max_grad_norm": 1.0, "num_train_epochs": 1, "logging_steps": 3,
+        "logging_first_step": True, "eval_strategy": "steps", "eval_steps": 5, "save_strategy": "no",
+        "per_device_train_batch_size": 2, "per_device_eval_batch_size": 5, "report_to": "none", **settings,
+    }  # fmt: skip
+
+
+def run_transformers(folder: Path, **settings: Any) -> list[dict[str, Any]]:
+    from transformers import Trainer, TrainingArguments
+
+    rows = [{"x": x, "y": y} for x, y in zip(X, Y, strict=True)]
+    args = TrainingArguments(
+        **arguments(folder, **settings), use_cpu=True, train_sampling_strategy="sequential", label_names=["y"]
+    )
+    trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=rows)
+    trainer.train()
+    return [line for line in trainer.state.log_history if "loss" in line or "eval_loss" in line]
+
+
+def run_tunix(folder: Path, data: Any = BATCHES, **settings: Any) -> tuple[PeftTrainer, Any]:
+    rest = {"logging_strategy": "steps", "save_steps": 500, "save_total_limit": None, "run_name": None}
+    args = SimpleNamespace(**{**rest, **arguments(folder, **settings)})
+    batches = SimpleNamespace(steps=STEPS, steps_per_epoch=STEPS, accumulation=None)
+    schedule = hf_schedule("linear", args.learning_rate, warmup_steps=args.warmup_steps, steps=STEPS)
+    optimizer = optax.chain(
+        clip_by_global_norm(args.max_grad_norm),
+        hf_optimizer(args.optim, schedule, weight_decay=args.weight_decay, mask=decay_mask),
+    )
+    trainer = PeftTrainer(Line(), optimizer, training_config(args, batches, eval=True))
+    trainer.with_gen_model_input_fn(lambda batch: batch).with_loss_fn(loss_fn)
+    hooks = training_hooks(args, batches, schedule)
+    trainer.with_training_hooks(hooks)
+    trainer.train(data, EVAL)
+    return trainer, hooks
+
+
+def test_the_log_lines_are_the_trainers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, hooks = run_tunix(tmp_path / "tunix")
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    before, *lines = hooks.history
+    assert list(before) == ["eval_loss", "epoch", "step"] and before["step"] == 0
+    theirs = run_transformers(tmp_path / "trainer")
+    assert len(printed) == len(hooks.history)
+    assert [(line["step"], "loss" in line) for line in lines] == [(line["step"], "loss" in line) for line in theirs]
+    for ours, line in zip(lines, theirs, strict=True):
+        for name in set(line) & {"loss", "eval_loss", "grad_norm", "learning_rate", "epoch"}:
+            assert ours[name] == pytest.approx(line[name], rel=2e-6), (name, line["step"])
+    assert printed[1].startswith("{'loss': '") and "'learning_rate': '0'" in printed[1]
+
+
+def test_shares_epochs_and_nothing(tmp_path: Path) -> None:
+    _, hooks = run_tunix(tmp_path, logging_steps=0.25, logging_first_step=False)
+    assert [line["step"] for line in hooks.history if "loss" in line] == [3, 6, 9]
+    _, hooks = run_tunix(tmp_path, logging_strategy="epoch", logging_first_step=False)
+    assert [line["step"] for line in hooks.history if "loss" in line] == [10]
+    _, hooks = run_tunix(tmp_path, logging_strategy="no", logging_first_step=False)
+    assert [next(iter(line)) for line in hooks.history] == ["eval_loss"] * 3
+    with pytest.raises(ValueError, match="must be positive"):
+        log_every(0)
+
+
+def test_a_loss_that_is_no_number_stays_out_of_the_mean(tmp_path: Path) -> None:
+    hooks = log_every(4)
+    config = SimpleNamespace(max_steps=4, gradient_accumulation_steps=2)
+    trainer = SimpleNamespace(train_steps=0, config=config, model=None)
+    hooks.on_train_start(trainer)
+    for step, loss in enumerate([2.0, float("nan"), 3.0, 3.0], 1):
+        hooks.on_train_step_end(trainer, step, loss)
+    # transformers adds the window's mean so far, counting the step itself: 2 / 2.
+    assert hooks.history == [{"loss": (2.0 + 1.0 + 3.0 + 3.0) / 4, "step": 4}]
+
+
+def test_evaluation_is_the_trainers(tmp_path: Path) -> None:
+    trainer, hooks = run_tunix(tmp_path)
+    assert evaluate(trainer, EVAL)["eval_loss"] == pytest.approx(hooks.history[-1]["eval_loss"], rel=1e-6)
+    with pytest.raises(ValueError, match="nothing to evaluate"):
+        evaluate(trainer, [])
+
+
+def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path) -> None:
+    asked = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2}
+    trainer, _ = run_tunix(tmp_path, **asked)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.isdigit()) == ["10", "8"]
+    with pytest.raises(FileExistsError, match=r"steps 8, 10.*rt\.resume_dir"):
+        run_tunix(tmp_path, **asked)
+    resumed, hooks = run_tunix(tmp_path, data=[*BATCHES], **asked, resume_from_checkpoint=True)
+    assert resumed.train_steps == 10 and not [line for line in hooks.history if "loss" in line]
+    np.testing.assert_array_equal(resumed.model.weight[...], trainer.model.weight[...])
+
+
+def test_folders_are_named_when_they_cannot_serve(tmp_path: Path) -> None:
+    assert fresh_dir(tmp_path / "new") == str(tmp_path / "new")
+    (tmp_path / "100").mkdir()
+    (tmp_path / "200").mkdir()
+    assert resume_dir(tmp_path) == resume_dir(tmp_path / "200") == str(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"newest checkpoint, which is .*200"):
+        resume_dir(tmp_path / "100")
+    with pytest.raises(FileNotFoundError, match="PyTorch checkpoint"):
+        resume_dir(tmp_path / "checkpoint-500")
+
+
+def test_only_the_trackers_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert metrics_options("none", tmp_path) is None and metrics_options([], tmp_path) is None
+    options = metrics_options(["tensorboard", "mlflow"], tmp_path / "runs")
+    assert options is not None and [type(backend).__name__ for backend in options.create_backends()] == [
+        "TensorboardBackend"
+    ]
+    assert "mlflow" in capsys.readouterr().out
+    options = metrics_options("wandb", tmp_path, run_name="a run", project="p")
+    assert options is not None
+    (factory,) = options.backend_kwargs["custom_backend"]
+    assert factory.keywords == {"project": "p", "name": "a run"}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="would start a W&B run")
+def test_tunix_itself_writes_tensorboard_always(tmp_path: Path) -> None:
+    # The reason for metrics_options: there is no way to say which built-in backend is wanted.
+    from tunix.sft.metrics_logger import MetricsLoggerOptions
+
+    assert len(MetricsLoggerOptions(log_dir=str(tmp_path)).create_backends()) == 1
+
+
+def test_a_strategy_that_tunix_cannot_follow_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'best'"):
+        run_tunix(tmp_path, save_strategy="best")
+
+
+def test_tunix_reports_a_step_late_and_last_after_the_end() -> None:
+    """What the log lines set right; when this fails, Tunix has changed and hooks.py can be simpler."""
+    seen: list[Any] = []
+
+    class Spy(type(log_every(None))):  # type: ignore[misc]
+        def on_train_step_end(self, train_ctx: Any, train_step: int, train_loss: float) -> None:
+            seen.append((train_step, train_ctx.train_steps))
+
+        def on_train_end(self, train_ctx: Any) -> None:
+            seen.append("end")
+
+    trainer = PeftTrainer(Line(), optax.sgd(0.1), TrainingConfig(eval_every_n_steps=100, max_steps=3))
+    trainer.with_gen_model_input_fn(lambda batch: batch).with_loss_fn(loss_fn)
+    trainer.with_training_hooks(Spy(None, False, None, None))
+    trainer.train(BATCHES)
+    assert seen == [(1, 2), (2, 3), "end", (3, 3)]
