@@ -68,8 +68,8 @@ def port_module(module: Module, options: Options) -> Port:
     _scan_members(porting)
     write(porting, family, sizes, mesh)
     script_metadata(porting)
-    _substitute_arguments(porting)
     apply_members(porting)
+    _substitute_arguments(porting)
     apply_rewrites(porting)
     _check_trained(porting)
     return _finish(porting, None)
@@ -402,7 +402,7 @@ def _scan_members(porting: Porting) -> None:
 
 
 def _substitute_arguments(porting: Porting) -> None:
-    """Reads of a config object that is gone (`args.output_dir`) become the values that it held."""
+    """Reads of a config object that is gone (`args.output_dir`) become the values that it held, also in new code."""
     site = porting.arguments
     if site is None or site.variable is None:
         return
@@ -411,12 +411,27 @@ def _substitute_arguments(porting: Porting) -> None:
     for use in uses(porting, "arguments", site.variable, site.scope):
         if use.kind != "read":
             continue
-        start, end = porting.module.span(use.outer)
+        row = table.row(use.chain.split(".")[0])
+        if row is None or not row.place or porting.value(row.place) is None:
+            continue
+        text = porting.text(row.place)
+        porting.edits = [_respelled(edit, site.variable, use.chain, text) for edit in porting.edits]
+        node, start, end = use.outer, *porting.module.span(use.outer)
         if any(begin <= start < stop for begin, stop in covered):
             continue
-        row = table.row(use.chain.split(".")[0])
-        if row is not None and row.place and porting.value(row.place) is not None:
-            porting.edit(start, end, porting.text(row.place), site.rule, "the config object is spread over the port")
+        parent = porting.module.parents[node]
+        value = porting.recipe.values[row.place]
+        if isinstance(parent, cst.FormattedStringExpression) and value.known and parent.format_spec is None:
+            start, end = porting.module.span(parent)
+            text = str(value.literal).replace("{", "{{").replace("}", "}}")
+        porting.edit(start, end, text, site.rule, "the config object is spread over the port")
+
+
+def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
+    from dataclasses import replace
+
+    pattern = rf"(?<![\w.]){re.escape(variable)}\.{re.escape(chain)}(?!\w)"
+    return replace(edit, new=re.sub(pattern, lambda _: text, edit.new))
 
 
 def _check_trained(porting: Porting) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 WIDTH = 120
+ROW_WIDTH = 150
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Arg:
 class Call:
     """`head(arguments)` and what follows it (`tail`); `brackets` may be `[]` for a list.
 
-    `spread`: always one argument a line. `flat`: always one line, however long (a row of a table).
+    `spread`: always one argument a line. `flat`: a row of a table, which may be longer than other lines.
     """
 
     head: str
@@ -39,7 +40,8 @@ def render(node: str | Call, indent: str = "", step: str = "    ", before: int =
     if isinstance(node, str):
         return node
     flat = _flat(node)
-    if flat is not None and (node.flat or (not node.spread and len(indent) + before + len(flat) <= WIDTH)):
+    room = ROW_WIDTH if isinstance(node, Call) and node.flat else WIDTH
+    if flat is not None and not node.spread and len(indent) + before + len(flat) <= room:
         return flat
     inner = indent + step
     if flat is not None and not node.spread:

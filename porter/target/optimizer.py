@@ -125,7 +125,9 @@ def _clip(porting: Porting) -> list[Arg]:
         return [Arg(f"{porting.rt('clip_by_global_norm')}({porting.text('optimizer.max_grad_norm')})")]
     if norm.literal is None or norm.literal <= 0:
         return []
-    comment = "" if porting.given("optimizer.max_grad_norm") else f"# {_short(porting)}'s default max_grad_norm"
+    comment = porting.comment_of("optimizer.max_grad_norm")
+    if not porting.given("optimizer.max_grad_norm"):
+        comment = f"# {_short(porting)}'s default max_grad_norm"
     return [Arg(f"optax.clip_by_global_norm({porting.text('optimizer.max_grad_norm')})", comment=comment)]
 
 

@@ -68,8 +68,10 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
         _optimizer_lines(porting, indent),
         _trainer_lines(porting, indent),
     ]
-    lines = [line for group in groups for line in group]
-    return f"\n{indent}".join(lines)
+    # One blank line parts the data and the adapters from how they are trained.
+    before, after = groups[:3], groups[3:]
+    parts = [f"\n{indent}".join(line for group in part for line in group) for part in (before, after)]
+    return f"\n\n{indent}".join(parts)
 
 
 def _assign(name: str, call: str | Call, indent: str, comment: str = "") -> str:

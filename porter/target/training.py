@@ -112,10 +112,6 @@ def with_hooks(porting: Porting, indent: str) -> list[str]:
     every = porting.text("log.steps")
     if strategy is not None and strategy.is_literal("epoch"):
         every = f"{porting.names.batches}.steps_per_epoch"
-    value = porting.value("log.steps")
-    if value is not None and value.known and isinstance(value.literal, float) and 0 < value.literal < 1:
-        porting.imports.add("import math")
-        every = f"math.ceil({every} * {porting.names.batches}.steps)"
     first = porting.value("log.first_step")
     arguments = [Arg(every)]
     if first is not None and not first.is_literal(False):
