@@ -1,0 +1,86 @@
+"""The token-weighted loss. Against TRL's: tests/real/test_loss.py."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from porter.runtime.loss import model_inputs, token_loss, token_nll
+
+
+class Fixed:
+    """A model that always gives the same logits, and keeps what it was called with."""
+
+    def __init__(self, logits: Any, **info: Any) -> None:
+        self.logits, self.calls = logits, []
+        self.__dict__.update(info)
+
+    def __call__(self, *arguments: Any, **named: Any) -> tuple[Any, None]:
+        self.calls.append((arguments, named))
+        return self.logits, None
+
+
+def batch(labels: list[list[int]], segments: list[list[int]], scale: list[float]) -> dict[str, Any]:
+    tokens = jnp.maximum(jnp.asarray(labels), 0)
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    return {
+        "input_tokens": tokens,
+        "labels": jnp.asarray(labels),
+        "positions": positions,
+        "segment_ids": jnp.asarray(segments),
+        "scale": jnp.asarray(scale),
+    }
+
+
+def test_mask_is_causal_within_a_document_and_padding_sees_itself() -> None:
+    mask = model_inputs(batch([[1, 2, 3, 0]], [[1, 1, 2, 0]], [1.0]))["attention_mask"]
+    assert mask[0].astype(int).tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+
+
+def test_loss_is_the_scaled_sum_over_next_tokens() -> None:
+    logits = jax.random.normal(jax.random.key(0), (2, 3, 5))
+    labels = [[-100, 2, 4], [3, -100, 1]]
+    loss = token_loss(Fixed(logits), **model_inputs(batch(labels, [[1, 1, 1]] * 2, [0.5, 2.0])))
+    logp = jax.nn.log_softmax(logits)
+    expected = -0.5 * (logp[0, 0, 2] + logp[0, 1, 4]) - 2.0 * logp[1, 1, 1]
+    assert float(loss) == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_untrained_rows_count_nothing_even_with_infinite_logits() -> None:
+    nll = token_nll(jnp.full((1, 3, 4), -jnp.inf).at[..., 0].set(0.0), jnp.asarray([[-100, -100, -100]]))
+    assert nll.tolist() == [[0.0, 0.0, 0.0]]
+
+
+def test_bfloat16_logits_are_summed_in_float32() -> None:
+    logits = jnp.linspace(-4, 4, 4096, dtype=jnp.bfloat16).reshape(1, 1, 4096).repeat(2, 1)
+    labels = jnp.asarray([[0, 7]])
+    exact = token_nll(logits.astype(jnp.float32), labels)
+    assert token_nll(logits, labels).dtype == jnp.float32
+    assert np.array_equal(token_nll(logits, labels), exact)
+
+
+def test_segments_reach_the_model_only_where_flash_attention_reads_them() -> None:
+    inputs = model_inputs(batch([[1, 2]], [[1, 1]], [1.0]))
+    logits = jnp.zeros((1, 2, 4))
+    plain, flash = (Fixed(logits, config=SimpleNamespace(use_flash_attention=on)) for on in (False, True))
+    token_loss(plain, **inputs)  # type: ignore[arg-type]
+    token_loss(flash, **inputs)  # type: ignore[arg-type]
+    assert plain.calls[0][1] == {}
+    assert set(flash.calls[0][1]) == {"segment_ids"}
+
+
+def test_packed_rows_beyond_gemma_2_s_window_are_refused() -> None:
+    model = Fixed(
+        jnp.zeros((1, 4, 4)),
+        config=SimpleNamespace(sliding_window_size=2),
+        porter=SimpleNamespace(family=SimpleNamespace(name="gemma2")),
+    )
+    inputs = model_inputs(batch([[1, 2, 3, 3]], [[1, 1, 2, 2]], [1.0]))
+    assert float(token_loss(model, **inputs)) > 0  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sliding window of 2"):
+        token_loss(model, **inputs, documents=jnp.asarray([2]))  # type: ignore[arg-type]

@@ -1,0 +1,55 @@
+"""Packing on lengths. Expected rows are those of trl.pack_dataset 1.16 (compared in tests/real/test_data_parts.py)."""
+
+from itertools import accumulate, pairwise
+
+import pytest
+
+from porter.runtime.packing import Row, lengths, pack
+
+
+def spans(*sizes: int) -> list[tuple[int, int]]:
+    return list(pairwise([0, *accumulate(sizes)]))
+
+
+def sizes(rows: list[Row]) -> list[list[int]]:
+    return [[stop - start for start, stop in row] for row in rows]
+
+
+def test_documents_that_fit_together_share_a_row() -> None:
+    assert pack(spans(5, 2, 3, 1), 4, "bfd") == [((0, 4),), ((7, 10), (10, 11)), ((5, 7),)]
+
+
+def test_equal_documents_keep_their_order() -> None:
+    assert pack(spans(2, 2, 2), 4, "bfd") == [((0, 2), (2, 4)), ((4, 6),)]
+
+
+def test_the_fullest_row_that_still_holds_it_wins() -> None:
+    assert sizes(pack(spans(6, 5, 3, 2), 8, "bfd")) == [[6, 2], [5, 3]]
+
+
+def test_empty_documents_go() -> None:
+    assert pack(spans(0, 3, 0), 4, "bfd") == [((0, 3),)]
+
+
+def test_split_packs_what_is_cut_off() -> None:
+    assert sizes(pack(spans(5, 2, 3, 1), 4, "bfd_split")) == [[4], [3, 1], [2, 1]]
+
+
+def test_wrapped_cuts_every_max_length_tokens() -> None:
+    assert pack(spans(5, 2, 3, 1), 4, "wrapped") == [((0, 4),), ((4, 8),), ((8, 11),)]
+
+
+@pytest.mark.parametrize("strategy", ["bfd", "wrapped"])
+def test_a_thousand_documents_are_packed_at_a_time(strategy: str) -> None:
+    assert [len(rows) for rows in (pack(spans(*[1] * n), 7, strategy) for n in (1000, 1001))] == [143, 144]
+    assert lengths(pack(spans(*[1] * 1001), 7, strategy))[-2:].tolist() == [6, 1]
+
+
+def test_every_shard_of_dataset_num_proc_is_packed_alone() -> None:
+    assert sizes(pack(spans(1, 1, 1), 3, "bfd", num_proc=2)) == [[1, 1], [1]]
+    assert sizes(pack(spans(1), 3, "bfd", num_proc=2)) == [[1]]
+
+
+def test_an_unknown_strategy_is_named() -> None:
+    with pytest.raises(ValueError, match="'ffd'"):
+        pack(spans(1), 4, "ffd")
