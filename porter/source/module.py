@@ -6,9 +6,11 @@ the text, so that an edit replaces exactly its site and every other byte stays.
 
 from __future__ import annotations
 
+import ast
 import codecs
 import re
 import tokenize
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -287,14 +289,22 @@ def parse_module(data: bytes, path: str) -> Module:
     try:
         tree = cst.parse_module(text)
     except cst.ParserSyntaxError as error:
-        raise InputError(
-            f"does not parse: {error.message.splitlines()[0]}",
-            Path(path),
-            line=error.editor_line,
-            column=error.editor_column,
-            fix="mend the syntax error",
-        ) from None
+        raise _syntax_error(path, text, error) from None
     return Module(path, text, tree, bom, encoding)
+
+
+def _syntax_error(path: str, text: str, error: cst.ParserSyntaxError) -> InputError:
+    """What is wrong and where. The interpreter's own parser says it better, unless it is too old to see it."""
+    message, line, column = error.message.splitlines()[0], error.editor_line, error.editor_column
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+        except SyntaxError as better:
+            message, line, column = better.msg, better.lineno or line, better.offset or column
+        except (ValueError, RecursionError, MemoryError):
+            pass
+    return InputError(f"does not parse: {message}", Path(path), line, column, fix="mend the syntax error")
 
 
 class _Scopes:
