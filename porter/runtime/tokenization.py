@@ -6,11 +6,13 @@ template, the common prefix of prompt and whole, masks, truncation, and rows wit
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import datasets
@@ -25,6 +27,8 @@ FORMATS = (
     "a text column (dataset_text_field), 'prompt' and 'completion', 'messages', 'conversations' with from/value, or "
     "tokenised 'input_ids'"
 )
+# Part of what `datasets` caches by: it sees the class by its name only, and would reuse what older code tokenised
+_CODE = hashlib.sha256(b"".join(Path(file).read_bytes() for file in (__file__, chat_templates.__file__))).hexdigest()
 _FEATURES = {"input_ids": datasets.List(datasets.Value("int32")), "labels": datasets.List(datasets.Value("int32"))}
 
 
@@ -59,6 +63,7 @@ class Preparation:
     append_eos: bool = False
     keep: slice | None = None
     keep_parts: bool = False
+    code: str = _CODE
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Token ids and labels of one row."""

@@ -138,6 +138,19 @@ def test_evaluation_counts_rows_that_fill_up_processes_in_their_batch_only() -> 
     assert second["scale"].tolist() == pytest.approx([2 * 1 / 5 / (5 + 1)] * 2 + [0, 0])
 
 
+def test_each_jax_process_gets_its_own_part_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    parts = []
+    for process in (0, 1):
+        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
+        batches = make(text_rows(6), SimpleNamespace(shape={"fsdp": 2}), batch_size=3)
+        assert batches.batch_size == 4  # two rows a process, which the fsdp axis divides: Tunix looks at these
+        parts.append(steps(batches))
+    assert parts == [["ab", "de"], ["c·", "f·"]]
+
+
 def test_from_args_reads_an_sft_config() -> None:
     args = SimpleNamespace(
         num_train_epochs=1.0, max_steps=-1, per_device_train_batch_size=1, gradient_accumulation_steps=2, seed=42,
