@@ -76,7 +76,9 @@ def _changed(case: Path, rules: tuple[Path, ...]) -> Iterator[str]:
         yield f"{want} does not exist; the port is:\n{port.after}"
         return
     if port.data != want.read_bytes():
-        yield _difference(want.read_bytes().decode(port.encoding, "replace"), port.data.decode(port.encoding, "replace"))
+        yield _difference(
+            want.read_bytes().decode(port.encoding, "replace"), port.data.decode(port.encoding, "replace")
+        )
     if port.status != expected.get("status", "ported"):
         yield f"status is {port.status}, not {expected.get('status', 'ported')}"
     yield from _findings(port, expected.get("findings", []))

@@ -93,7 +93,7 @@ def _signature(use: Use) -> tuple[str, ...]:
         "save_model": ("output_dir",),
         "save_pretrained": ("save_directory",),
         "evaluate": ("eval_dataset",),
-    }.get(use.chain, ())
+    }.get(use.chain.rsplit(".", 1)[-1], ())
 
 
 def _roles(porting: Porting) -> list[tuple[str, str, Scope]]:
@@ -126,7 +126,9 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
     new = rule.replacement.replace("{object}", variable)
     if "{args}" in new:
         if not porting.arguments_object:
-            porting.find(rule.id, "error", f"{module.code(node)}: {rule.reason}.", "Write the value here.", line, column)
+            porting.find(
+                rule.id, "error", f"{module.code(node)}: {rule.reason}.", "Write the value here.", line, column
+            )
             return
         new = new.replace("{args}", arguments)
     if kind == "call" and isinstance(node, cst.Call) and not new.endswith(")"):

@@ -5,6 +5,7 @@ Rules get a `Porting` and call its methods; nothing else changes the source.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -136,7 +137,7 @@ class Porting:
         value = self.recipe.values[place]
         if value.kind == "expression" or (value.text and self.visible(value)):
             return value.text or value.code
-        return value.code
+        return re.sub(r"(?<=\de-)0(?=\d)", "", value.code) if value.kind == "default" else value.code
 
     def comment_of(self, place: str) -> str:
         """The comment that stood behind the keyword of `place` in the source, or an empty string."""

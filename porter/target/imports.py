@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from ..engine.edits import whole_lines
 from ..port import Edit
 from ..source.module import Module, flatten
-from ..engine.edits import whole_lines
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
 GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed"})
@@ -69,12 +69,17 @@ class _Line:
             return self.text
         if self.plain:
             return f"import {', '.join(self.clauses)}"
-        ordered = sorted(set(self.clauses), key=lambda clause: (not clause.isupper(), clause.lower() == clause, clause))
+        ordered = sorted(set(self.clauses), key=_member_order)
         line = f"from {self.module} import {', '.join(ordered)}"
         if len(indent) + len(line) <= 120:
             return line
         inner = "".join(f"{indent}{step}{clause},{newline}" for clause in ordered)
         return f"from {self.module} import ({newline}{inner}{indent})"
+
+
+def _member_order(clause: str) -> tuple[bool, bool, str]:
+    """CONSTANTS, then Classes, then functions, as isort orders names."""
+    return (not clause.isupper(), not clause[:1].isupper(), clause.lower())
 
 
 @dataclass
@@ -142,7 +147,7 @@ def _aliases_to_drop(
 ) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
     """Aliases that go, by statement, and for the moved ones the imports that take their place."""
     spans = sorted((edit.start, edit.end) for edit in edits)
-    written = " ".join(re.sub(r"#[^\n]*", "", edit.new) for edit in edits)
+    written = " ".join(names_in(edit.new) for edit in edits)
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
     elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
     for node in module.parents:
@@ -167,6 +172,17 @@ def _aliases_to_drop(
             elif uses or root in GPU_SIDE:
                 gone.setdefault(node, []).append(alias)
     return gone, elsewhere
+
+
+STRING = re.compile(
+    r"""(?<!\w)(?P<prefix>[a-zA-Z]{0,2})("{3}.*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|#[^\n]*""",
+    re.DOTALL,
+)
+
+
+def names_in(code: str) -> str:
+    """Code without its comments and strings; f-strings stay, since they hold names."""
+    return STRING.sub(lambda match: match[0] if "f" in (match["prefix"] or "").lower() else " ", code)
 
 
 def _inside(offset: int, spans: Sequence[tuple[int, int]]) -> bool:

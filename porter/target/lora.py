@@ -102,7 +102,7 @@ def _rule(porting: Porting, rule: Rule) -> Call:
 
 def _fused(rule: Rule) -> str:
     kinds = [name for name in rule.hf if name in ("q_proj", "k_proj", "v_proj")]
-    if len(kinds) < 2 or not any(part in rule.module_path for part in ("kv_einsum", "qkv_einsum")):
+    if len(kinds) < 2 or rule.module_path.rsplit("/", 1)[-1] not in ("kv_einsum", "qkv_einsum"):
         return ""
     letters = [kind[0].upper() for kind in kinds]
     return f"# {', '.join(letters[:-1])} and {letters[-1]}, {rule.rank // len(kinds)} each"
@@ -140,4 +140,8 @@ def vision_note(porting: Porting, family: Family | None, sizes: Mapping[str, Any
         beyond = beyond_text(family, sizes, LoraSpec(target_modules=targets))
     except ValueError:
         return ""
-    return "PEFT also puts adapters on the vision tower; text never reaches them, so they stay at zero there" if beyond else ""
+    return (
+        "PEFT also puts adapters on the vision tower; text never reaches them, so they stay at zero there"
+        if beyond
+        else ""
+    )

@@ -141,7 +141,7 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     common = [
         Arg(porting.text("optimizer.beta1"), "b1"),
         Arg(porting.text("optimizer.beta2"), "b2"),
-        Arg(_number(porting, "optimizer.epsilon"), "eps"),
+        Arg(porting.text("optimizer.epsilon"), "eps"),
         Arg(porting.text("optimizer.weight_decay"), "weight_decay"),
     ]
     decay = porting.value("optimizer.weight_decay")
@@ -157,9 +157,3 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     if extra is not None and not extra.is_literal(None):
         common.append(Arg(porting.text("optimizer.args"), "args"))
     return Call(porting.rt("hf_optimizer"), [Arg(first), Arg("schedule"), *common])
-
-
-def _number(porting: Porting, place: str) -> str:
-    """Text of a float; a default's `1e-08` is written as people do."""
-    text = porting.text(place)
-    return text.replace("e-0", "e-") if not porting.given(place) else text
