@@ -7,7 +7,9 @@ import re
 from .porting import Porting
 
 RULE = "TP002"
-GPU_ONLY = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "kernels", "flash-attn", "trackio", "xformers"})
+GPU_ONLY = frozenset(
+    {"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "kernels", "flash-attn", "trackio", "xformers"}
+)
 BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t]*$", re.MULTILINE)
 
 

@@ -127,7 +127,9 @@ def entry_point_packs() -> tuple[Path, ...]:
         try:
             target = point.load()
         except Exception as error:
-            raise InputError(f"entry point {point.name} ({point.value}) fails to load: {error}", fix="mend or remove it")
+            raise InputError(
+                f"entry point {point.name} ({point.value}) fails to load: {error}", fix="mend or remove it"
+            ) from None
         file = getattr(target, "__file__", None)
         found.append(Path(file).parent if file else Path(target))
     return tuple(found)
@@ -163,7 +165,9 @@ def _table_rule(path: Path, row: Mapping[str, Any]) -> TableRule:
     file = path / row["file"]
     role = row.get("role", "")
     if role not in ROLES:
-        raise InputError(f"table {row['file']} has role {role!r}", path / "pack.toml", fix=f"use one of {', '.join(ROLES)}")
+        raise InputError(
+            f"table {row['file']} has role {role!r}", path / "pack.toml", fix=f"use one of {', '.join(ROLES)}"
+        )
     try:
         table = load_table(file)
     except (ValueError, LookupError, OSError) as error:
@@ -192,7 +196,9 @@ def _site_rule(path: Path, pack: str, row: Mapping[str, Any]) -> SiteRule:
 def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
     action = row["action"]
     if action not in ("remove", "replace", "import", "refuse"):
-        raise InputError(f"rewrite {row['id']} has action {action!r}", manifest, fix="remove, replace, import or refuse")
+        raise InputError(
+            f"rewrite {row['id']} has action {action!r}", manifest, fix="remove, replace, import or refuse"
+        )
     matches = row["match"]
     return Rewrite(
         id=row["id"],

@@ -149,7 +149,7 @@ class Porting:
         return ""
 
     def refuses_itself(self, argument: Argument) -> bool:
-        """Whether a keyword's value is a call that the runtime answers with its own refusal (get_quantization_config)."""
+        """Whether a keyword's value is a call that the runtime answers with its own refusal."""
         node = argument.node
         if not isinstance(node, cst.Call):
             return False

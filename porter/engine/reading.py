@@ -182,4 +182,3 @@ def plain_version(text: str) -> str:
 def object_values(rows: Mapping[str, Row], text: str) -> dict[str, Value]:
     """The values of a config object that the script has at run time: each place is an attribute of `text`."""
     return {row.place: Value("expression", f"{text}.{row.name}", None, "") for row in rows.values() if row.place}
-

@@ -60,11 +60,10 @@ def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, s
     for node, parent in list(module.parents.items()):
         if not isinstance(node, cst.Name | cst.Attribute):
             continue
-        if isinstance(parent, cst.Attribute) or isinstance(
-            parent, cst.ImportAlias | cst.ImportFrom | cst.AsName | cst.Param
-        ):
-            if not (isinstance(parent, cst.Attribute) and parent.value is node):
-                continue
+        if isinstance(parent, cst.ImportAlias | cst.ImportFrom | cst.AsName | cst.Param):
+            continue
+        if isinstance(parent, cst.Attribute) and parent.value is not node:
+            continue
         if isinstance(parent, cst.Arg) and parent.keyword is node:
             continue
         name = module.qualified(node)

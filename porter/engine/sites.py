@@ -68,7 +68,9 @@ class Site:
         return None
 
 
-def read_site(module: Module, call: cst.Call, role: str, rule: str, qualified: str, positional: tuple[str, ...]) -> Site:
+def read_site(
+    module: Module, call: cst.Call, role: str, rule: str, qualified: str, positional: tuple[str, ...]
+) -> Site:
     """The Site of a call; positional arguments get their names from `positional`."""
     start, end = module.span(call)
     statement = module.statement(call)

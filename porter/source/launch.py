@@ -58,7 +58,10 @@ def read_launch_config(path: Path) -> tuple[Setting, ...]:
     processes = data.get("num_processes", 1)
     if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
         raise InputError(
-            f"num_processes is {processes!r}, not a count", path, line=_line(node, "num_processes"), fix="write a number"
+            f"num_processes is {processes!r}, not a count",
+            path,
+            line=_line(node, "num_processes"),
+            fix="write a number",
         )
     return tuple(_settings(data, node))
 

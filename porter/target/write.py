@@ -36,9 +36,7 @@ def write(
     provider, provider_elsewhere = _write_lora(porting, family, rules)
     _write_arguments(porting)
     processes = porting.known("mesh.processes", 1)
-    writing = Writing(
-        family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes)
-    )
+    writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
     block = trainer_block(porting, writing)
     if trainer.variable is None:
         message = "This trainer is not assigned to a name, so what follows can't be told apart."

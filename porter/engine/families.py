@@ -1,0 +1,116 @@
+"""Which Tunix family a model is, as far as the source shows it, and whether a mesh fits it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..recipe import Value
+from ..runtime.families import Family, find_family, read_family, refusal
+from ..runtime.families import families as known_families
+from ..runtime.mesh import mesh_problems
+from .porting import Porting, families
+
+
+def parse_mesh(text: str | None) -> tuple[int, int] | None:
+    """`fsdp=2,tp=4` → (2, 4); a missing axis is 1. InputError for anything else."""
+    if text is None:
+        return None
+    axes = {"fsdp": 1, "tp": 1}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(fsdp|tp)\s*=\s*([1-9]\d*)\s*", part)
+        if match is None:
+            raise InputError(f"--mesh {text!r}: {part.strip()!r} is no axis", fix="write it as fsdp=2,tp=4")
+        axes[match[1]] = int(match[2])
+    return axes["fsdp"], axes["tp"]
+
+
+def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any] | None]:
+    """The model's family and sizes as far as the source shows them: a Hub id's name, or a local config.json."""
+    identifier = porting.known("model.id")
+    if not isinstance(identifier, str):
+        return None, None
+    extra = [read_family(path) for path in families(porting.packs)]
+    folder = Path(porting.module.path).parent / identifier
+    config_file = folder / "config.json"
+    if config_file.is_file():
+        try:
+            config = json.loads(config_file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"is no model config: {error}", config_file, fix="mend it") from None
+        architectures = config.get("architectures") or [None]
+        family = find_family(architectures[0], config.get("model_type"), extra=extra)
+        if family is None:
+            _no_family(porting, f"{architectures[0] or config.get('model_type')} of {identifier}")
+            return None, None
+        return family, family.sizes(config)
+    family = find_family(hub_id=identifier, extra=extra)
+    if family is None:
+        return None, None
+    for path, own in zip(families(porting.packs), extra, strict=True):
+        if own is family:
+            porting.fill({"model.family_table": Value("literal", repr(path.name))})
+    return family, family.known_sizes(identifier)
+
+
+# Well-known models that Tunix 0.1.7 has no implementation for; of any other name config.json decides at run time.
+NOT_IN_TUNIX = (
+    "mistral|mixtral|phi-?\\d|falcon|gpt2|gpt-neo|gpt-j|pythia|opt-\\d|bloom|llama-?2|llama-7b|codellama|vicuna|mpt-|olmo|granite|"
+    "deepseek-(?:v|coder|llm|moe)|command-r|stablelm|starcoder|smollm|tinyllama|yi-\\d|internlm|baichuan|chatglm|t5|bart|bert|"
+    "qwen1\\.5|qwen-\\d|qwen2-\\d|qwen3\\.5|glm-?\\d"
+)
+
+
+def _no_family(porting: Porting, what: str) -> None:
+    value = porting.recipe.values["model.id"]
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    names = ", ".join(sorted({family.name for family in known_families()}))
+    message = f"{what}: Tunix has no implementation of this model family."
+    porting.find("TP302", "error", message, f"Families that port: {names}.", line, column)
+
+
+def refused(porting: Porting, family: Family | None) -> bool:
+    """Findings that make a port pointless: a model family that Tunix has not."""
+    if any(finding.rule == "TP302" and "no implementation" in finding.message for finding in porting.recipe.findings):
+        return True
+    identifier = porting.known("model.id")
+    if not isinstance(identifier, str):
+        return False
+    if family is None:
+        name = identifier.rstrip("/").rsplit("/", 1)[-1].lower()
+        if re.search(rf"(?:^|[-_.])(?:{NOT_IN_TUNIX})", name):
+            _no_family(porting, identifier)
+            return True
+        return False
+    reason = refusal(family, identifier)
+    if reason is not None:
+        value = porting.recipe.values["model.id"]
+        line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+        message = f"{identifier}: Tunix can't compute this model: {reason}."
+        porting.find("TP302", "error", message, "Choose another model.", line, column)
+    return reason is not None
+
+
+def check_mesh(
+    porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None, mesh: tuple[int, int] | None
+) -> None:
+    if mesh is None or family is None or sizes is None:
+        return
+    problems = mesh_problems(family, sizes, *mesh)
+    if problems:
+        raise InputError(
+            f"--mesh fsdp={mesh[0]},tp={mesh[1]} does not fit {porting.known('model.id')}: {'; '.join(problems)}"
+        )
+
+
+def family_files(porting: Porting) -> tuple[tuple[str, str], ...]:
+    name = porting.known("model.family_table")
+    return tuple(
+        (path.name, path.read_text("utf-8"))
+        for path in families(porting.packs)
+        if name is not None and path.name == name
+    )

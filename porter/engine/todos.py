@@ -1,0 +1,51 @@
+"""TODO comments: what needs a person stands at its place in the port."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ..port import Edit
+from ..source.module import Module
+from .porting import Porting
+
+
+def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
+    """TODO comments above the statements they speak of; in front of an edit that covers the place."""
+    module = porting.module
+    result = list(edits)
+    by_start: dict[int, list[str]] = {}
+    for line, comments in sorted(porting.todos.items()):
+        offset = module._line_starts[min(line, len(module._line_starts)) - 1]
+        for edit in result:
+            if edit.start <= offset < edit.end:
+                offset = max(module.text.rfind("\n", 0, edit.start), module.text.rfind("\r", 0, edit.start)) + 1
+                break
+        offset = _statement_line(module, offset)
+        by_start.setdefault(offset, []).extend(comments)
+    for offset, comments in by_start.items():
+        indent = re.compile(r"[ \t]*").match(module.text, offset)
+        space = indent[0] if indent else ""
+        text = "".join(f"{space}{comment}{module.newline}" for comment in dict.fromkeys(comments))
+        if text.strip() and text not in module.text:
+            clash = next((edit for edit in result if edit.start == offset), None)
+            line, column = module.line_column(offset)
+            if clash is not None:
+                result.remove(clash)
+                result.append(Edit(clash.start, clash.end, text + clash.new, clash.rule, clash.reason, line, column))
+            else:
+                result.append(Edit(offset, offset, text, "TP190", "something for a person to decide", line, column))
+    return result
+
+
+def _statement_line(module: Module, offset: int) -> int:
+    """The start of the line on which the statement around `offset` begins."""
+    best = offset
+    for node in module.parents:
+        if isinstance(node, cst.SimpleStatementLine):
+            start, end = module.span(node)
+            begin = max(module.text.rfind("\n", 0, start), module.text.rfind("\r", 0, start)) + 1
+            if begin <= offset < end:
+                best = min(best, begin)
+    return best

@@ -1,0 +1,227 @@
+"""Understanding a trainer: its arguments, model, adapters and launch, wherever they are made → the Recipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import libcst as cst
+
+from ..recipe import Fate, Field, Origin, Value
+from .members import uses
+from .packs import Pack
+from .porting import Porting
+from .reading import (
+    bindings_of,
+    fill_defaults,
+    fill_site,
+    follow,
+    judge,
+    object_values,
+    plain_version,
+    short_name,
+    table_of,
+    tables_by_class,
+)
+from .sites import Argument, Site
+
+
+def read_trainer(porting: Porting) -> None:
+    """Follow the trainer's arguments to the config, the adapters and the model, and fill the recipe."""
+    site = porting.trainer
+    assert site is not None
+    tables = tables_by_class(porting.packs)
+    versions = {library: plain_version(said) for library, said in porting.versions.items()}
+    arguments = site.argument("args")
+    porting.arguments = follow(porting, arguments, "arguments")
+    given = arguments is not None and not arguments.value.is_literal(None)
+    if arguments is not None and given and not _plain_object(porting, arguments, porting.arguments):
+        porting.arguments_object = arguments.text
+        porting.arguments = None
+    fill_site(porting, site, table_of(porting, site), versions)
+    base = tables.get("trl.SFTConfig")
+    if porting.arguments_object and base is not None:
+        porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
+        _say_object(porting, arguments)
+    elif porting.arguments is not None:
+        rule = table_of(porting, porting.arguments)
+        fill_site(porting, porting.arguments, rule, versions)
+        fill_defaults(porting, rule, versions)
+    if base is not None and not porting.arguments_object:
+        fill_defaults(porting, base, versions)
+    _read_model(porting, site, versions)
+    _read_lora(porting, versions)
+
+
+def _plain_object(porting: Porting, argument: Argument, config: Site | None) -> bool:
+    """Whether a config object is only read: then its keywords can be written where they are used."""
+    if config is None or config.unknown_keywords:
+        return False
+    if argument.reference is None:
+        return True
+    if config.variable is None:
+        return False
+    for use in uses(porting, "arguments", config.variable, config.scope):
+        if use.kind == "bare" and use.name is not argument.node:
+            parent = porting.module.parents[use.name]
+            if not isinstance(parent, cst.Arg) or porting.module.parents[parent] is not porting.trainer.node:  # type: ignore[union-attr]
+                return False
+        if use.kind in ("assign", "call"):
+            return False
+        row = table_of(porting, config).table.row(use.chain.split(".")[0]) if use.kind == "read" else None
+        if use.kind == "read" and (row is None or not row.place):
+            return False
+    return True
+
+
+def _say_object(porting: Porting, argument: Argument | None) -> None:
+    assert argument is not None
+    reason = "decided when the script runs: same flags, YAML and defaults; what has no counterpart is refused at start"
+    target = f"{porting.runtime_module('arguments')}, read where each value is used"
+    rule = table_of(porting, porting.trainer).id if porting.trainer else ""
+    porting.fate(Field("SFTTrainer.args", argument.text, "exact", target, reason, rule, argument.line, argument.column))
+
+
+def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+    model = site.argument("model")
+    if model is None:
+        return
+    porting.inject = follow(porting, model, "inject")
+    source = porting.inject.argument("model") if porting.inject is not None else model
+    if porting.inject is None and model.reference:
+        porting.inject = _rebound(porting, model, "inject")
+        if porting.inject is not None:
+            source = porting.inject.argument("model")
+    porting.model = follow(porting, source, "model") or _rebound(porting, source, "model")
+    if porting.model is not None:
+        rule = table_of(porting, porting.model)
+        fill_site(porting, porting.model, rule, versions)
+        fill_defaults(porting, rule, versions)
+        if porting.model.variable is not None:
+            porting.names.model = porting.model.variable
+        _precision(porting)
+        return
+    unresolved = isinstance(model.node, cst.Name) and not model.value.known
+    if unresolved and _is_model_object(porting, model):
+        message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
+        fix = "Load it with rt.load_model here."
+        porting.find(site.rule, "error", message, fix, model.line, model.column)
+    porting.fill({"model.id": model.value})
+    porting.names.model = porting.fresh("model")
+    kwargs = porting.value("model.init_kwargs")
+    if kwargs is not None and kwargs.known and isinstance(kwargs.literal, dict):
+        for name, place in (("dtype", "model.dtype"), ("torch_dtype", "model.dtype"), ("revision", "model.revision")):
+            if name in kwargs.literal:
+                porting.fill({place: Value("literal", repr(kwargs.literal[name]), kwargs.origin)})
+    if porting.value("model.dtype") is None:
+        porting.fill({"model.dtype": Value("default", "'float32'", Origin("trl.SFTTrainer", 0, 0), "")})
+    _precision(porting)
+
+
+def _is_model_object(porting: Porting, model: Argument) -> bool:
+    """Whether a model argument is more likely an object than a name: it is bound to a call."""
+    bindings = bindings_of(porting.module, model.node)
+    return bool(bindings) and any(isinstance(binding.value, cst.Call) for binding in bindings)
+
+
+def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | None:
+    """The site of a name that is bound several times in a row (`model = get_peft_model(model, ...)`)."""
+    if argument is None:
+        return None
+    bindings = bindings_of(porting.module, argument.node)
+    values = {id(binding.value): binding for binding in bindings if binding.value is not None}
+    found = [site for site in porting.sites if site.role == role and id(site.node) in values]
+    return found[0] if len(found) == 1 and not values[id(found[0].node)].conditional else None
+
+
+def _precision(porting: Porting) -> None:
+    """Weights and compute type of the model: what the source loads, and what autocast multiplies in."""
+    dtype = porting.value("model.dtype")
+    weights = _dtype_name(dtype)
+    half = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
+    if dtype is not None and weights is None and not dtype.is_literal(None, "auto"):
+        porting.fill({"model.weights": Value("expression", dtype.text or dtype.code, dtype.origin)})
+        return
+    autocast = half[0] is True or half[1] is True or (half[0] is None and half[1] is not True)
+    if weights == "float16":
+        source = f"{short_name(porting.model)}.dtype" if porting.model is not None else "dtype"
+        reason = "a TPU computes in bfloat16, which needs no loss scaling"
+        for name in (source, source.replace("dtype", "torch_dtype")):
+            porting.change_fate(name, fate="changed", target="rt.load_model(dtype=jnp.bfloat16)", reason=reason)
+        weights = "bfloat16"
+    if weights is None:
+        return
+    values = {"model.weights": Value("literal", repr(weights), dtype.origin if dtype else None)}
+    lora = any(site.role in ("lora", "inject") for site in porting.sites)
+    if weights == "float32" and autocast and "?" not in half:
+        if lora:
+            values["model.weights"] = Value("literal", "'bfloat16'")
+            reason = "autocast multiplies the frozen weights in bfloat16: they are kept so, the adapters in float32"
+        else:
+            values["model.compute"] = Value("literal", "'bfloat16'")
+            reason = "float32 weights, bfloat16 products, as autocast computes"
+        porting.change_fate(
+            "SFTConfig.bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason
+        )
+    porting.fill(values)
+
+
+def _dtype_name(value: Value | None) -> str | None:
+    """`bfloat16` for `torch.bfloat16`, `"bfloat16"` and the like; None when the checkpoint or the script decides."""
+    if value is None:
+        return None
+    text = str(value.literal) if value.known else value.code
+    name = text.rsplit(".", 1)[-1]
+    return (
+        {"float": "float32", "half": "float16"}.get(name, name)
+        if re.fullmatch(r"(b?float(16|32)?|half)", name)
+        else None
+    )
+
+
+def _read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
+    site = porting.inject or porting.trainer
+    assert site is not None
+    config = site.argument("peft_config")
+    if config is None or config.value.is_literal(None):
+        return
+    porting.lora = follow(porting, config, "lora")
+    if porting.lora is not None and not porting.lora.unknown_keywords:
+        rule = table_of(porting, porting.lora)
+        fill_site(porting, porting.lora, rule, versions)
+        fill_defaults(porting, rule, versions)
+        return
+    porting.lora = None
+    porting.lora_object = config.text
+
+
+def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
+    """The launch config's processes and settings, each with its fate."""
+    table = next((rule for pack in packs for rule in pack.tables if rule.role == "launch"), None)
+    values: dict[str, Value] = {}
+    for setting in settings:
+        row = table.table.row(setting.name) if table is not None else None
+        file = str(porting.options.launch_config)
+        value = Value("literal", repr(setting.value), Origin(file, setting.line, 1, table.id if table else ""))
+        source = f"{Path(file).name}: {setting.name}"
+        fate: Fate = "dropped"
+        reason, target, rule = "a setting of the GPU launcher", "", table.id if table else ""
+        if row is not None:
+            fate, reason = judge(value, row)
+            target = row.target if fate != "dropped" else ""
+            if row.place:
+                values[row.place] = value
+        porting.fate(Field(source, str(setting.value), fate, target, reason, rule, setting.line, 1))
+    if porting.options.processes is not None:
+        values["mesh.processes"] = Value("literal", str(porting.options.processes))
+    elif "mesh.processes" not in values and porting.trainer is not None:
+        values["mesh.processes"] = Value("default", "1")
+        message = "No launch config: the GPU run is taken to be one process, which decides the effective batch."
+        fix = "Give --launch-config FILE or --processes N if it had more."
+        porting.find("TP401", "info", message, fix, porting.trainer.line, porting.trainer.column)
+    porting.fill(values)
+    mixed = porting.known("mesh.mixed_precision")
+    if mixed in ("bf16", "fp16") and not porting.given("precision.bf16") and not porting.arguments_object:
+        porting.fill({"precision.bf16": Value("literal", "True")})
+        _precision(porting)
