@@ -24,7 +24,7 @@ LOSS = "loss of every step"
 GRAD_NORM = "gradient norm"
 WEIGHTS = "final adapter weights"
 EVALUATION = "evaluation loss"
-DEVICES = "the same port on {} devices"
+DEVICES = "the same port on {}"
 
 # Setting -> what a user calls it. Both observers write these keys.
 SETTINGS = {

@@ -39,6 +39,7 @@ def main() -> int:
     folder, settings_file, script, *arguments = sys.argv[1:]
     settings = Settings.load(settings_file)
     Path(folder).mkdir(parents=True, exist_ok=True)
+    without_torch()
     substitutes = Substitutes(settings, "port", arguments)
     patch_loaders(substitutes)
     observer = Observer(settings, substitutes, Path(folder))
@@ -49,6 +50,20 @@ def main() -> int:
         patch_runtime(observer, runtime)
     patch_trainer(observer)
     return run_script(script, arguments, Path(folder))
+
+
+def without_torch() -> None:
+    """Let transformers believe that torch is not installed, as on a TPU host; a script's own `import torch` works.
+
+    It also saves the seconds that importing torch takes.
+    """
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        from transformers.utils import is_torch_available
+
+        is_torch_available()  # the answer is cached
+    finally:
+        del sys.modules["torch"]
 
 
 def runtimes(script: Path) -> list[ModuleType]:

@@ -6,6 +6,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -117,7 +118,7 @@ def run_source(source: Path, options: Options, work: str, say: Callable[[str], N
 
 def run_port(port: Path, options: Options, work: str, say: Callable[[str], None], *, steps: int | None = None) -> Trace:
     """The port's trace under Tunix, started from the weights that `run_source` left in `work`."""
-    say(f"port: {steps or options.steps} steps of {port.name} under Tunix ({options.devices} devices)")
+    say(f"port: {steps or options.steps} steps of {port.name} under Tunix ({_devices(options.devices)})")
     settings = settings_for(None, options, work, initial=str(Path(work) / "source"))
     return run_observed(
         "port",
@@ -134,13 +135,19 @@ def run_port(port: Path, options: Options, work: str, say: Callable[[str], None]
 def run_elsewhere(port: Path, options: Options, work: str, say: Callable[[str], None]) -> list[tuple[str, Trace]]:
     """The port's traces on other meshes, for a few steps each."""
     if options.meshes is None:
-        plans = [
-            (str(count), replace(options, mesh=None, devices=count)) for count in (1, 4) if count < options.devices
-        ]
+        fewer = [count for count in (1, 4) if count < options.devices]
+        plans = [(_devices(count), replace(options, mesh=None, devices=count)) for count in fewer]
     else:
         plans = [(f"fsdp={mesh[0]},tp={mesh[1]}", replace(options, mesh=mesh)) for mesh in options.meshes]
     steps = min(options.steps, OTHER_STEPS)
-    return [(name, run_port(port, plan, work, say, steps=steps)) for name, plan in plans]
+    # Most of such a run is compiling, on one core: two at a time.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        runs = [(name, pool.submit(run_port, port, plan, work, _on(name, say), steps=steps)) for name, plan in plans]
+    return [(name, run.result()) for name, run in runs]
+
+
+def _on(name: str, say: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda line: say(f"{line} ({name})" if ": step " in line else line)
 
 
 def settings_for(
@@ -164,6 +171,10 @@ def settings_for(
         kv_heads=8 if widest > 4 else 4,
         sources=tuple(json.loads(kept.read_text(encoding="utf-8"))),
     )
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'' if count == 1 else 's'}"
 
 
 def processes_of(port: Path, launch_config: Path | None) -> int:
