@@ -76,7 +76,7 @@ class SFTBatches:
         drop_last: bool = False,
         sampling: str = "random",
         average_tokens_across_devices: bool = True,
-        pad_to_multiple_of: int | None = None,
+        pad_to_multiple_of: int | str | None = None,
     ) -> None:
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
@@ -106,7 +106,8 @@ class SFTBatches:
         self._eval_packing = self._packing if eval_packing is None else packing_strategy if eval_packing else None
         self._num_proc = num_proc
         self._shuffle_seed = seed if shuffle_dataset else None
-        self._multiple = math.lcm(LENGTH_MULTIPLE, pad_to_multiple_of or 1)
+        multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
+        self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
         self._epoch_order = functools.partial(
             order.epoch_order, sampling=sampling, seed=seed if data_seed is None else data_seed
         )
@@ -144,7 +145,6 @@ class SFTBatches:
 
         `processes`: how many processes the GPU run was launched with.
         """
-        multiple = training_args.pad_to_multiple_of
         return cls(
             dataset,
             tokenizer,
@@ -175,7 +175,7 @@ class SFTBatches:
             drop_last=training_args.dataloader_drop_last,
             sampling=training_args.train_sampling_strategy,
             average_tokens_across_devices=training_args.average_tokens_across_devices,
-            pad_to_multiple_of=multiple if isinstance(multiple, int) else None,
+            pad_to_multiple_of=training_args.pad_to_multiple_of,
         )
 
     def __iter__(self) -> Iterator[Batch]:
