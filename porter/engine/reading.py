@@ -158,6 +158,11 @@ def versions_in(porting: Porting) -> dict[str, str]:
 def _version(porting: Porting, library: str, newest: str) -> str:
     if library == "trl" and porting.options.source_trl:
         return f"{porting.options.source_trl} (--source-trl)"
+    if library == "transformers" and porting.options.source_trl:
+        table = tables_by_class(porting.packs)["trl.SFTConfig"].table
+        day = table.contemporary_version(porting.options.source_trl)
+        if day is not None and version_key(porting.options.source_trl) < version_key(table.newest):
+            return f"{day} (of TRL {porting.options.source_trl}'s day)"
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -7,6 +7,7 @@ import libcst as cst
 from .members import apply_rewrite
 from .packs import Rewrite
 from .porting import Porting
+from .reading import plain_version, version_key
 
 
 def apply_rewrites(porting: Porting) -> None:
@@ -44,13 +45,23 @@ def apply_rewrites(porting: Porting) -> None:
 def _import(porting: Porting, rule: Rewrite, name: str) -> None:
     """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
     short = name.rsplit(".", 1)[-1]
-    porting.moved[name] = porting.runtime_module(rule.module)
+    porting.moved[name] = porting.runtime_module(rule.module) + _release(porting, short)
     for node, found in _uses(porting, {name.split(".", 1)[0]}):
         if found == name and isinstance(node, cst.Attribute):
             start, end = porting.module.span(node)
             if not any(edit.start <= start < edit.end for edit in porting.edits):
                 porting.imports.add(f"from {porting.runtime_module(rule.module)} import {short}")
                 porting.edit(start, end, short, rule.id, rule.reason)
+
+
+def _release(porting: Porting, name: str) -> str:
+    """`@0.19` for a class whose fields and defaults are those of an older TRL; the newest table's need no version."""
+    table = next(
+        (rule.table for pack in porting.packs for rule in pack.tables if rule.table.name == "trl.SFTConfig"), None
+    )
+    version = plain_version(porting.versions.get("trl", ""))
+    older = table is not None and version_key(version) < version_key(table.newest)
+    return f"@{version}" if version and older and name.endswith(("Config", "Arguments")) and name[0].isupper() else ""
 
 
 def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import libcst as cst
 
 from ..recipe import Fate, Field, Origin, Value
+from ..source.launch import Setting
 from .members import uses
 from .packs import Pack
 from .porting import Porting
@@ -23,6 +24,7 @@ from .reading import (
     short_name,
     table_of,
     tables_by_class,
+    version_key,
 )
 from .sites import Argument, Site
 
@@ -50,8 +52,22 @@ def read_trainer(porting: Porting) -> None:
         fill_defaults(porting, rule, versions)
     if base is not None and not porting.arguments_object:
         fill_defaults(porting, base, versions)
+    _say_data_history(porting, site, versions.get("trl", ""))
     _read_model(porting, site, versions)
     _read_lora(porting, versions)
+
+
+def _say_data_history(porting: Porting, site: Site, version: str) -> None:
+    """Older releases of TRL trained other tokens of the same rows; the runtime prepares data as TRL 1.9 and later do."""
+    if version and version_key(version) < (1, 9):
+        porting.find(
+            site.rule,
+            "error",
+            f"TRL {version} prepared data in its own way (end tokens, masked prompts, chat headers); this port does as TRL 1.16.",
+            "Compare a few rows of batches with the source's before you train.",
+            site.line,
+            site.column,
+        )
 
 
 def _plain_object(porting: Porting, argument: Argument, config: Site | None) -> bool:

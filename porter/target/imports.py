@@ -95,7 +95,8 @@ def plan_imports(
 ) -> ImportPlan:
     """The edits of the import statements, given all other edits.
 
-    `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`).
+    `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`); with a
+    version (`porter.runtime.arguments@0.19`) a class is asked for as that release of TRL had it.
     `anchor` is the statement that imports the trainer.
     """
     plan = ImportPlan()
@@ -105,9 +106,9 @@ def plan_imports(
         if statement not in section:
             plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
     bound = _still_bound(module, gone, section)
-    here = [item for statement in section for item in elsewhere.get(statement, ())]
+    here, versioned = _versioned([item for statement in section for item in elsewhere.get(statement, ())])
     wanted = [item for item in sorted({*new, *here}) if (item.module, item.clause) not in bound]
-    edit = _section_edit(module, section, gone, wanted)
+    edit = _section_edit(module, section, gone, wanted, versioned)
     if edit is not None:
         plan.edits.append(edit)
     return plan
@@ -246,7 +247,8 @@ def _shrunk(
     names = ", ".join(_alias_name(alias) for alias in gone)
     reason = f"nothing uses {names} any more"
     indent = _indent(module, start)
-    new_lines = [line.render(indent, module.newline, module.indent) for line in _merged(instead)]
+    plain, versioned = _versioned(instead)
+    new_lines = [line.render(indent, module.newline, module.indent) for line in _merged(plain)] + versioned
     if instead:
         if kept:
             new_lines.append(_line_of(module, statement, kept).render(indent, module.newline, module.indent))
@@ -261,6 +263,18 @@ def _shrunk(
         return Edit(begin, stop, "", RULE, reason, line, column)
     new = _line_of(module, statement, kept).render(indent, module.newline, module.indent)
     return Edit(start, module.span(statement.body[0])[1], new, RULE, reason, line, column)  # type: ignore[attr-defined]
+
+
+def _versioned(items: Sequence[NewImport]) -> tuple[list[NewImport], list[str]]:
+    """The imports, and the statement that makes the classes of an older release."""
+    plain = [item for item in items if "@" not in item.module]
+    older = [item for item in items if "@" in item.module]
+    if not older:
+        return plain, []
+    module, version = older[0].module.split("@")
+    bound = ", ".join(item.bound for item in older)
+    names = ", ".join(f'"{item.name}"' for item in older)
+    return [*plain, NewImport(module, "trl_arguments")], [f'{bound} = trl_arguments("{version}", {names})']
 
 
 def _merged(items: Sequence[NewImport]) -> list[_Line]:
@@ -293,6 +307,7 @@ def _section_edit(
     section: Sequence[cst.SimpleStatementLine],
     gone: dict[cst.CSTNode, list[cst.ImportAlias]],
     wanted: Sequence[NewImport],
+    statements: Sequence[str],
 ) -> Edit | None:
     if not section or (not wanted and not any(statement in gone for statement in section)):
         return None
@@ -342,7 +357,7 @@ def _section_edit(
         if group
     ]
     line_number, column = module.line_column(start)
-    text = f"{module.newline}{module.newline}{indent}".join(rendered)
+    text = f"{module.newline}{module.newline}{indent}".join([*rendered, *statements])
     return Edit(start, stop, text, RULE, "the libraries that the port uses", line_number, column)
 
 
