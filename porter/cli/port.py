@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
 
+from ..errors import InputError
+
+COMMANDS = ("validate", "rules", "doctor")
 PATH = click.Path(path_type=Path)
 
 
@@ -51,6 +56,8 @@ def command(
     from ..port import Options, port_file
     from ..project import installed_packs, read_project
 
+    if not source.suffix and not source.exists() and (close := get_close_matches(source.name, COMMANDS, n=1)):
+        raise click.UsageError(f"there is no file or command {source}; did you mean `tpu-port {close[0]}`?")
     if output is None and vendor:
         raise click.UsageError("--vendor copies the runtime beside the port: it needs -o OUT")
     project = read_project(source)
@@ -61,7 +68,7 @@ def command(
         options=Options(
             launch_config=launch_config or project.launch_config,
             mesh=mesh or project.mesh,
-            source_trl=source_trl or project.source_trl,
+            source_trl=_version(source_trl or project.source_trl),
             rules=(*rules, *project.rules, *installed_packs()),
             select=_names(select) or project.select,
             ignore=_names(ignore) or project.ignore,
@@ -80,6 +87,12 @@ def command(
 
         show_port(port, output, written, console(no_color=no_color))
     return 0 if port.status in ("ported", "unchanged") else 1
+
+
+def _version(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"\d+(\.\d+)*([.-]?[a-z]+\d*)*", text):
+        raise InputError(f"--source-trl {text!r} is no version", fix="write it as 0.12.1")
+    return text
 
 
 def _names(given: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,11 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import InputError
-from .terminal import console
+from ..recipe import Field
+from .terminal import console, field_table, show
 
 if TYPE_CHECKING:
     from ..engine.cases import CaseResult
     from ..engine.packs import Pack
+
+SECTION = re.compile(r"\n(What it does|Why|Example|Use instead|Safety|References): *")
+SHOWN_NAMES = 2
 
 
 def rule_rows(packs: Sequence[Pack]) -> list[dict[str, Any]]:
@@ -24,7 +29,7 @@ def rule_rows(packs: Sequence[Pack]) -> list[dict[str, Any]]:
     return [
         {
             "id": rule.id,
-            "title": rule.title,
+            "title": headline(rule),
             "pack": pack.name,
             "version": pack.version,
             "matches": list(matches(rule)),
@@ -38,7 +43,23 @@ def rule_rows(packs: Sequence[Pack]) -> list[dict[str, Any]]:
 def matches(rule: Any) -> tuple[str, ...]:
     """The resolved names that a rule of any kind looks for."""
     table = getattr(rule, "table", None)
-    return tuple(rule.matches) if table is None else (table.class_name,)
+    return tuple(rule.matches) if table is None else tuple(table.names)
+
+
+def headline(rule: Any) -> str:
+    """A rule's title; a rewrite's has its first names only."""
+    names = matches(rule)
+    reason = getattr(rule, "reason", None)
+    if reason is None:
+        return str(rule.title)
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return f"{', '.join(names[:SHOWN_NAMES])}{more}: {reason}"
+
+
+def page(rule: Any) -> str:
+    """A rule's documentation as Markdown: each of its short sections is a paragraph with a bold head."""
+    text = rule.doc.removeprefix(rule.title)  # it stands above the page
+    return re.sub(r"\n{3,}", "\n\n", SECTION.sub(r"\n\n**\1:** ", text)).strip()
 
 
 def show_rows(packs: Sequence[Pack], *, no_color: bool = False) -> None:
@@ -49,7 +70,7 @@ def show_rows(packs: Sequence[Pack], *, no_color: bool = False) -> None:
         table.add_column(name, overflow="fold", no_wrap=name != "what it does")
     for row in rule_rows(packs):
         table.add_row(Text(row["id"], style="bold magenta"), Text(row["pack"]), Text(row["title"]))
-    out.print(table)
+    show(table, out)
 
 
 def show_rule(packs: Sequence[Pack], name: str, *, no_color: bool = False) -> None:
@@ -61,12 +82,18 @@ def show_rule(packs: Sequence[Pack], name: str, *, no_color: bool = False) -> No
         raise InputError(f"there is no rule {name!r}", fix=fix)
     pack, rule = found.get(name) or found[name.upper()]
     out = console(no_color=no_color)
-    out.print(Text(f"{rule.id}  {rule.title}", style="bold"))
-    out.print(Text(f"pack {pack.name} {pack.version}, {rule.path}", style="dim"), soft_wrap=True)
-    if matches(rule):
-        out.print(Text(f"matches {', '.join(matches(rule))}", style="dim"))
+    show(Text(f"{rule.id}  {headline(rule)}", style="bold"), out)
+    out.out(f"pack {pack.name} {pack.version}, {rule.path}", style="dim")
+    show(Text(f"matches {', '.join(matches(rule))}", style="dim"), out)
     out.print()
-    out.print(Markdown(rule.doc, code_theme="ansi_dark"))
+    show(Markdown(page(rule), code_theme="ansi_dark"), out)
+    if table := getattr(rule, "table", None):
+        out.print()
+        rows = [
+            Field(row.name, row.default or "", row.fate, row.target, row.reason, rule.id, 0, 0)
+            for row in table.rows().values()
+        ]
+        show(field_table(rows, out.width), out)
 
 
 def show_cases(path: Path, results: Sequence[CaseResult], *, no_color: bool = False) -> int:

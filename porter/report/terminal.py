@@ -90,22 +90,23 @@ def field_table(fields: Sequence[Field], width: int) -> Table:
     On a narrow screen the last four share a column, so that names and expressions stay in one piece.
     """
     wide = width >= WIDE
-    names = ("line", "fate", "keyword", "value", "where it went", "why") if wide else ("line", "fate", HEADING)
+    places = ["line"] if any(field.line for field in fields) else []
+    names = (*places, "fate", "keyword", "value", "where it went", "why") if wide else (*places, "fate", HEADING)
     table = Table(show_edge=False, pad_edge=False, box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
         justify: Literal["left", "right"] = "right" if name == "line" else "left"
         table.add_column(name, overflow="fold", no_wrap=name in ("line", "fate"), justify=justify)
     for field in fields:
-        line = Text(str(field.line) if field.line else "", style="dim")
+        line = [Text(str(field.line) if field.line else "", style="dim")] if places else []
         fate = Text(field.fate, style=FATES[field.fate])
         keyword, value = Text(field.source, style="bold"), Text(visible(_short(field.value)))
         if wide:
-            table.add_row(line, fate, keyword, value, Text(field.target), Text(field.reason))
+            table.add_row(*line, fate, keyword, value, Text(field.target), Text(field.reason))
             continue
         became = Text(f"→ {field.target}" if field.target else "", style="green")
         why = Text(field.reason, style="dim")
         parts = [Text(" = ").join([keyword, value]) if value else keyword, Text(": ").join(filter(None, [became, why]))]
-        table.add_row(line, fate, Text("\n").join(filter(None, parts)))
+        table.add_row(*line, fate, Text("\n").join(filter(None, parts)))
     return table
 
 

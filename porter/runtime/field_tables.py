@@ -187,10 +187,15 @@ def find_table(name: str, roots: tuple[Path, ...] = ()) -> FieldTable:
     file = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.rsplit(".", 1)[-1]).lower()
     for root in (*roots, rules_root()):
         for path in sorted(root.glob(f"*/tables/{file}.toml")):
-            table = load_table(path, roots)
-            if name in table.names:
-                return table
+            if name in _names_of(path):
+                return load_table(path, roots)
     raise LookupError(f"no field table for {name} ({file}.toml) under {', '.join(map(str, (*roots, rules_root())))}")
+
+
+def _names_of(path: Path) -> tuple[str, ...]:
+    """The import paths of a table's class, from the head of the file: what it extends isn't looked up yet."""
+    head = tomllib.loads(path.read_text(encoding="utf-8").split("\n[", 1)[0])
+    return (head.get("class", ""), *head.get("also", ()))
 
 
 def rules_root() -> Path:
