@@ -58,12 +58,12 @@ def read_trainer(porting: Porting) -> None:
 
 
 def _say_data_history(porting: Porting, site: Site, version: str) -> None:
-    """Older releases of TRL trained other tokens of the same rows; the runtime prepares data as TRL 1.9 and later do."""
+    """Older releases of TRL trained other tokens of the same rows; the runtime prepares data as TRL from 1.9 on."""
     if version and version_key(version) < (1, 9):
         porting.find(
             site.rule,
             "error",
-            f"TRL {version} prepared data in its own way (end tokens, masked prompts, chat headers); this port does as TRL 1.16.",
+            f"TRL {version} prepared data in its own way (end tokens, masked prompts); this port does as TRL 1.16.",
             "Compare a few rows of batches with the source's before you train.",
             site.line,
             site.column,
