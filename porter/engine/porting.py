@@ -29,6 +29,8 @@ class Names:
     tokenizer: str = "tokenizer"
     batches: str = "batches"
     eval_batches: str = ""
+    schedule: str = "schedule"
+    optimizer: str = "optimizer"
     trainer: str = "trainer"
     runtime: str = "rt"
 
@@ -113,8 +115,11 @@ class Porting:
         self.recipe = _replaced(self.recipe, fields=(*kept, row))
 
     def change_fate(self, source: str, **changes: Any) -> None:
-        """Correct the row of a keyword by what the writer decided."""
-        rows = tuple(_replaced(row, **changes) if row.source == source else row for row in self.recipe.fields)
+        """Correct the row of a keyword by what the writer decided; `.warmup_ratio` means that of any class."""
+        suffix = source if source.startswith(".") else f"\n{source}"
+        rows = tuple(
+            _replaced(row, **changes) if f"\n{row.source}".endswith(suffix) else row for row in self.recipe.fields
+        )
         self.recipe = _replaced(self.recipe, fields=rows)
 
     def fill(self, values: Mapping[str, Value]) -> None:
@@ -138,6 +143,11 @@ class Porting:
         if value.kind == "expression" or (value.text and self.visible(value)):
             return value.text or value.code
         return re.sub(r"(?<=\de-)0(?=\d)", "", value.code) if value.kind == "default" else value.code
+
+    def output_dir(self) -> str:
+        """The code of the output folder; transformers takes `trainer_output` when it is left out."""
+        value = self.value("run.output_dir")
+        return '"trainer_output"' if value is None or value.is_literal(None) else self.text("run.output_dir")
 
     def comment_of(self, place: str) -> str:
         """The comment that stood behind the keyword of `place` in the source, or an empty string."""

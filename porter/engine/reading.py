@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 
 from ..recipe import Fate, Field, Origin, Value
-from ..runtime.field_tables import Row
+from ..runtime.field_tables import Row, at_version, version_key
 from ..source.module import Binding, Module
 from .packs import Pack, TableRule
 from .porting import Porting
@@ -146,23 +146,20 @@ def shown(text: str) -> str:
 
 def versions_in(porting: Porting) -> dict[str, str]:
     """The version of each source library and how it was found: `1.16.0 (installed)`."""
-    found: dict[str, str] = {}
-    for pack in porting.packs:
-        for table in pack.tables:
-            library = table.table.library
-            if library and library not in found:
-                found[library] = _version(porting, library, table.table.newest)
+    tables = [rule.table for pack in porting.packs for rule in pack.tables if rule.table.library]
+    chosen = porting.options.source_trl
+    found = {"trl": f"{chosen} (--source-trl)"} if chosen else {}
+    for table in tables:
+        day = at_version(table.contemporary, chosen) if chosen else None
+        if day is not None and table.base is not None:
+            found.setdefault(table.base.library, f"{day} (of the day of TRL {chosen})")
+    for table in tables:
+        if table.library not in found:
+            found[table.library] = _version(table.library, table.newest)
     return found
 
 
-def _version(porting: Porting, library: str, newest: str) -> str:
-    if library == "trl" and porting.options.source_trl:
-        return f"{porting.options.source_trl} (--source-trl)"
-    if library == "transformers" and porting.options.source_trl:
-        table = tables_by_class(porting.packs)["trl.SFTConfig"].table
-        day = table.contemporary_version(porting.options.source_trl)
-        if day is not None and version_key(porting.options.source_trl) < version_key(table.newest):
-            return f"{day} (of TRL {porting.options.source_trl}'s day)"
+def _version(library: str, newest: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -172,11 +169,6 @@ def _version(porting: Porting, library: str, newest: str) -> str:
     if version_key(found) > version_key(newest):
         return f"{newest} (newest table; {found} is installed)"
     return f"{found} (installed)"
-
-
-def version_key(text: str) -> tuple[int, ...]:
-    """`"1.16.0"` → (1, 16, 0); anything behind a non-digit is dropped."""
-    return tuple(int(part) for part in re.findall(r"\d+", text.split("+")[0])[:3])
 
 
 def plain_version(text: str) -> str:

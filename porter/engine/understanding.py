@@ -52,9 +52,20 @@ def read_trainer(porting: Porting) -> None:
         fill_defaults(porting, rule, versions)
     if base is not None and not porting.arguments_object:
         fill_defaults(porting, base, versions)
+    _unset_length(porting, versions.get("trl", ""))
     _say_data_history(porting, site, versions.get("trl", ""))
     _read_model(porting, site, versions)
     _read_lora(porting, versions)
+
+
+def _unset_length(porting: Porting, version: str) -> None:
+    """TRL before 0.15 cut at 1024 tokens when no length was given (at the tokenizer's own limit if that is less)."""
+    value = porting.value("data.max_length")
+    if value is None or not value.is_literal(None) or not version or version_key(version) >= (0, 15):
+        return
+    porting.fill({"data.max_length": Value("default", "1024", value.origin)})
+    for source in ("SFTTrainer.max_seq_length", "SFTConfig.max_seq_length"):
+        porting.change_fate(source, fate="changed", reason=f"TRL {version} takes 1024 for None")
 
 
 def _say_data_history(porting: Porting, site: Site, version: str) -> None:

@@ -20,44 +20,57 @@ ADAMW = (
 )
 
 
-def schedule_lines(porting: Porting, steps: str) -> list[str]:
-    """The statement that makes the learning rate: `schedule = ...`; `steps` is the code of all optimizer steps."""
-    return [f"schedule = {render(schedule_call(porting, steps), before=len('schedule = '))}"]
+OPTAX_SCHEDULES = ("constant", "constant_with_warmup", "cosine", "linear")
 
 
-def schedule_call(porting: Porting, steps: str) -> Call | str:
-    """The code of the schedule (optimizer step → learning rate)."""
-    rate = porting.text("optimizer.learning_rate")
+def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
+    """The statements that make the schedule (optimizer step → learning rate); `steps` is the code of all optimizer steps.
+
+    A warmup that has to be calculated gets a line of its own.
+    """
+    rate, name = porting.text("optimizer.learning_rate"), _optax_name(porting)
+    warmup = None if name is None else "0" if name == "constant" else warmup_steps(porting, steps)
+    if name == "constant":
+        for keyword in (".warmup_ratio", ".warmup_steps"):
+            porting.change_fate(keyword, fate="dropped", target="", reason="a constant schedule has no warmup")
+    lines = []
+    call: Call
+    if name is None or warmup is None:
+        call = _general(porting, rate, steps)
+    else:
+        if warmup.startswith("math."):
+            variable = porting.fresh("warmup_steps")
+            lines, warmup = [f"{variable} = {warmup}"], variable
+        call = _optax_schedule(porting, name, rate, warmup, steps)
+    comment = "" if porting.given("optimizer.learning_rate") else f"  # {default_of(porting)} learning_rate"
+    schedule = porting.names.schedule
+    return [*lines, f"{schedule} = {render(call, indent, before=len(schedule) + 3)}{comment}"]
+
+
+def _optax_name(porting: Porting) -> str | None:
+    """The schedule's name when Optax has it exactly: one of `OPTAX_SCHEDULES` without further arguments."""
     name = porting.value("schedule.name")
-    warmup = warmup_steps(porting, steps)
-    plain_kwargs = porting.known("schedule.kwargs", fallback="?") in (None, {})
-    if name is None or not name.known or warmup is None or not plain_kwargs:
-        return _general(porting, rate, steps)
-    optax = "optax"
+    plain = porting.known("schedule.kwargs", fallback="?") in (None, {})
+    return str(name.literal) if name is not None and name.known and plain and name.literal in OPTAX_SCHEDULES else None
+
+
+def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: str) -> Call:
     porting.imports.add("import optax")
-    none = warmup == "0"
-    match name.literal:
-        case "constant":
-            return Call(f"{optax}.constant_schedule", [Arg(rate)])
-        case "cosine" if none:
-            return Call(f"{optax}.cosine_decay_schedule", [Arg(rate), Arg(steps)])
-        case "cosine":
-            return Call(
-                f"{optax}.warmup_cosine_decay_schedule",
-                [Arg("0.0"), Arg(rate), Arg(warmup, "warmup_steps"), Arg(steps, "decay_steps")],
-            )
-        case "linear" if none:
-            return Call(f"{optax}.linear_schedule", [Arg(rate), Arg("0.0"), Arg(steps)])
-        case "constant_with_warmup" if none:
-            return Call(f"{optax}.constant_schedule", [Arg(rate)])
-        case "linear" | "constant_with_warmup":
-            up = Call(f"{optax}.linear_schedule", [Arg("0.0"), Arg(rate), Arg(warmup)])
-            left = f"{steps} - {warmup}" if is_atom(warmup) else f"{steps} - ({warmup})"
-            down = Call(f"{optax}.linear_schedule", [Arg(rate), Arg("0.0"), Arg(left)])
-            flat = Call(f"{optax}.constant_schedule", [Arg(rate)])
-            parts = Call("", [Arg(up), Arg(down if name.literal == "linear" else flat)], brackets="[]")
-            return Call(f"{optax}.join_schedules", [Arg(parts), Arg(f"[{warmup}]")])
-    return _general(porting, rate, steps)
+    if name.startswith("constant") and warmup == "0":
+        return Call("optax.constant_schedule", [Arg(rate)])
+    if warmup == "0" and name == "cosine":
+        return Call("optax.cosine_decay_schedule", [Arg(rate), Arg(steps)])
+    if warmup == "0":
+        return Call("optax.linear_schedule", [Arg(rate), Arg("0.0"), Arg(steps)])
+    if name == "cosine":
+        arguments = [Arg("0.0"), Arg(rate), Arg(warmup, "warmup_steps"), Arg(steps, "decay_steps")]
+        return Call("optax.warmup_cosine_decay_schedule", arguments)
+    up = Call("optax.linear_schedule", [Arg("0.0"), Arg(rate), Arg(warmup)])
+    left = f"{steps} - {warmup}" if is_atom(warmup) else f"{steps} - ({warmup})"
+    down = Call("optax.linear_schedule", [Arg(rate), Arg("0.0"), Arg(left)])
+    flat = Call("optax.constant_schedule", [Arg(rate)])
+    parts = Call("", [Arg(up), Arg(down if name == "linear" else flat)], brackets="[]")
+    return Call("optax.join_schedules", [Arg(parts), Arg(f"[{warmup}]")])
 
 
 def _general(porting: Porting, rate: str, steps: str) -> Call:
@@ -127,11 +140,18 @@ def _clip(porting: Porting) -> list[Arg]:
         return []
     comment = porting.comment_of("optimizer.max_grad_norm")
     if not porting.given("optimizer.max_grad_norm"):
-        comment = f"# {_short(porting)}'s default max_grad_norm"
+        comment = f"# {default_of(porting)} max_grad_norm"
     return [Arg(f"optax.clip_by_global_norm({porting.text('optimizer.max_grad_norm')})", comment=comment)]
 
 
-def _short(porting: Porting) -> str:
+def default_of(porting: Porting) -> str:
+    """Whose default a value is, for a comment: `SFTConfig's default`."""
+    name = config_name(porting)
+    possessive = f"{name}'" if name.endswith("s") else f"{name}'s"
+    return f"{possessive} default"
+
+
+def config_name(porting: Porting) -> str:
     site = porting.arguments
     return site.qualified.rsplit(".", 1)[-1] if site is not None else "SFTConfig"
 
@@ -149,11 +169,11 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     if masked:
         common.append(Arg(porting.rt("decay_mask"), "mask", "# not on norms and biases" if full else ""))
     if name is not None and name.known and str(name.literal) in ADAMW:
-        return Call("optax.adamw", [Arg("schedule"), *common])
+        return Call("optax.adamw", [Arg(porting.names.schedule), *common])
     first = porting.text("optimizer.name")
     if name is not None and name.known:
         first = python(str(name.literal))
     extra = porting.value("optimizer.args")
     if extra is not None and not extra.is_literal(None):
         common.append(Arg(porting.text("optimizer.args"), "args"))
-    return Call(porting.rt("hf_optimizer"), [Arg(first), Arg("schedule"), *common])
+    return Call(porting.rt("hf_optimizer"), [Arg(first), Arg(porting.names.schedule), *common])

@@ -17,7 +17,7 @@ from ..runtime.lora_targets import Rule
 from .expressions import is_atom, python
 from .layout import Arg, Call, render
 from .lora import apply_call, provider_code
-from .optimizer import optimizer_call, schedule_call
+from .optimizer import default_of, optimizer_call, schedule_lines
 from .training import training_config, with_hooks
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
@@ -151,7 +151,8 @@ def _data_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
 
 def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     def comment(place: str, fallback: str = "") -> str:
-        return porting.comment_of(place) or fallback
+        own = porting.comment_of(place)
+        return own or fallback or ("" if porting.given(place) else f"# {default_of(porting)}")
 
     arguments = []
     steps = porting.value("run.max_steps")
@@ -275,11 +276,10 @@ def _optimizer_lines(porting: Porting, indent: str) -> list[str]:
     lora_maybe = bool(porting.lora_object)
     full = porting.lora is None and not lora_maybe
     separate = lora_maybe or (porting.lora is not None and porting.fuses)
-    schedule = _assign("schedule", schedule_call(porting, steps), indent)
     chain = optimizer_call(porting, full=full, separate_kv=separate, lora_maybe=lora_maybe)
     if len(chain.arguments) == 1:
         chain = chain.arguments[0].value if isinstance(chain.arguments[0].value, Call) else chain
-    return [schedule, _assign("optimizer", chain, indent)]
+    return [*schedule_lines(porting, steps, indent), _assign(names.optimizer, chain, indent)]
 
 
 def _trainer_lines(porting: Porting, indent: str) -> list[str]:
@@ -287,5 +287,5 @@ def _trainer_lines(porting: Porting, indent: str) -> list[str]:
     porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
     config = training_config(porting)
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
-    call = Call("PeftTrainer", [Arg(names.model), Arg("optimizer"), Arg(config)], tail=tail)
+    call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(config)], tail=tail)
     return [_assign(names.trainer, call, indent), *with_hooks(porting, indent)]

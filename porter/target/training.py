@@ -48,16 +48,13 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     strategy = porting.value("save.strategy")
     if strategy is None or (strategy.known and str(strategy.literal) in ("no", "False")):
         return []
-    folder = porting.text("run.output_dir") if porting.value("run.output_dir") is not None else "None"
-    if porting.known("run.output_dir", "?") is None:
-        folder = '"trainer_output"'  # transformers' own choice when output_dir is left out
     start = "resume_dir" if porting.resumes else "fresh_dir"
     porting.imports.add("import orbax.checkpoint as ocp")
     options = [Arg(_every(porting, "save", steps), "save_interval_steps")]
     limit = porting.value("save.total_limit")
     options.append(Arg(porting.text("save.total_limit") if limit is not None else "None", "max_to_keep"))
     return [
-        Arg(f"{porting.rt(start)}({folder})", "checkpoint_root_directory"),
+        Arg(f"{porting.rt(start)}({porting.output_dir()})", "checkpoint_root_directory"),
         Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
     ]
 
@@ -97,13 +94,13 @@ def _runs(porting: Porting) -> str:
         if text == folder.code or text.startswith(('"', "'")):
             return quoted(folder.literal.rstrip("/") + "/runs")
     porting.imports.add("import os")
-    return f'os.path.join({porting.text("run.output_dir")}, "runs")'
+    return f'os.path.join({porting.output_dir()}, "runs")'
 
 
 def with_hooks(porting: Porting, indent: str) -> list[str]:
     """The line that logs as the source logs."""
     if porting.arguments_object:
-        arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg("schedule")]
+        arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg(porting.names.schedule)]
         hooks = Call(porting.rt("training_hooks"), arguments)
         return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
     strategy = porting.value("log.strategy")
@@ -116,7 +113,7 @@ def with_hooks(porting: Porting, indent: str) -> list[str]:
     arguments = [Arg(every)]
     if first is not None and not first.is_literal(False):
         arguments.append(Arg(porting.text("log.first_step"), "first_step"))
-    arguments.append(Arg("schedule", "schedule"))
+    arguments.append(Arg(porting.names.schedule, "schedule"))
     arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
     log = Call(porting.rt("log_every"), arguments)
     return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)]

@@ -57,6 +57,8 @@ def _choose_names(porting: Porting) -> None:
     taken = porting.module.bound_names
     for attribute, choices in (("mesh", ("mesh", "tpu_mesh")), ("batches", ("batches", "train_batches"))):
         setattr(names, attribute, next((name for name in choices if name not in taken), f"{choices[0]}_"))
+    names.schedule = porting.fresh("schedule", "lr_schedule")
+    names.optimizer = porting.fresh("optimizer", "optax_optimizer")
     if "rt" in taken:
         names.runtime = "tpu_rt"
     tokenizer = trainer.argument("processing_class", "tokenizer")

@@ -1,28 +1,37 @@
-"""trainer.push_to_hub() → `rt.push_to_hub(...)`.
+"""trainer.push_to_hub() → `rt.save_adapter(...)` and `rt.push_to_hub(...)`.
 
-What it does: saves the trained weights and uploads the folder with huggingface_hub, from one host.
+What it does: saves the trained weights to the output folder, unless the line before did, and uploads it from one host.
 Why: Tunix has no upload of its own.
 Example: `trainer.push_to_hub()`
-Use instead: `rt.push_to_hub(...)` with the folder and the repository's name
+Use instead: `rt.push_to_hub("out", "me/model")`, after `rt.save_adapter(model, "out")`
 Safety: the model card is not generated.
 """
 
 ID = "TP113"
 MATCHES = ("@trainer.push_to_hub()", "@model.push_to_hub()")
+REASON = "uploaded from one host, without a generated model card"
 
 
 def apply(site, porting):
     names = porting.names
-    folder = porting.text("run.output_dir") if porting.value("run.output_dir") is not None else '"trainer_output"'
-    repository = porting.value("run.hub_model_id")
+    folder = porting.output_dir()
+    repository = porting.text("run.hub_model_id") if porting.value("run.hub_model_id") is not None else "None"
     first = site.argument("repo_id")
     if first is None and site.qualified.startswith("@model") and site.arguments and not site.arguments[0].name:
         first = site.arguments[0]
-    name = first.text if first is not None else porting.text("run.hub_model_id") if repository is not None else "None"
-    new = f"{porting.rt('push_to_hub')}({folder}, {name})"
-    porting.replace(site, new, "uploaded from one host, without a generated model card")
+    if first is not None:
+        repository = first.text
+    push = f"{porting.rt('push_to_hub')}({folder}{'' if repository == 'None' else f', {repository}'})"
+    saved = any(edit.rule == "TP112" and f"({names.model}, {folder}" in edit.new for edit in porting.edits)
+    if saved or not (site.alone or site.variable):
+        porting.replace(site, push, REASON)
+    else:
+        save = porting.rt("save_adapter" if porting.lora is not None else "save_model")
+        tokenizer = f", tokenizer={names.tokenizer}" if names.tokenizer else ""
+        result = f"{site.variable} = {push}" if site.variable else push
+        new = f"{save}({names.model}, {folder}{tokenizer})\n{site.indent}{result}"
+        porting.replace_statement(site, new, REASON)
     ignored = [argument.name for argument in site.arguments if argument is not first and argument.name]
     if ignored:
         message = f"push_to_hub({', '.join(ignored)}): the model card that uses it is not generated."
         porting.find(ID, "info", message, "", site.line, site.column)
-    del names

@@ -17,12 +17,7 @@ MATCHES = (
 
 def apply(site, porting):
     target = site.argument("output_dir", "save_directory")
-    if target is not None:
-        path = target.text
-    elif porting.value("run.output_dir") is not None and porting.known("run.output_dir", "?") is not None:
-        path = porting.text("run.output_dir")
-    else:
-        path = '"trainer_output"'
+    path = target.text if target is not None else porting.output_dir()
     lora = porting.lora is not None and not porting.lora_object
     function = porting.rt("save_adapter" if lora else "save_model")
     arguments = [porting.names.model, path]
