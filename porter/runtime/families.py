@@ -3,6 +3,12 @@
 One TOML table a family (rules/models) drives LoRA target names, weight loading, adapter exchange and mesh
 checks. This module reads the tables and expands them for one model's sizes. It needs neither JAX nor torch,
 so that the porter can ask it about a model it has never loaded.
+
+A row [[linear]] or [[tensor]] of a table: `hf` below `hf_layer` (`scope` "model": below `hf_model`, "root": as it
+stands) is `tunix` below `tunix_layer`, parameter `weight`. `shape_hf` and `shape_tunix` name sizes; products are split
+and the axes put in Tunix's order; `slot` of `slots` says where in a fused parameter. `when` is a condition on sizes,
+`layers` one attention kind. `sharding` names a mesh axis for each Tunix axis, "tp" not where `no_tp_when` holds.
+`unused_when_shared`: Gemma 4's layers that take other layers' keys and values have none of their own.
 """
 
 from __future__ import annotations

@@ -77,13 +77,14 @@ def load_model(
             warnings.warn(f"{model_id}: {count} tensors below {name} are not part of the text model", stacklevel=2)
     dtype = jnp.dtype(dtype if dtype is not None else _checkpoint_dtype(config, folder))
     model_config = tunix_config(found, config, dtype, compute_dtype)
-    patches.apply(found.name)
+    module = importlib.import_module(found.module + ".model")
+    patches.apply(module)
 
     from tunix.models import safetensors_loader
 
     model = safetensors_loader.load_and_create_model(
         str(folder),
-        getattr(importlib.import_module(found.module + ".model"), found.model_class),
+        getattr(module, found.model_class),
         model_config,
         plan.key_mapping,
         mesh,
@@ -120,7 +121,7 @@ def tunix_config(family: Family, config: Mapping[str, Any], dtype: Any, compute_
             "no effect; load the weights in it (dtype=) to compute in it",
             stacklevel=3,
         )
-    return patches.config_class(family.name, module.ModelConfig)(**fields)
+    return patches.config_class(module.ModelConfig)(**fields)
 
 
 def _gemma(module: Any, sizes: Sizes, text: Mapping[str, Any], rotary: Mapping[str, Any]) -> dict[str, Any]:

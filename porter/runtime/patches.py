@@ -13,7 +13,6 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
-from importlib import import_module
 from typing import Any
 
 # The module whose attention is being traced, for its rotary embedding.
@@ -43,18 +42,18 @@ def llama3_scaling(rotary: Mapping[str, Any]) -> Llama3Scaling | None:
 
 
 @functools.cache
-def config_class(family: str, upstream: type) -> type:
+def config_class(upstream: type) -> type:
     """Tunix's ModelConfig, for llama3 with the field it lacks: `rope_scaling`, a Llama3Scaling or None."""
-    if family != "llama3":
+    if upstream.__module__ != "tunix.models.llama3.model":
         return upstream
     fields = [("rope_scaling", Llama3Scaling | None, None)]
     return make_dataclass("ModelConfig", fields, bases=(upstream,), frozen=True)
 
 
-def apply(family: str) -> None:
-    """Apply the corrections that this family's implementation needs. Does nothing the second time."""
-    if family in ("llama3", "qwen3"):
-        rotary_embedding(import_module(f"tunix.models.{family}.model"))
+def apply(module: Any) -> None:
+    """Apply the corrections that this implementation (a module tunix.models.<family>.model) needs, once."""
+    if module.__name__ in ("tunix.models.llama3.model", "tunix.models.qwen3.model"):
+        rotary_embedding(module)
 
 
 def rotary_embedding(module: Any) -> None:

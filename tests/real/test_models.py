@@ -249,6 +249,23 @@ def test_models_with_different_rotary_settings_live_together(tiny, tiny_mesh, ba
         assert difference(tunix_logits(model, mesh, batch), reference(folder), batch) < TOLERANCE
 
 
+def test_a_contributed_family(tiny, tiny_mesh, batch, reference, tmp_path):
+    """A company's own name for a Llama: its table beside the script, its implementation Tunix's, corrected."""
+    from porter.runtime.families import UnknownFamily, tables_folder
+    from porter.runtime.models import load_model
+
+    shutil.copytree(tiny("llama3"), tmp_path / "model")
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    config.update(architectures=["AcmeForCausalLM"], model_type="acme")
+    (tmp_path / "model/config.json").write_text(json.dumps(config))
+    table = (tables_folder() / "llama3.toml").read_text().replace('"LlamaForCausalLM"', '"AcmeForCausalLM"')
+    (tmp_path / "acme.toml").write_text(table.replace('name = "llama3"', 'name = "acme"'))
+    with pytest.raises(UnknownFamily, match="AcmeForCausalLM"):
+        load_model(tmp_path / "model", tiny_mesh(1, 1))
+    model = load_model(tmp_path / "model", tiny_mesh(1, 1), family=tmp_path / "acme.toml")
+    assert difference(tunix_logits(model, tiny_mesh(1, 1), batch), reference(tiny("llama3")), batch) < TOLERANCE
+
+
 # Each of these fails once upstream is right: the correction in patches.py can then go.
 @pytest.mark.parametrize("name", ["llama3", "llama3_tied", "qwen3"])
 def test_tunix_still_ignores_the_rotary_base(name, tiny, tiny_mesh, batch, reference, monkeypatch):
