@@ -1,0 +1,162 @@
+"""TRL's argument classes and parser for ported scripts: same names, flags, defaults and YAML, without torch.
+
+    from porter.runtime.arguments import ModelConfig, ScriptArguments, SFTConfig, TrlParser
+
+The classes are dataclasses made from the field tables, so `transformers.HfArgumentParser` takes them too.
+Settings that can't be ported are refused by name when an object is made; those without effect on a TPU are
+named in one line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from ast import literal_eval
+from functools import cache
+from typing import Any, Literal
+
+from . import settling
+from .field_tables import REQUIRED, FieldTable, Row, at_version, find_table, version_key
+from .trl_parser import TrlParser as TrlParser  # a name of this module too
+
+_CLASSES = {
+    "DatasetConfig": "trl.scripts.utils.DatasetConfig",
+    "DatasetMixtureConfig": "trl.DatasetMixtureConfig",
+    "LoraConfig": "peft.LoraConfig",
+    "ModelConfig": "trl.ModelConfig",
+    "SFTConfig": "trl.SFTConfig",
+    "ScriptArguments": "trl.ScriptArguments",
+    "TrainingArguments": "transformers.TrainingArguments",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return argument_class(name, None)
+
+
+def trl_arguments(version: str, *names: str) -> Any:
+    """The classes `names` as TRL `version` had them: its fields, names and defaults.
+
+        SFTConfig, ModelConfig = trl_arguments("0.12", "SFTConfig", "ModelConfig")
+
+    One class for one name. Objects answer to today's names as well, with what that release did.
+    """
+    unknown = sorted(set(names) - set(_CLASSES))
+    if unknown or not names:
+        raise ValueError(f"no argument class {', '.join(unknown)}; known: {', '.join(_CLASSES)}")
+    classes = tuple(argument_class(name, version) for name in names)
+    return classes if len(classes) > 1 else classes[0]
+
+
+def get_peft_config(model_args: Any) -> Any:
+    """The LoraConfig that a ModelConfig asks for, or None without `use_peft`."""
+    if not model_args.use_peft:
+        return None
+    return argument_class("LoraConfig", None)(
+        task_type=model_args.lora_task_type,
+        r=model_args.lora_r,
+        target_modules=model_args.lora_target_modules,
+        lora_alpha=model_args.lora_alpha,
+        lora_dropout=model_args.lora_dropout,
+        bias="none",
+        use_rslora=getattr(model_args, "use_rslora", False),
+        use_dora=getattr(model_args, "use_dora", False),
+        modules_to_save=model_args.lora_modules_to_save,
+        target_parameters=getattr(model_args, "lora_target_parameters", None),
+    )
+
+
+def get_quantization_config(model_args: Any) -> None:
+    """None; ValueError where a ModelConfig asks for bitsandbytes, which runs on GPUs."""
+    for name in ("load_in_4bit", "load_in_8bit"):
+        if getattr(model_args, name, False):
+            raise ValueError(f"{name}: bitsandbytes runs on GPUs; load the model in bfloat16, or quantize with Qwix")
+
+
+def get_kbit_device_map() -> None:
+    """None: the mesh places the model."""
+
+
+@cache
+def argument_class(name: str, version: str | None) -> type[Any]:
+    """The dataclass `name`, as TRL `version` had it (the newest when None)."""
+    table = find_table(_CLASSES[name])
+    versions = {"trl": version} if version else None
+    if version and name == "TrainingArguments":
+        day = at_version(find_table("trl.SFTConfig").contemporary, version)
+        versions = {"transformers": day} if day else None
+    rows = table.rows(versions)
+    if not rows:
+        raise ValueError(f"TRL {version} has no {name}")
+
+    def __post_init__(self: Any) -> None:
+        settling.settle(self, name, rows)
+        _refuse(self, name, table, rows)
+        _fill_in(self, table, rows, versions)
+
+    fields = [_field(row, version) for row in rows.values()]
+    members: dict[str, Any] = {"__post_init__": __post_init__}
+    if name in settling.TRAINING:
+        members |= {"to_dict": settling.to_dict, "get_warmup_steps": settling.get_warmup_steps}
+    made = dataclasses.make_dataclass(name, fields, namespace=members)
+    made.__module__ = __name__
+    made.__doc__ = f"{table.name} of {table.library} {table.version(versions)}, without torch."
+    return made
+
+
+def _field(row: Row, version: str | None) -> tuple[str, Any, Any]:
+    metadata: dict[str, Any] = {"help": row.help.replace("%", "%%")}
+    if row.choices:
+        metadata["choices"] = list(row.choices)
+    if row.bare is not None:
+        metadata |= {"nargs": "?", "const": literal_eval(row.bare)}
+    names = {"Any": Any, "Literal": Literal}
+    if "DatasetConfig" in row.type:
+        names["DatasetConfig"] = argument_class("DatasetConfig", version)
+    kind = eval(row.type, names)  # an annotation from our own tables
+    text = _default(row)
+    if text == REQUIRED:
+        return row.name, kind, dataclasses.field(metadata=metadata)
+    default = literal_eval(text)
+    if isinstance(default, list | dict):
+        return row.name, kind, dataclasses.field(default_factory=lambda: literal_eval(text), metadata=metadata)
+    return row.name, kind, dataclasses.field(default=default, metadata=metadata)
+
+
+def _refuse(args: Any, name: str, table: FieldTable, rows: dict[str, Row]) -> None:
+    """ValueError for settings that can't be ported; one line for those without effect."""
+    refused, idle = [], []
+    for row in rows.values():
+        value = getattr(args, row.name)
+        default = None if _default(row) == REQUIRED else literal_eval(_default(row))
+        if value == default or not (value or default):
+            continue
+        fate, reason = row.verdict(value)
+        if fate == "manual":
+            refused.append(f"{row.name}={value!r}: {reason}")
+        elif row.fate == "dropped" and row.name not in settling.QUIET:
+            idle.append(row.name)
+    if refused:
+        raise ValueError(f"{name} can't be ported with\n  " + "\n  ".join(refused))
+    if idle:
+        print(f"{name}: without effect on a TPU: {', '.join(idle)}", file=sys.stderr)
+
+
+def _fill_in(args: Any, table: FieldTable, rows: dict[str, Row], versions: Any) -> None:
+    """Give an older release's object the fields of today, with the values that it acted on."""
+    newest = table.rows()
+    acted_on = table.defaults(versions)
+    for row in newest.values():
+        if row.name in rows:
+            continue
+        older = next((name for name in row.renamed_from if name in rows), None)
+        implied = acted_on.get(row.place, row)
+        value = getattr(args, older) if older else literal_eval(_default(implied if implied.name == row.name else row))
+        setattr(args, row.name, value)
+
+
+def _default(row: Row) -> str:
+    """The default's literal text; the oldest known one for a release from before the tables."""
+    return row.default or row.defaults[min(row.defaults, key=version_key)]

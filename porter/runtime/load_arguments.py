@@ -1,0 +1,50 @@
+"""How TRL loads a model that the trainer gets by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+# Choices among PyTorch implementations and ways to fetch files: the weights are the same.
+_IDLE = {
+    "attn_implementation", "device_map", "experts_implementation", "low_cpu_mem_usage", "max_memory",
+    "offload_folder", "token", "use_cache", "use_kernels", "use_safetensors",
+}  # fmt: skip
+
+
+def load_arguments(training_args: Any) -> dict[str, Any]:
+    """Arguments of rt.load_model that follow from an SFTConfig, as SFTTrainer reads them for a model's name.
+
+    `dtype`: the weights' dtype from `model_init_kwargs`, float32 when it isn't given there (TRL's default, not
+    transformers'), the checkpoint's for "auto" or None. `compute_dtype`: bfloat16 for `bf16` and `fp16`, which
+    autocast on a GPU. `revision` from `model_init_kwargs`.
+
+    ValueError for an argument of from_pretrained without a counterpart, by name.
+    """
+    given = dict(training_args.model_init_kwargs or {})
+    dtype = given.pop("dtype", given.pop("torch_dtype", "float32"))
+    revision = given.pop("revision", None)
+    for name in ("trust_remote_code", "quantization_config", "load_in_4bit", "load_in_8bit"):
+        if given.pop(name, None):
+            raise ValueError(f"model_init_kwargs: {name} has no counterpart in Tunix")
+    unknown = sorted(name for name in set(given) - _IDLE if given[name] is not None)
+    if unknown:
+        raise ValueError(f"model_init_kwargs: {', '.join(unknown)} can't be handed to rt.load_model")
+    halved = training_args.bf16 or training_args.fp16
+    return {
+        "dtype": _jax_dtype(dtype),
+        "compute_dtype": jnp.bfloat16 if halved else None,
+        "revision": revision,
+    }
+
+
+def _jax_dtype(dtype: Any) -> Any:
+    """The JAX dtype of "bfloat16", "torch.bfloat16" or torch.bfloat16; None for "auto" and None."""
+    name = str(dtype).removeprefix("torch.")
+    if name in ("auto", "None"):
+        return None
+    known = {"float32": jnp.float32, "bfloat16": jnp.bfloat16, "float16": jnp.bfloat16}
+    if name not in known:
+        raise ValueError(f"dtype={name!r}: expected auto, float32, bfloat16 or float16 (loaded as bfloat16)")
+    return known[name]
