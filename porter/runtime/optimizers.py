@@ -32,8 +32,8 @@ _ADAMW = {
 _LION = {"lion_32bit", "lion_8bit", "paged_lion_32bit", "paged_lion_8bit"}
 _RMSPROP = {"rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"}
 
-# Trainer.get_decay_parameter_names, transformers 5.12.
-_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)")
+# Trainer.get_decay_parameter_names, transformers 5.12; and gemma4's skip_scale, in transformers a buffer.
+_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)|skip_scale")
 
 
 def hf_optimizer(

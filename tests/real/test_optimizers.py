@@ -1,5 +1,7 @@
 """Optimizers by transformers' names: their trajectories against PyTorch's own, decay masks and clipping included."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -127,6 +129,32 @@ def test_the_mask_knows_nnx_paths() -> None:
         "kernel_lora_a": True,
         "post_attention_norm.scale": False,
     }
+
+
+@pytest.mark.parametrize("family", ["gemma3", "gemma4", "qwen2"])
+def test_the_mask_spares_as_many_weights_as_transformers(
+    family: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any]
+) -> None:
+    from transformers import Trainer
+
+    from porter.runtime.models import load_model
+    from tests.tiny import hf_model
+
+    state = nnx.state(load_model(tiny(family), tiny_mesh(1, 1)), nnx.Param)
+    spared = [
+        ".".join(map(str, path))
+        for path, decayed in nnx.to_flat_state(decay_mask(state))
+        if not (decayed if isinstance(decayed, bool) else decayed.get_value())
+    ]
+    model = hf_model(family)
+    decayed = Trainer.get_decay_parameter_names(None, model)  # type: ignore[arg-type]
+    theirs = [name for name, _ in model.named_parameters() if name not in decayed]
+    assert len([name for name in spared if not name.endswith("skip_scale")]) == len(theirs)
+    assert all(name in spared for name in (".".join(map(str, path)) for path, _ in _vectors(state)))
+
+
+def _vectors(state: Any) -> list[tuple[Any, Any]]:
+    return [(path, leaf) for path, leaf in nnx.to_flat_state(state) if leaf.ndim < 2]
 
 
 def test_clipping_is_off_where_transformers_has_it_off() -> None:
