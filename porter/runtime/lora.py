@@ -8,6 +8,7 @@ weight holds several of PEFT's linears (`separate_kv`).
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,8 @@ def apply_lora(
     no other: ValueError names those that differ, layer by layer. `use_rslora` says that the rules' alphas are
     lora_alpha × √r, which only matters to the adapter_config.json written later. Call it before `rt.remat`.
     """
+    if not isinstance(provider, LoraProvider):
+        raise ValueError("use rt.LoraProvider: qwix's own keeps adapters in the base's dtype and dropout in evaluation")
     family, config = _described(model)
     spec = LoraSpec(
         target_modules=targets,
@@ -79,8 +82,9 @@ def apply_lora(
         found[path] = (a.get_value().shape[-1], float(rule.alpha))
     sites = resolve_ranks(family, config, spec, found)
     _check(adapted, sites, family, config)
+    _check_shares(provider, sites)
     dropout = max(rule.dropout for rule in provider._rules if isinstance(rule, qwix.LoraRule))
-    return _finish(adapted, with_ranks(spec, sites, dropout), sites, mesh, seed, beyond_text(family, config, spec))
+    return _finish(adapted, with_ranks(spec, sites, dropout), sites, seed, beyond_text(family, config, spec))
 
 
 def apply_peft(model: nnx.Module, lora_config: Any, mesh: jax.sharding.Mesh, *, seed: int) -> nnx.Module:
@@ -90,7 +94,7 @@ def apply_peft(model: nnx.Module, lora_config: Any, mesh: jax.sharding.Mesh, *, 
     sites = resolve(family, config, spec)
     adapted = _inject(model, LoraProvider(_qwix_rules(family, config, spec, sites)), mesh, seed)
     _check(adapted, sites, family, config)
-    return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
+    return _finish(adapted, spec, sites, seed, beyond_text(family, config, spec))
 
 
 def separate_kv(model: nnx.Module) -> optax.GradientTransformation:
@@ -176,15 +180,35 @@ def _qwix_rules(
 
 
 def _inject(model: nnx.Module, provider: qwix.LoraProvider, mesh: jax.sharding.Mesh, seed: int) -> nnx.Module:
-    """A copy of `model` with the provider's adapters; Qwix makes them in one call of the model."""
+    """A copy of `model` with the provider's adapters, float32 and on the mesh.
+
+    Qwix makes adapters in a call of the model. Here that call is only traced, and the adapters' values are drawn
+    afterwards, each from its own path's key: they don't depend on the mesh or on the other adapters.
+    """
     remat = getattr(getattr(model, "config", None), "remat_config", None)
     if getattr(remat, "name", "NONE") != "NONE":
         # google-tunix 0.1.7: gemma4's nnx.remat(graph_updates=False) discards parameters made inside it.
         raise ValueError(
             "apply LoRA before rt.remat: adapters made inside a rematerialised layer are lost or misplaced"
         )
+    inputs = model.get_model_input()
+
+    def adapt(model: nnx.Module) -> nnx.Module:
+        return qwix.apply_lora_to_model(model, provider, rngs=nnx.Rngs(params=0, dropout=0), **inputs)
+
     with mesh:
-        return qwix.apply_lora_to_model(model, provider, rngs=nnx.Rngs(seed), **model.get_model_input())
+        graph, shapes = nnx.split(nnx.eval_shape(adapt, model))
+    state = dict(nnx.to_flat_state(nnx.state(model)))
+    for path, adapter in nnx.to_flat_state(shapes):
+        if path in state:
+            continue
+        module = "/".join(map(str, path[:-1]))
+        rule = _rule_of(provider, module)
+        initial = rule.lora_a_initializer if path[-1].endswith("_lora_a") else rule.lora_b_initializer
+        key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{module}/{path[-1]}".encode()))
+        value = initial(key, adapter.get_value().shape, jnp.float32)
+        state[path] = adapter.replace(jax.device_put(value, _sharding(adapter, mesh)))
+    return nnx.merge(graph, nnx.from_flat_state(state))
 
 
 def _rule_of(provider: qwix.LoraProvider, path: str) -> qwix.LoraRule:
@@ -208,22 +232,33 @@ def _check(model: nnx.Module, sites: Sequence[Site], family: Family, config: Map
         raise ValueError("the LoRA rules and PEFT's targets disagree:\n  " + "\n  ".join(problems[:20]) + more)
 
 
+def _check_shares(provider: LoraProvider, sites: Sequence[Site]) -> None:
+    """ValueError when one rule gives linears of a fused weight a smaller rank than others: they share its rank."""
+    ranks: dict[str, dict[int, Site]] = {}
+    for site in sites:
+        ranks.setdefault(_rule_of(provider, site.path).module_path, {})[site.blocks[0].rank] = site
+    for pattern, found in ranks.items():
+        if len(found) > 1:
+            fused = found[min(found)]
+            names, count = " and ".join(block.hf.rpartition(".")[2] for block in fused.blocks), len(fused.blocks)
+            raise ValueError(
+                f"the rule {pattern!r} gives {names} rank {fused.blocks[0].rank} each, as {fused.path} holds them: "
+                f"give it a rule of its own, with {count} × the rank and {count} × alpha"
+            )
+
+
 def _where(layer: int | None) -> str:
     return "" if layer is None else f"layer {layer}: "
 
 
-def _finish(
-    model: nnx.Module, spec: LoraSpec, sites: tuple[Site, ...], mesh: jax.sharding.Mesh, seed: int, beyond: bool
-) -> nnx.Module:
-    """Makes the adapters float32, zero outside their blocks, and places them on the mesh."""
+def _finish(model: nnx.Module, spec: LoraSpec, sites: tuple[Site, ...], seed: int, beyond: bool) -> nnx.Module:
+    """Zeroes B outside its blocks, gives dropout its random stream, and notes in the model what it holds."""
     masks = {site.path: block_mask(site) for site in sites if site.fused}
-    for path, _, a, b in adapters(model):
-        for adapter in (a, b):
-            value = adapter.get_value().astype(jnp.float32)
-            if adapter is b and path in masks:
-                value = value * masks[path].reshape(masks[path].shape + (1,) * (value.ndim - 2))
-            # set_value: `adapter[...] = value` casts back to the dtype that is there.
-            adapter.set_value(jax.device_put(value, _sharding(adapter, mesh)))
+    for path, _, _, b in adapters(model):
+        if path in masks:
+            value = b.get_value()
+            inside = value * masks[path].reshape(masks[path].shape + (1,) * (value.ndim - 2))
+            b.set_value(jax.device_put(inside, value.sharding))
     model.lora = LoraInfo(spec, sites)
     if spec.lora_dropout:
         rngs = nnx.Rngs(dropout=seed)
@@ -231,33 +266,18 @@ def _finish(
         for path, module in model.iter_modules():
             if "/".join(map(str, path)) in paths:
                 module.qwix_rngs = rngs
-    _summary(model, spec, sites, beyond)
+    _summary(spec, sites, beyond)
     return model
 
 
 def _sharding(adapter: nnx.LoRAParam, mesh: jax.sharding.Mesh) -> jax.sharding.NamedSharding:
-    """Where an adapter goes: beside its base weight, with the rank whole.
-
-    Qwix derives the array's placement and the annotation, which the optimizer state follows, from the base weight. They
-    differ only where the base weight lies otherwise than annotated (heads that an axis doesn't divide are kept whole):
-    there the annotation is corrected, so that the optimizer state lies like the adapter.
-    """
-    value, metadata = adapter.get_value(), adapter.get_metadata()
-    key = next((key for key in ("out_sharding", "sharding_names", "sharding") if metadata.get(key)), "out_sharding")
-    annotated = _padded(metadata.get(key) or (), value.ndim)
-    if isinstance(value.sharding, jax.sharding.NamedSharding) and value.sharding.mesh == mesh:
-        held = _padded(value.sharding.spec, value.ndim)
-        if held != annotated:
-            adapter.set_metadata(key, held)
-        return value.sharding
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*annotated))
+    """Where Qwix's annotation puts an adapter: like its base weight, with the rank whole. Optimizer state follows."""
+    metadata = adapter.get_metadata()
+    axes = next((metadata[key] for key in ("out_sharding", "sharding_names", "sharding") if metadata.get(key)), ())
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
 
 
-def _padded(spec: Sequence[Any], ndim: int) -> tuple[Any, ...]:
-    return (*spec, *[None] * (ndim - len(spec)))
-
-
-def _summary(model: nnx.Module, spec: LoraSpec, sites: Sequence[Site], beyond: bool) -> None:
+def _summary(spec: LoraSpec, sites: Sequence[Site], beyond: bool) -> None:
     """One line: how many of PEFT's linears are adapted, which, and what PEFT would adapt besides."""
     if jax.process_index() != 0:
         return

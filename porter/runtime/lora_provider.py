@@ -6,6 +6,7 @@ and dropout that stays on in evaluation.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -102,6 +103,18 @@ class LoraProvider(qwix.LoraProvider):
             narrow = jax.lax.dot_general(x, a, dimension_numbers, precision=precision)
             result = base + jnp.matmul(narrow, b, precision=precision) * scale
         return result.astype(_result_dtype((lhs, rhs), preferred_element_type))
+
+    def _get_current_rule_and_op_id(self, op_name: str, **kwargs: Any) -> Any:
+        """qwix's, with alpha scaled as the module scales its weight.
+
+        google-tunix 0.1.7's gemma4 multiplies the weight of per_layer_model_projection by a constant before the
+        product; transformers multiplies the layer's result, adapter included.
+        """
+        rule, op_id = super()._get_current_rule_and_op_id(op_name, **kwargs)
+        scale = getattr(flax_util.get_current_module(), "w_scale", None)
+        if isinstance(rule, qwix.LoraRule) and scale is not None:
+            rule = dataclasses.replace(rule, alpha=rule.alpha * scale)
+        return rule, op_id
 
     def _with_dropout(self, op: str, *operands: Any) -> tuple[jax.Array, jax.Array, jax.Array, str, float] | None:
         """(dropped input, A, B, equation, scale) of the adapter in this op; None when it has none or no dropout."""

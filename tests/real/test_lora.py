@@ -203,9 +203,9 @@ def test_rules_that_miss_a_layer_are_named(tiny: Callable[..., Path], tiny_mesh:
         apply_lora(model, missing, mesh, seed=0, targets=["q_proj", "k_proj"])
     with pytest.raises(ValueError, match="layers/0/attn/kv_einsum has an adapter, PEFT makes none there"):
         apply_lora(model, missing, mesh, seed=0, targets=["q_proj"])
-    everything = LoraProvider([qwix.LoraRule(module_path=".*", rank=4, alpha=4.0)])
-    with pytest.raises(ValueError, match="embedder has an adapter, PEFT makes none there"):
-        apply_lora(model, everything, mesh, seed=0, targets="all-linear")
+    together = LoraProvider([qwix.LoraRule(module_path=".*/(q_einsum|k_einsum|kv_einsum)", rank=4, alpha=4.0)])
+    with pytest.raises(ValueError, match="gives k_proj and v_proj rank 2 each, as layers/4/attn/kv_einsum holds them"):
+        apply_lora(model, together, mesh, seed=0, targets=["q_proj", "k_proj", "v_proj"])
     with pytest.raises(ValueError, match="matches no linear"):
         apply_lora(model, missing, mesh, seed=0, targets=["qproj"])
     with pytest.raises(ValueError, match=r"before rt\.remat"):
