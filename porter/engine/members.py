@@ -131,7 +131,7 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
             )
             return
         new = new.replace("{args}", arguments)
-    if kind == "call" and isinstance(node, cst.Call) and not new.endswith(")"):
+    if kind == "call" and isinstance(node, cst.Call) and not stands_for_call(new):
         start, end = module.span(node.func)
     if new.startswith("rt."):
         new = porting.rt(new.removeprefix("rt."))
@@ -144,6 +144,11 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
 def _stands_alone(parent: cst.CSTNode) -> bool:
     """Whether an expression below `parent` needs no parentheses of its own."""
     return isinstance(parent, cst.If | cst.Assign | cst.AnnAssign | cst.Arg | cst.Return | cst.Expr)
+
+
+def stands_for_call(replacement: str) -> bool:
+    """Whether a replacement stands for a whole call (it is one, or a constant), not for the function's name."""
+    return replacement.endswith(")") or replacement in ("True", "False", "None")
 
 
 def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .members import apply_rewrite
+from .members import apply_rewrite, stands_for_call
 from .packs import Rewrite
 from .porting import Porting
 from .reading import plain_version, version_key
@@ -38,7 +38,7 @@ def apply_rewrites(porting: Porting) -> None:
             continue
         parent = porting.module.parents[node]
         called = isinstance(parent, cst.Call) and parent.func is node
-        outer = parent if called and (rule.action != "replace" or rule.replacement.endswith(")")) else node
+        outer = parent if called and (rule.action != "replace" or stands_for_call(rule.replacement)) else node
         apply_rewrite(porting, rule, outer, "", "call" if outer is parent and called else "read")
 
 
