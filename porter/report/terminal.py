@@ -80,6 +80,9 @@ def show_hunk(hunk: Hunk, out: Console) -> None:
         grid.add_column(overflow="fold")
         grid.add_row(Text(f"  {rule}", style="bold magenta"), Text(reason, style="magenta"))
         show(grid, out)
+    if not out.is_terminal:
+        out.file.write("".join(f"{visible(line)}\n" for line in hunk.lines))
+        return
     for line in hunk.lines:
         out.out(visible(line), style=DIFF.get(line[0]))
 
