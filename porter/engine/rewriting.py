@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import libcst as cst
 
 from .members import apply_rewrite, stands_for_call
@@ -24,7 +27,9 @@ def apply_rewrites(porting: Porting) -> None:
     covered = [(edit.start, edit.end) for edit in porting.edits]
     written = "\n".join(edit.new for edit in porting.edits)
     for node, name in _uses(porting, roots):
-        rule = rules.get(name) or rules.get(f"{name}()")
+        parent = porting.module.parents[node]
+        called = isinstance(parent, cst.Call) and parent.func is node
+        rule = rules.get(name) or (rules.get(f"{name}()") if called else None)
         if rule is None:
             continue
         start = porting.module.span(node)[0]
@@ -34,12 +39,21 @@ def apply_rewrites(porting: Porting) -> None:
             if not replaced or f"{short}(" in written:
                 _import(porting, rule, name)
             continue
-        if replaced:
-            continue
-        parent = porting.module.parents[node]
-        called = isinstance(parent, cst.Call) and parent.func is node
         outer = parent if called and (rule.action != "replace" or stands_for_call(rule.replacement)) else node
-        apply_rewrite(porting, rule, outer, "", "call" if outer is parent and called else "read")
+        if replaced:
+            _respell(porting, rule, porting.module.code(outer))
+        else:
+            apply_rewrite(porting, rule, outer, "", "call" if outer is parent and called else "read")
+
+
+def _respell(porting: Porting, rule: Rewrite, text: str) -> None:
+    """A name of the source that new code repeats (`dtype=torch.bfloat16 if ... else None`) is rewritten there too."""
+    pattern = rf"(?<![\w.]){re.escape(text)}(?!\w)"
+    for index, edit in enumerate(porting.edits):
+        if rule.action == "replace" and re.search(pattern, edit.new):
+            porting.imports.update(rule.imports)
+            new = re.sub(pattern, lambda _: rule.replacement, edit.new)
+            porting.edits[index] = replace(edit, new=new)
 
 
 def _import(porting: Porting, rule: Rewrite, name: str) -> None:
@@ -68,8 +82,9 @@ def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, s
     """Every outermost name or attribute that is imported from one of `roots`, with its full name."""
     found: list[tuple[cst.BaseExpression, str]] = []
     module = porting.module
+    bound = _bound_to(porting, roots)
     for node, parent in list(module.parents.items()):
-        if not isinstance(node, cst.Name | cst.Attribute):
+        if not isinstance(node, cst.Name | cst.Attribute) or _root(node) not in bound:
             continue
         if isinstance(parent, cst.ImportAlias | cst.ImportFrom | cst.AsName | cst.Param):
             continue
@@ -77,7 +92,45 @@ def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, s
             continue
         if isinstance(parent, cst.Arg) and parent.keyword is node:
             continue
-        name = module.qualified(node)
+        name = _dotted(porting, node) if isinstance(node, cst.Attribute) else module.qualified(node)
         if name is not None and name.split(".", 1)[0] in roots:
             found.append((node, name))
     return sorted(found, key=lambda pair: module.span(pair[0])[0])
+
+
+def _bound_to(porting: Porting, roots: set[str]) -> set[str]:
+    """The names of the file that stand for something imported from `roots`, directly or by assignment."""
+    found: set[str] = set()
+    for scope in porting.module.scopes.values():
+        for name, bindings in scope.bindings.items():
+            for binding in bindings:
+                imported = binding.kind == "import" and binding.qualified.split(".", 1)[0] in roots
+                if imported or (binding.kind == "assign" and isinstance(binding.value, cst.Call | cst.Attribute)):
+                    found.add(name)
+    return found
+
+
+def _root(node: cst.BaseExpression) -> str:
+    while isinstance(node, cst.Attribute | cst.Call):
+        node = node.value if isinstance(node, cst.Attribute) else node.func
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _dotted(porting: Porting, node: cst.BaseExpression) -> str | None:
+    """The full name of what `node` is: `accelerate.PartialState().is_main_process` too, through a variable or not."""
+    module = porting.module
+    if isinstance(node, cst.Call):
+        head = _dotted(porting, node.func)
+        return f"{head}()" if head else None
+    found = module.qualified(node)
+    if found is not None:
+        return found
+    if isinstance(node, cst.Attribute):
+        head = _dotted(porting, node.value)
+        return f"{head}.{node.attr.value}" if head and "()" in head else None
+    if isinstance(node, cst.Name):
+        binding = module.single_binding(node)
+        if binding is not None and binding.kind == "assign" and isinstance(binding.value, cst.Call):
+            name = module.qualified(binding.value.func)
+            return f"{name}()" if name else None
+    return None

@@ -180,7 +180,8 @@ def _precision(porting: Porting) -> None:
     if weights is None:
         return
     values = {"model.weights": Value("literal", repr(weights), dtype.origin if dtype else None)}
-    lora = any(site.role in ("lora", "inject") for site in porting.sites)
+    config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
+    lora = porting.inject is not None or follow(porting, config, "lora") is not None
     if weights == "float32" and autocast and "?" not in half:
         if lora:
             values["model.weights"] = Value("literal", "'bfloat16'")
@@ -194,17 +195,15 @@ def _precision(porting: Porting) -> None:
     porting.fill(values)
 
 
+TYPE_NAME = r"b?float(16|32)?|half"
+
+
 def _dtype_name(value: Value | None) -> str | None:
     """`bfloat16` for `torch.bfloat16`, `"bfloat16"` and the like; None when the checkpoint or the script decides."""
     if value is None:
         return None
-    text = str(value.literal) if value.known else value.code
-    name = text.rsplit(".", 1)[-1]
-    return (
-        {"float": "float32", "half": "float16"}.get(name, name)
-        if re.fullmatch(r"(b?float(16|32)?|half)", name)
-        else None
-    )
+    name = str(value.literal).removeprefix("torch.") if value.known else ""
+    return {"float": "float32", "half": "float16"}.get(name, name) if re.fullmatch(TYPE_NAME, name) else None
 
 
 def _read_lora(porting: Porting, versions: Mapping[str, str]) -> None:

@@ -36,6 +36,20 @@ COMPARISON: dict[type[cst.BaseCompOp], Callable[[Any, Any], Any]] = {
     cst.IsNot: operator.is_not,
 }
 SIMPLE = (bool, int, float, str, bytes, type(None))
+# Constants of the source's libraries that a keyword takes like their text.
+TORCH_TYPES = {
+    "bfloat16": "bfloat16",
+    "float16": "float16",
+    "half": "float16",
+    "float32": "float32",
+    "float": "float32",
+}
+LOWER_CASE_ENUMS = (
+    "transformers.IntervalStrategy",
+    "transformers.SchedulerType",
+    "transformers.trainer_utils.IntervalStrategy",
+    "transformers.trainer_utils.SchedulerType",
+)
 MAX_DEPTH = 40
 MAX_SIZE = 10_000
 
@@ -76,6 +90,8 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return {"True": True, "False": False, "None": None}[node.value]
         case cst.Name():
             return _name(module, node, depth)
+        case cst.Attribute() if (member := constant(module, node)) is not None:
+            return member
         case cst.List():
             return [_element(module, element, depth) for element in node.elements]
         case cst.Tuple():
@@ -105,6 +121,10 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return _calculate(operator.getitem, evaluate(module, node.value, depth), index)
         case cst.Call(func=cst.Name("dict")) if module.scope(node).lookup("dict") is None:
             return _dict_call(module, node, depth)
+        case cst.Call(func=cst.Name("getattr")) if (member := _torch_type(module, node)) is not None:
+            return member
+        case cst.Call() if not node.args and module.qualified(node.func) == "torch.cuda.is_bf16_supported":
+            return True
         case cst.Call(func=cst.Name("int" | "float" | "str" | "bool" as builtin)):
             plain = len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star
             if plain and module.scope(node).lookup(builtin) is None:
@@ -112,6 +132,29 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
                 argument = evaluate(module, node.args[0].value, depth)
                 return _calculate(lambda kind, given: kind(given), kinds[builtin], argument)
     raise Unknown
+
+
+def constant(module: Module, node: cst.BaseExpression) -> str | None:
+    """What a library's constant stands for: `torch.bfloat16` → `bfloat16`, `TaskType.CAUSAL_LM` → `CAUSAL_LM`."""
+    name = module.qualified(node)
+    if name is None:
+        return None
+    head, _, member = name.rpartition(".")
+    if head == "torch":
+        return TORCH_TYPES.get(member)
+    if head == "peft.TaskType":
+        return member
+    return member.lower() if head in LOWER_CASE_ENUMS else None
+
+
+def _torch_type(module: Module, node: cst.Call) -> str | None:
+    """`getattr(torch, "bfloat16")` → `bfloat16`."""
+    if len(node.args) != 2 or module.qualified(node.args[0].value) != "torch":
+        return None
+    try:
+        return TORCH_TYPES.get(evaluate(module, node.args[1].value))
+    except (Unknown, TypeError):
+        return None
 
 
 def _literal_text(module: Module, node: cst.BaseExpression, depth: int) -> Any:

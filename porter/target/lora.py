@@ -50,7 +50,9 @@ def literal_rules(porting: Porting, family: Family | None, sizes: Mapping[str, A
     return port_rules(family, sizes, spec)
 
 
-def provider_code(porting: Porting, rules: tuple[Rule, ...] | None, family: Family | None, indent: str) -> str:
+def provider_code(
+    porting: Porting, rules: tuple[Rule, ...] | None, family: Family | None, indent: str, before: int
+) -> str:
     """The code that makes the LoRA provider: literal `qwix.LoraRule`s, or `rt.lora_rules` over the loaded model."""
     provider = _provider(porting)
     if rules is None:
@@ -61,9 +63,9 @@ def provider_code(porting: Porting, rules: tuple[Rule, ...] | None, family: Fami
                 arguments.append(Arg(porting.text(place), keyword, _comment(porting, keyword)))
             elif place in ("lora.r", "lora.alpha"):
                 arguments.append(Arg(porting.text(place), keyword))
-        return render(Call(provider, [Arg(Call(porting.rt("lora_rules"), arguments))]), indent)
+        return render(Call(provider, [Arg(Call(porting.rt("lora_rules"), arguments))]), indent, before=before)
     rows = [Arg(_rule(porting, rule), comment=_fused(rule)) for rule in rules]
-    return render(Call(provider, [Arg(Call("", rows, brackets="[]", spread=len(rows) > 1))]), indent)
+    return render(Call(provider, [Arg(Call("", rows, brackets="[]", spread=len(rows) > 1))]), indent, before=before)
 
 
 def _provider(porting: Porting) -> str:

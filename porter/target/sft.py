@@ -6,6 +6,7 @@ source gives as a literal is a literal here; what it decides at run time is read
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,10 @@ def _model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
     assert site is not None
     if site.argument("processing_class", "tokenizer") is None or porting.names.tokenizer == "":
         porting.names.tokenizer = _own_tokenizer(porting, lines)
+    elif not re.fullmatch(r"[\w.]+", porting.names.tokenizer):
+        name = porting.fresh("tokenizer")
+        lines.append(f"{name} = {porting.names.tokenizer}")
+        porting.names.tokenizer = name
     quantization = site.argument("quantization_config")
     if quantization is not None and porting.refuses_itself(quantization):
         lines.append(f"{quantization.text}  # refuses a quantised base")
@@ -250,7 +255,8 @@ def _lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
             lines.append(f"{porting.module.indent}{_assign(names.model, apply, indent + porting.module.indent)}")
         elif porting.lora is not None:
             if not writing.provider_elsewhere:
-                lines.append(f"{writing.provider} = {provider_code(porting, writing.rules, writing.family, indent)}")
+                code = provider_code(porting, writing.rules, writing.family, indent, len(writing.provider) + 3)
+                lines.append(f"{writing.provider} = {code}")
             lines.append(_assign(names.model, apply_call(porting, writing.provider), indent))
     return [*lines, *remat]
 

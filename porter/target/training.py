@@ -50,7 +50,9 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
         return []
     start = "resume_dir" if porting.resumes else "fresh_dir"
     porting.imports.add("import orbax.checkpoint as ocp")
-    options = [Arg(_every(porting, "save", steps), "save_interval_steps")]
+    # save_interval_steps would save the first step as well, which transformers doesn't.
+    policy = Call("ocp.checkpoint_managers.FixedIntervalPolicy", [Arg(_every(porting, "save", steps))])
+    options = [Arg(policy, "save_decision_policy")]
     limit = porting.value("save.total_limit")
     options.append(Arg(porting.text("save.total_limit") if limit is not None else "None", "max_to_keep"))
     return [

@@ -148,7 +148,7 @@ def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...]
         if own and site.variable is not None:
             provider = site.variable
             if rules is not None and in_reach(site.scope, user.scope):
-                code = provider_code(porting, rules, family, site.indent)
+                code = provider_code(porting, rules, family, site.indent, len(provider) + 3)
                 porting.replace(site, code, "the same layers, rank and scale under Tunix's names")
                 elsewhere = True
             else:
@@ -179,7 +179,7 @@ def _write_inject(
         porting.replace(site, call, "the same adapters in Tunix's model")
     else:
         if not elsewhere:
-            code = provider_code(porting, rules, family, site.indent)
+            code = provider_code(porting, rules, family, site.indent, len(provider) + 3)
             text = f"{provider} = {code}\n{site.indent}"
             porting.edit(site.statement_start, site.statement_start, text, site.rule, "the layers, rank and scale")
         before = len(site.variable) + 3 if site.variable else 0
