@@ -16,7 +16,8 @@ def to_messages(row):
 
 tokenizer = AutoTokenizer.from_pretrained(MODEL)
 model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.bfloat16, attn_implementation="eager")
-dataset = load_dataset("json", data_files="codev.jsonl", split="train").select(range(10_000)).map(to_messages)
+dataset = load_dataset("json", data_files="codev.jsonl", split="train").select(range(10_000))
+dataset = dataset.map(to_messages, remove_columns=dataset.column_names)
 
 args = SFTConfig(
     output_dir="out",
