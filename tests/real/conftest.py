@@ -1,0 +1,53 @@
+"""Validations that several tests share: the source runs once, its ports many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from porter.validate.run import Options, run_port, run_source
+from porter.validate.trace import Trace
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A source that has run: its trace, and the work folder in which ports start from its weights."""
+
+    trace: Trace
+    options: Options
+    work: Path
+    port: Path
+
+    def run(self, text: str, *, steps: int, mesh: tuple[int, int] | None = None) -> Trace:
+        """The trace of a port with this text."""
+        folder = self.work / "ports"
+        folder.mkdir(exist_ok=True)
+        script = folder / f"{self.port.stem}_{len(list(folder.iterdir()))}.py"
+        script.write_text(text, encoding="utf-8")
+        options = replace(self.options, steps=steps, mesh=mesh or self.options.mesh)
+        with pytest.MonkeyPatch.context() as patch:
+            # The ports of one recipe differ in little of what XLA compiles.
+            patch.setenv("JAX_COMPILATION_CACHE_DIR", str(self.work / "compiled"))
+            patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+            return run_port(script, options, str(self.work), lambda line: None)
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recorded]:
+    """`recorded("sft_lora_qwen3", mesh=(2, 4))`: that script's trace under TRL, made once a session."""
+    made: dict[str, Recorded] = {}
+
+    def record(name: str, *, steps: int, mesh: tuple[int, int], processes: int = 1) -> Recorded:
+        if name not in made:
+            work = tmp_path_factory.mktemp(name)
+            options = Options(steps=steps, mesh=mesh, processes=processes)
+            trace, _ = run_source(SCRIPTS / f"{name}.py", options, str(work), lambda line: None)
+            made[name] = Recorded(trace, options, work, SCRIPTS / f"{name}_tunix.py")
+        return made[name]
+
+    return record

@@ -1,0 +1,82 @@
+"""The columns that a script reads are found in its source, and made-up rows have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.validate.columns import find_columns, made_up_rows, rows_wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        ("trainer = SFTTrainer(train_dataset=load_dataset('x', split='train'))", {"messages": "messages"}),
+        ("args = SFTConfig(completion_only_loss=True)", {"prompt": "text", "completion": "text"}),
+        ("args = SFTConfig(dataset_text_field='body')", {"body": "text"}),
+        (
+            "d = load_dataset('x').map(lambda row: {'text': row['question'] + row['answer']})",
+            {"question": "text", "answer": "text"},
+        ),
+        ("d = d.rename_column('content', 'text')", {"content": "text"}),
+        (
+            "d = d.filter(lambda r: r['stars'] > 3).map(lambda r: {'text': r['review']})",
+            {"stars": "number", "review": "text"},
+        ),
+        ("def config(c):\n    return c['lr']\n", {"messages": "messages"}),
+    ],
+)
+def test_columns_that_a_script_reads(source: str, columns: dict[str, str]) -> None:
+    assert find_columns([source]) == columns
+
+
+def test_a_function_given_by_name_and_what_it_makes() -> None:
+    source = """
+def to_messages(row):
+    answer = row["response"].split("</think>")[-1]
+    row["note"] = 1
+    return {"messages": [{"role": "user", "content": row.get("prompt")}, {"role": "assistant", "content": answer}]}
+
+dataset = load_dataset("x", split="train").map(to_messages, remove_columns=["prompt", "response", "source"])
+"""
+    assert find_columns([source]) == {"response": "text", "prompt": "text", "source": "text"}
+
+
+def test_turns_with_their_own_keys() -> None:
+    source = """
+def convert(example):
+    return {"messages": [{"role": turn["from"], "content": turn["value"]} for turn in example["dialog"]]}
+
+d = d.map(convert)
+"""
+    assert find_columns([source]) == {"dialog": "sharegpt"}
+    assert [turn["from"] for turn in made_up_rows({"dialog": "sharegpt"}, 1)[0]["dialog"]] == ["human", "gpt"]
+
+
+def test_a_formatting_function() -> None:
+    source = "def fmt(r):\n    return r['q'] + r['a']\ntrainer = SFTTrainer(model, formatting_func=fmt)\n"
+
+    assert find_columns([source]) == {"q": "text", "a": "text"}
+
+
+def test_a_text_field_from_the_command_line() -> None:
+    assert find_columns([""], ["--dataset_text_field", "body"]) == {"body": "text"}
+
+
+def test_a_source_that_does_not_parse() -> None:
+    assert find_columns(["def ("]) == {"messages": "messages"}
+
+
+def test_enough_rows_for_select() -> None:
+    assert rows_wanted(["d.select(range(10_000))"], 240) == 10_000
+    assert rows_wanted(["d.select(range(min(len(d), 900)))"], 240) == 900
+    assert rows_wanted(["range(10**9)"], 240) == 512
+    assert rows_wanted([""], 2000) == 2000
+
+
+def test_rows_are_made_the_same_twice_and_some_are_long() -> None:
+    columns = find_columns(["d.map(lambda r: {'text': r['a']})"])
+    rows = made_up_rows(columns, 40)
+
+    assert rows == made_up_rows(columns, 40)
+    lengths = sorted(len(row["a"].split()) for row in rows)
+    assert lengths[0] < 17 and lengths[-1] >= 24
