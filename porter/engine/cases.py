@@ -117,5 +117,5 @@ def _options(case: Path, rules: tuple[Path, ...]) -> tuple[Options, dict[str, An
 def _difference(want: str, got: str) -> str:
     """A diff from what is expected to what came; line ends that differ are shown."""
     visible = want.replace("\r", "") == got.replace("\r", "")
-    lines = ([repr(line) for line in text.split("\n")] if visible else text.splitlines() for text in (want, got))
-    return "\n".join(difflib.unified_diff(*lines, "expected", "ported", lineterm="", n=2))
+    a, b = ([repr(line) for line in text.split("\n")] if visible else text.splitlines() for text in (want, got))
+    return "\n".join(difflib.unified_diff(a, b, "expected", "ported", lineterm="", n=2))

@@ -60,7 +60,8 @@ def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
     """The packs' rules by what they match; earlier packs win."""
     found: dict[str, SiteRule | Rewrite] = {}
     for pack in porting.packs:
-        for rule in (*pack.rules, *pack.rewrites):
+        rules: tuple[SiteRule | Rewrite, ...] = (*pack.rules, *pack.rewrites)
+        for rule in rules:
             if porting.options.active(rule.id):
                 for match in rule.matches:
                     found.setdefault(match, rule)
