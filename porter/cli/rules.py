@@ -56,12 +56,16 @@ def show(rule: str, rules: tuple[Path, ...], no_color: bool) -> int:
 
 @command.command("test")
 @click.argument("path", type=PATH)
+@click.option("--update", is_flag=True, help="First write each case's after.py as it is ported now, for review.")
 @NO_COLOR
 @click.help_option("-h", "--help")
-def test(path: Path, no_color: bool) -> int:
+def test(path: Path, update: bool, no_color: bool) -> int:
     """Port every case of the pack at PATH and compare with what it expects."""
-    from ..engine.cases import run_cases
+    from ..engine.cases import run_cases, update_cases
     from ..report.rules import show_cases
+
+    for file in update_cases(path) if update else ():
+        click.echo(f"Wrote {file}")
 
     return show_cases(path, run_cases(path), no_color=no_color)
 

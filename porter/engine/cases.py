@@ -40,9 +40,20 @@ class CaseResult:
 def run_cases(path: Path) -> list[CaseResult]:
     """Run every case of the pack in folder `path`, by name. InputError when the pack does not load."""
     load_pack(path)
-    built_in = {folder.resolve() for folder in built_in_packs()}
-    rules = () if path.resolve() in built_in else (path,)
-    return [_run(case, rules) for case in cases_of(path)]
+    return [_run(case, _rules(path)) for case in cases_of(path)]
+
+
+def update_cases(path: Path) -> list[Path]:
+    """Write every case's `after.py` as tpu-port ports it now, and return those that changed: review them."""
+    changed: list[Path] = []
+    for case in cases_of(path):
+        if case.is_dir():
+            data = port_file(case / "before.py", _options(case, _rules(path))[0]).data
+            after = case / "after.py"
+            if not after.is_file() or after.read_bytes() != data:
+                after.write_bytes(data)
+                changed.append(after)
+    return changed
 
 
 def cases_of(path: Path) -> list[Path]:
@@ -50,6 +61,12 @@ def cases_of(path: Path) -> list[Path]:
     folder = path / "cases"
     found = [*(file.parent for file in folder.glob("*/before.py")), *folder.glob("same_*.py")]
     return sorted(found, key=lambda case: case.name)
+
+
+def _rules(path: Path) -> tuple[Path, ...]:
+    """The packs to load for a pack's cases: itself, unless it is built in."""
+    built_in = {folder.resolve() for folder in built_in_packs()}
+    return () if path.resolve() in built_in else (path,)
 
 
 def _run(case: Path, rules: tuple[Path, ...]) -> CaseResult:

@@ -55,6 +55,8 @@ def test_the_new_packs_cases_can_fail(tmp_path: Path, capsys: pytest.CaptureFixt
     table.write_text(table.read_text().replace('"32"', '"16"'))
     assert run(["rules", "test", str(pack)]) == 1
     assert "FAILED  settings" in capsys.readouterr().out
+    assert run(["rules", "test", str(pack), "--update"]) == 0
+    assert "Wrote" in capsys.readouterr().out and "rank=16" in (pack / "cases" / "settings" / "after.py").read_text()
 
 
 def test_a_new_pack_needs_a_new_folder_and_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,9 @@ trainer = PeftTrainer(
         gradient_accumulation_steps=batches.accumulation,
         eval_every_n_steps=batches.steps,
         checkpoint_root_directory=rt.fresh_dir("support"),
-        checkpointing_options=ocp.CheckpointManagerOptions(save_interval_steps=500, max_to_keep=None),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+        ),
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
 trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
