@@ -25,11 +25,12 @@ def command() -> None:
 @click.help_option("-h", "--help")
 def list_rules(rules: tuple[Path, ...], as_json: bool, no_color: bool) -> int:
     """Every rule of every pack: its id, what it does, and its pack."""
+    from ..engine.own import engine_pack
     from ..engine.packs import load_packs
     from ..project import installed_packs, read_project
     from ..report.rules import rule_rows, show_rows
 
-    packs = load_packs((*rules, *read_project(Path.cwd()).rules, *installed_packs()))
+    packs = (engine_pack(), *load_packs((*rules, *read_project(Path.cwd()).rules, *installed_packs())))
     if as_json:
         from ..report.json import to_text
 
@@ -46,11 +47,13 @@ def list_rules(rules: tuple[Path, ...], as_json: bool, no_color: bool) -> int:
 @click.help_option("-h", "--help")
 def show(rule: str, rules: tuple[Path, ...], no_color: bool) -> int:
     """The page of one RULE, such as TP112: what it does, why, and the calls it matches."""
+    from ..engine.own import engine_pack
     from ..engine.packs import load_packs
     from ..project import installed_packs, read_project
     from ..report.rules import show_rule
 
-    show_rule(load_packs((*rules, *read_project(Path.cwd()).rules, *installed_packs())), rule, no_color=no_color)
+    packs = (engine_pack(), *load_packs((*rules, *read_project(Path.cwd()).rules, *installed_packs())))
+    show_rule(packs, rule, no_color=no_color)
     return 0
 
 

@@ -16,8 +16,10 @@ from ..target.imports import parse_import, plan_imports
 from ..target.write import write
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
+from .leftovers import drop_leftovers
 from .members import apply_members, uses
 from .metadata import script_metadata
+from .own import check_names
 from .packs import load_packs
 from .porting import Porting
 from .reading import find_sites, table_of, versions_in
@@ -30,6 +32,7 @@ from .understanding import read_launch, read_trainer
 def port_module(module: Module, options: Options) -> Port:
     """Port a parsed module. InputError for a wrong option; everything about the source becomes a finding."""
     packs = load_packs(options.rules)
+    check_names((*options.select, *options.ignore), packs)
     porting = Porting(module, options, packs)
     mesh = parse_mesh(options.mesh)
     find_sites(porting)
@@ -58,6 +61,7 @@ def port_module(module: Module, options: Options) -> Port:
     apply_members(porting)
     _substitute_arguments(porting)
     apply_rewrites(porting)
+    drop_leftovers(porting)
     _check_trained(porting)
     return _finish(porting, None)
 

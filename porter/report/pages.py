@@ -36,7 +36,8 @@ def rules_page(packs: tuple[Pack, ...]) -> str:
         for rule in sorted(pack.every_rule, key=lambda rule: rule.id):
             text = page(rule)
             lines += [f"### {rule.id}", "", f"{headline(rule)}", ""]
-            lines += ["Matches " + ", ".join(f"`{name}`" for name in matches(rule)) + ".", ""]
+            if names := matches(rule):
+                lines += ["Matches " + ", ".join(f"`{name}`" for name in names) + ".", ""]
             if text and text != getattr(rule, "reason", None):
                 lines += [text, ""]
     return "\n".join(lines)
@@ -89,10 +90,11 @@ def _cell(text: str | None) -> str:
 
 def pages() -> dict[Path, str]:
     """The path and text of every generated page."""
+    from ..engine.own import engine_pack
     from ..engine.packs import load_packs
 
     packs = load_packs()
-    return {DOCS / "rules.md": rules_page(packs), DOCS / "coverage.md": coverage_page(packs)}
+    return {DOCS / "rules.md": rules_page((engine_pack(), *packs)), DOCS / "coverage.md": coverage_page(packs)}
 
 
 def main() -> None:

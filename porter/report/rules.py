@@ -84,7 +84,8 @@ def show_rule(packs: Sequence[Pack], name: str, *, no_color: bool = False) -> No
     out = console(no_color=no_color)
     show(Text(f"{rule.id}  {headline(rule)}", style="bold"), out)
     out.out(f"pack {pack.name} {pack.version}, {rule.path}", style="dim")
-    show(Text(f"matches {', '.join(matches(rule))}", style="dim"), out)
+    if names := matches(rule):
+        show(Text(f"matches {', '.join(names)}", style="dim"), out)
     out.print()
     show(Markdown(page(rule), code_theme="ansi_dark"), out)
     if table := getattr(rule, "table", None):

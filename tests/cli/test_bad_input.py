@@ -9,7 +9,7 @@ import pytest
 
 from porter.cli import run
 
-SCRIPT = '''\
+SCRIPT = """\
 from datasets import load_dataset
 from peft import LoraConfig
 from trl import SFTConfig, SFTTrainer
@@ -19,7 +19,7 @@ args = SFTConfig(output_dir="out")
 lora = LoraConfig(target_modules="all-linear")
 trainer = SFTTrainer("google/gemma-3-4b-it", args=args, train_dataset=data, peft_config=lora)
 trainer.train()
-'''
+"""
 FSDP = "distributed_type: FSDP\nnum_processes: 2\nfsdp_config:\n  fsdp_version: 2\n"
 
 
@@ -108,6 +108,11 @@ def test_a_launch_config_that_is_not_there(folder: Path, capsys: pytest.CaptureF
 
 def test_a_version_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "'latest' is no version" in refused(capsys, "train.py", "--source-trl", "latest")
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore"])
+def test_a_rule_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert "there is no rule 'TP999'" in refused(capsys, "train.py", option, "TP999")
 
 
 def test_a_pack_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

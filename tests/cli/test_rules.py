@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+import porter
 from porter.cli import run
 
 
@@ -25,6 +27,13 @@ def test_a_rules_page_has_its_sections(capsys: pytest.CaptureFixture[str], name:
     text = capsys.readouterr().out
     for word in ("TP112", "save_model", "What it does:", "Why:", "Example:", "Safety:", "pack trl"):
         assert word in text
+
+
+def test_every_id_that_a_report_can_name_has_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    source = "".join(path.read_text() for path in Path(porter.__file__).parent.rglob("*.py"))
+    for name in sorted(set(re.findall(r'"(TP\d{3})"', source))):
+        assert run(["rules", "show", name]) == 0
+        assert name in capsys.readouterr().out
 
 
 def test_a_tables_page_has_its_keywords(capsys: pytest.CaptureFixture[str]) -> None:

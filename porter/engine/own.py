@@ -1,0 +1,60 @@
+"""The ids that reports name beside those of the packs: what the engine itself does. They can't be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import __version__
+from ..errors import InputError
+from .packs import Pack, SiteRule
+
+if TYPE_CHECKING:
+    from .porting import Porting
+    from .sites import Site
+
+PAGES = {
+    "TP000": """The input: a file, an option or a pack that can't be worked with.
+
+What it does: says what was found, where, and what to do; nothing is written, and the exit code is 2.
+Why: a port of half an input would be a guess.
+""",
+    "TP001": """Imports: what the port uses comes in, what nothing uses any more goes.
+
+What it does: adds the imports of the new code in the file's own groups and order, and takes out an import, an
+assignment or a definition that only the replaced code used.
+Why: the TPU machine need not have torch and TRL. A library of the GPU side that is still used is named as a finding.
+""",
+    "TP002": """Script metadata (PEP 723): the dependencies that the port has.
+
+What it does: corrects the `# /// script` block that tools such as uv read.
+Why: the block names what the source imports.
+""",
+    "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
+
+What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.
+Why: Tunix's trainer and model have other methods than transformers', and a guess would run and be wrong.
+Use instead: Tunix's own way, or a rule in a pack of your own (`tpu-port rules new`).
+""",
+}
+
+
+def engine_pack() -> Pack:
+    """The engine's own ids in the form of a pack, for lists and pages."""
+    here = Path(__file__)
+    rules = tuple(SiteRule(id, doc.splitlines()[0], doc.strip(), (), _never, here) for id, doc in PAGES.items())
+    return Pack("engine", __version__, here.parent, {}, (), rules, (), ())
+
+
+def check_names(names: Sequence[str], packs: Sequence[Pack]) -> None:
+    """InputError when one of `--select` and `--ignore` begins the id of no rule."""
+    for name in names:
+        if not any(rule.id.startswith(name) for pack in packs for rule in pack.every_rule):
+            raise InputError(
+                f"there is no rule {name!r} to select or ignore", fix="`tpu-port rules list` names them all"
+            )
+
+
+def _never(site: Site, porting: Porting) -> None:
+    raise AssertionError("the engine's own ids match no site")
