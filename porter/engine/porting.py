@@ -63,8 +63,10 @@ class Porting:
     todos: dict[int, list[str]] = field(default_factory=dict)
 
     def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
-        """Plan one replacement. Line ends of `new` become the file's own."""
+        """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs."""
         line, column = self.module.line_column(start)
+        if self.module.indent == "\t":
+            new = re.sub(r"(?m)^(\t*)((?: {4})+)", lambda match: match[1] + "\t" * (len(match[2]) // 4), new)
         text = new.replace("\n", self.module.newline)
         self.edits.append(Edit(start, end, text, rule, reason, line, column))
 

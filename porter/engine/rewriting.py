@@ -86,6 +86,8 @@ def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, s
     for node, parent in list(module.parents.items()):
         if not isinstance(node, cst.Name | cst.Attribute) or _root(node) not in bound:
             continue
+        if isinstance(node, cst.Name) and not _is_imported(porting, node):
+            continue  # an alias: what it was made from is rewritten
         if isinstance(parent, cst.ImportAlias | cst.ImportFrom | cst.AsName | cst.Param):
             continue
         if isinstance(parent, cst.Attribute) and parent.value is not node:
@@ -96,6 +98,11 @@ def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, s
         if name is not None and name.split(".", 1)[0] in roots:
             found.append((node, name))
     return sorted(found, key=lambda pair: module.span(pair[0])[0])
+
+
+def _is_imported(porting: Porting, name: cst.Name) -> bool:
+    found = porting.module.scope(name).lookup(name.value)
+    return found is not None and all(binding.kind == "import" for binding in found[1])
 
 
 def _bound_to(porting: Porting, roots: set[str]) -> set[str]:

@@ -111,9 +111,10 @@ def assigned_name(module: Module, value: cst.CSTNode) -> str | None:
 
 
 def indentation(text: str, offset: int) -> str:
-    """The white space before `offset` on its line."""
+    """The spaces and tabs with which the line of `offset` begins; a form feed is no indentation."""
     begin = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
-    return text[begin:offset] if not text[begin:offset].strip() else re.match(r"\s*", text[begin:offset])[0]  # type: ignore[index]
+    space = re.match(r"\s*", text[begin:offset])
+    return space[0].replace("\f", "") if space else ""
 
 
 def _single(statement: cst.CSTNode) -> bool:

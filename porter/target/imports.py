@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ..engine.edits import whole_lines
+from ..engine.sites import indentation
 from ..port import Edit
 from ..source.module import Module, flatten
 
@@ -246,7 +247,7 @@ def _shrunk(
     kept = [alias for alias in _aliases(statement) if alias not in gone]
     names = ", ".join(_alias_name(alias) for alias in gone)
     reason = f"nothing uses {names} any more"
-    indent = _indent(module, start)
+    indent = indentation(module.text, start)
     plain, versioned = _versioned(instead)
     new_lines = [line.render(indent, module.newline, module.indent) for line in _merged(plain)] + versioned
     if instead:
@@ -288,11 +289,6 @@ def _merged(items: Sequence[NewImport]) -> list[_Line]:
 def _alone_in_block(module: Module, statement: cst.CSTNode) -> bool:
     parent = module.parents[statement]
     return isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1
-
-
-def _indent(module: Module, start: int) -> str:
-    begin = max(module.text.rfind("\n", 0, start), module.text.rfind("\r", 0, start)) + 1
-    return module.text[begin:start]
 
 
 def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAlias]) -> _Line:
@@ -350,7 +346,7 @@ def _section_edit(
     stop = module.span(section[-1].body[-1])[1]
     if section[-1].trailing_whitespace.comment is not None and section[-1] not in gone:
         stop = module.span(section[-1])[0] + len(_statement_text(module, section[-1]))
-    indent = _indent(module, start)
+    indent = indentation(module.text, start)
     rendered = [
         f"{module.newline}{indent}".join(line.render(indent, module.newline, module.indent) for line in group)
         for group in groups

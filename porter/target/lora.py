@@ -64,7 +64,7 @@ def provider_code(
             elif place in ("lora.r", "lora.alpha"):
                 arguments.append(Arg(porting.text(place), keyword))
         return render(Call(provider, [Arg(Call(porting.rt("lora_rules"), arguments))]), indent, before=before)
-    rows = [Arg(_rule(porting, rule), comment=_fused(rule)) for rule in rules]
+    rows = [Arg(_rule(porting, rule), comment=_row_comment(porting, rule)) for rule in rules]
     return render(Call(provider, [Arg(Call("", rows, brackets="[]", spread=len(rows) > 1))]), indent, before=before)
 
 
@@ -98,16 +98,27 @@ def _rule(porting: Porting, rule: Rule) -> Call:
         arguments.append(Arg(porting.rt("PEFT_INIT"), "lora_a_initializer"))
     elif porting.known("lora.init") == "gaussian":
         porting.imports.add("import jax")
-        arguments.append(Arg(f"jax.nn.initializers.normal(1 / {rule.rank})", "lora_a_initializer"))
+        arguments.append(
+            Arg(f"jax.nn.initializers.normal(1 / {rule.rank // len(_slots(rule) or '1')})", "lora_a_initializer")
+        )
     return Call("qwix.LoraRule", arguments, flat=True)
 
 
-def _fused(rule: Rule) -> str:
+def _slots(rule: Rule) -> list[str]:
+    """The parts of a fused layer that a rule adapts (`k_proj`, `v_proj`); none for a layer of its own."""
     kinds = [name for name in rule.hf if name in ("q_proj", "k_proj", "v_proj")]
-    if len(kinds) < 2 or rule.module_path.rsplit("/", 1)[-1] not in ("kv_einsum", "qkv_einsum"):
-        return ""
-    letters = [kind[0].upper() for kind in kinds]
-    return f"# {', '.join(letters[:-1])} and {letters[-1]}, {rule.rank // len(kinds)} each"
+    return kinds if rule.module_path.rsplit("/", 1)[-1] in ("kv_einsum", "qkv_einsum") else []
+
+
+def _row_comment(porting: Porting, rule: Rule) -> str:
+    """What a reader of the rule wants to know: which projections share it, and where an odd alpha comes from."""
+    said = []
+    letters = [kind[0].upper() for kind in _slots(rule)]
+    if len(letters) > 1:
+        said.append(f"{', '.join(letters[:-1])} and {letters[-1]}, {rule.rank // len(letters)} each")
+    if porting.known("lora.use_rslora") is True:
+        said.append("alpha times sqrt(rank) for rsLoRA")
+    return f"# {'; '.join(said)}" if said else ""
 
 
 def _comment(porting: Porting, keyword: str) -> str:

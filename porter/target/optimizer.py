@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..engine.porting import Porting
 from .expressions import is_atom, python
-from .layout import Arg, Call, render
+from .layout import WIDTH, Arg, Call, render
 
 ADAMW = (
     "adamw_torch",
@@ -24,7 +24,7 @@ OPTAX_SCHEDULES = ("constant", "constant_with_warmup", "cosine", "linear")
 
 
 def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
-    """The statements that make the schedule (optimizer step → learning rate); `steps` is the code of all optimizer steps.
+    """The statements that make the schedule (optimizer step → learning rate); `steps` is the code of all steps.
 
     A warmup that has to be calculated gets a line of its own.
     """
@@ -42,9 +42,14 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
             variable = porting.fresh("warmup_steps")
             lines, warmup = [f"{variable} = {warmup}"], variable
         call = _optax_schedule(porting, name, rate, warmup, steps)
-    comment = "" if porting.given("optimizer.learning_rate") else f"  # {default_of(porting)} learning_rate"
+    comment = porting.comment_of("optimizer.learning_rate")
+    if not porting.given("optimizer.learning_rate"):
+        comment = f"# {default_of(porting)} learning_rate"
     schedule = porting.names.schedule
-    return [*lines, f"{schedule} = {render(call, indent, before=len(schedule) + 3)}{comment}"]
+    line = f"{schedule} = {render(call, indent, before=len(schedule) + 3)}"
+    if comment and len(indent) + len(line.rsplit("\n", 1)[-1]) + len(comment) + 2 > WIDTH:
+        return [*lines, comment, line]
+    return [*lines, f"{line}  {comment}" if comment else line]
 
 
 def _optax_name(porting: Porting) -> str | None:
@@ -158,11 +163,10 @@ def config_name(porting: Porting) -> str:
 
 def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     name = porting.value("optimizer.name")
+    keywords = {"beta1": "b1", "beta2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
     common = [
-        Arg(porting.text("optimizer.beta1"), "b1"),
-        Arg(porting.text("optimizer.beta2"), "b2"),
-        Arg(porting.text("optimizer.epsilon"), "eps"),
-        Arg(porting.text("optimizer.weight_decay"), "weight_decay"),
+        Arg(porting.text(f"optimizer.{name}"), keyword, porting.comment_of(f"optimizer.{name}"))
+        for name, keyword in keywords.items()
     ]
     decay = porting.value("optimizer.weight_decay")
     masked = (full or lora_maybe) and not (decay is not None and decay.is_literal(0, 0.0))

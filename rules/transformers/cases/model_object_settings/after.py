@@ -1,0 +1,48 @@
+import jax
+import optax
+import orbax.checkpoint as ocp
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter import runtime as rt
+
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+model = rt.load_model("google/gemma-2-2b-it", mesh)
+tokenizer = AutoTokenizer.from_pretrained("google/gemma-2-2b-it")
+# TODO(tpu-port TP190): model.config.hidden_size: this is Tunix's model now; its attributes differ from transformers'. Check this line.
+print(model.config.hidden_size)
+# TODO(tpu-port TP190): model.resize_token_embeddings(len(tokenizer)): Tunix's model has no counterpart. Replace this line by hand.
+model.resize_token_embeddings(len(tokenizer))
+batches = rt.SFTBatches(
+    load_dataset("trl-lib/Capybara", split="train"),
+    tokenizer,
+    mesh,
+    max_steps=10,
+    batch_size=8,  # SFTConfig's default
+    max_length=1024,  # SFTConfig's default
+    seed=42,  # the GPU run's order
+)
+model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time
+
+schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
+optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+)
+trainer = PeftTrainer(
+    model,
+    optimizer,
+    TrainingConfig(
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        eval_every_n_steps=batches.steps,
+        checkpoint_root_directory=rt.fresh_dir("out"),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+        ),
+    ),
+).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+with mesh:
+    trainer.train(batches)

@@ -1,0 +1,52 @@
+import jax
+import jax.numpy as jnp
+import optax
+import orbax.checkpoint as ocp
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter import runtime as rt
+
+dataset = load_dataset("trl-lib/Capybara")
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
+model = rt.load_model("meta-llama/Llama-3.1-8B-Instruct", mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)
+batches = rt.SFTBatches(
+    dataset["train"],
+    tokenizer,
+    mesh,
+    epochs=3,
+    batch_size=8,  # SFTConfig's default
+    max_length=1024,  # SFTConfig's default
+    packing=True,
+    seed=42,  # the GPU run's order
+)
+eval_batches = batches.evaluation(dataset["test"], batch_size=8, packing=False)
+model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
+
+schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
+optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+)
+trainer = PeftTrainer(
+    model,
+    optimizer,
+    TrainingConfig(
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        eval_every_n_steps=batches.steps_per_epoch,
+        checkpoint_root_directory=rt.resume_dir("out"),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(batches.steps_per_epoch), max_to_keep=1
+        ),
+        metrics_logging_options=rt.metrics_options(["tensorboard", "wandb"], log_dir="out/runs"),
+    ),
+).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+trainer.with_training_hooks(
+    rt.log_every(batches.steps_per_epoch, schedule=schedule, steps_per_epoch=batches.steps_per_epoch)
+)
+with mesh:
+    trainer.train(batches, eval_batches)
+print(rt.evaluate(trainer, eval_batches)["eval_loss"])

@@ -1,0 +1,67 @@
+"""Flags and YAML decide."""
+
+from dataclasses import dataclass, field
+
+import jax
+import optax
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from tunix.sft.peft_trainer import PeftTrainer
+
+from porter import runtime as rt
+from porter.runtime.arguments import ModelConfig, ScriptArguments, SFTConfig, TrlParser, get_peft_config
+
+
+@dataclass
+class Extra:
+    rows: int = field(default=1000, metadata={"help": "Rows of the dataset to train on."})
+
+
+def main():
+    parser = TrlParser((ScriptArguments, SFTConfig, ModelConfig, Extra))
+    script_args, training_args, model_args, extra = parser.parse_args_and_config()
+    dataset = load_dataset(script_args.dataset_name, split=script_args.dataset_train_split)
+    mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
+    model = rt.load_model(model_args.model_name_or_path, mesh, **rt.load_arguments(training_args))
+    batches = rt.SFTBatches.from_args(training_args, dataset.select(range(extra.rows)), tokenizer, mesh)
+    peft_config = get_peft_config(model_args)
+    if peft_config is not None:
+        model = rt.apply_peft(model, peft_config, mesh, seed=training_args.seed)
+    if training_args.gradient_checkpointing:
+        model = rt.remat(model)
+
+    schedule = rt.hf_schedule(
+        training_args.lr_scheduler_type,
+        training_args.learning_rate,
+        warmup_steps=training_args.warmup_steps,
+        steps=batches.steps,
+        kwargs=training_args.lr_scheduler_kwargs,
+    )
+    optimizer = optax.chain(
+        rt.separate_kv(model),
+        rt.clip_by_global_norm(training_args.max_grad_norm),
+        rt.hf_optimizer(
+            training_args.optim,
+            schedule,
+            b1=training_args.adam_beta1,
+            b2=training_args.adam_beta2,
+            eps=training_args.adam_epsilon,
+            weight_decay=training_args.weight_decay,
+            mask=rt.decay_mask,
+            args=training_args.optim_args,
+        ),
+    )
+    trainer = PeftTrainer(
+        model, optimizer, rt.training_config(training_args, batches)
+    ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+    trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
+    with mesh:
+        trainer.train(batches)
+    rt.save_model(model, training_args.output_dir, tokenizer=tokenizer)
+    if training_args.push_to_hub:
+        rt.push_to_hub(training_args.output_dir, training_args.hub_model_id)
+
+
+if __name__ == "__main__":
+    main()
