@@ -18,9 +18,9 @@ from ..recipe import Field, Finding
 from .batch import batch_line, keywords
 from .diff import Hunk, diff_hunks
 
-# Six columns need this much room.
-WIDE = 150
-HEADING = "keyword = value → where it went: why"
+# Two columns of text need this much room.
+WIDE = 130
+HEADINGS = ("keyword = value", "→ where it went: why")
 LONGEST_VALUE = 160
 FATES = {"exact": "green", "changed": "yellow", "dropped": "cyan", "manual": "bold red"}
 SEVERITIES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -90,26 +90,22 @@ def show_hunk(hunk: Hunk, out: Console) -> None:
 def field_table(fields: Sequence[Field], width: int) -> Table:
     """Every keyword of the source: value → fate → where it went → why. Nothing is cut; long cells wrap.
 
-    On a narrow screen the last four share a column, so that names and expressions stay in one piece.
+    On a narrow screen the two halves share a column, so that names and expressions stay in one piece.
     """
-    wide = width >= WIDE
     places = ["line"] if any(field.line for field in fields) else []
-    names = (*places, "fate", "keyword", "value", "where it went", "why") if wide else (*places, "fate", HEADING)
+    texts = HEADINGS if width >= WIDE else [" ".join(HEADINGS)]
     table = Table(show_edge=False, pad_edge=False, box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in names:
+    for name in (*places, "fate", *texts):
         justify: Literal["left", "right"] = "right" if name == "line" else "left"
         table.add_column(name, overflow="fold", no_wrap=name in ("line", "fate"), justify=justify)
     for field in fields:
         line = [Text(str(field.line) if field.line else "", style="dim")] if places else []
-        fate = Text(field.fate, style=FATES[field.fate])
         keyword, value = Text(field.source, style="bold"), Text(visible(_short(field.value)))
-        if wide:
-            table.add_row(*line, fate, keyword, value, Text(field.target), Text(field.reason))
-            continue
+        said = Text(" = ").join([keyword, value]) if value else keyword
         became = Text(f"→ {field.target}" if field.target else "", style="green")
-        why = Text(field.reason, style="dim")
-        parts = [Text(" = ").join([keyword, value]) if value else keyword, Text(": ").join(filter(None, [became, why]))]
-        table.add_row(*line, fate, Text("\n").join(filter(None, parts)))
+        where = Text(": ").join(filter(None, [became, Text(field.reason, style="dim")]))
+        halves = [said, where] if width >= WIDE else [Text("\n").join(filter(None, [said, where]))]
+        table.add_row(*line, Text(field.fate, style=FATES[field.fate]), *halves)
     return table
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from porter.port import Port
 from porter.report.batch import batch_line, keywords
-from porter.report.terminal import HEADING, show_port, visible
+from porter.report.terminal import HEADINGS, show_port, visible
 
 from . import example
 
@@ -36,8 +36,8 @@ def test_every_keyword_value_and_reason_is_there_in_any_width(width: int) -> Non
 
 def test_the_diff_stands_before_the_table_and_the_verdict_last() -> None:
     text = report(example.port())
-    assert text.index("--- train.py") < text.index("TP130") < text.index("+trainer.train") < text.index(HEADING)
-    assert text.index(HEADING) < text.index("Effective batch") < text.index("partial:")
+    assert text.index("--- train.py") < text.index("TP130") < text.index("+trainer.train") < text.index(HEADINGS[1])
+    assert text.index(HEADINGS[1]) < text.index("Effective batch") < text.index("partial:")
     assert text.rstrip().endswith("Wrote out.py")
 
 
