@@ -1,7 +1,7 @@
 """Statements that made something for the GPU side alone: gone when the last use went with a replaced site.
 
-`accelerator = Accelerator()` after every `accelerator.is_main_process` became JAX's, `bnb_config = BitsAndBytesConfig(...)`
-after the model is loaded by Tunix. Something the source itself never used stays: it is the user's.
+`accelerator = Accelerator()` after every `accelerator.is_main_process` became JAX's, `BitsAndBytesConfig(...)` after
+the model is loaded by Tunix. Something the source itself never used stays: it is the user's.
 """
 
 from __future__ import annotations

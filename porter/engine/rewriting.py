@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ..runtime.field_tables import version_key
 from .members import apply_rewrite, stands_for_call
 from .packs import Rewrite
 from .porting import Porting
-from .reading import plain_version, version_key
+from .reading import plain_version
 
 
 def apply_rewrites(porting: Porting) -> None:

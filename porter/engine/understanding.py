@@ -9,6 +9,7 @@ from pathlib import Path
 import libcst as cst
 
 from ..recipe import Fate, Field, Origin, Value
+from ..runtime.field_tables import version_key
 from ..source.launch import Setting
 from .members import uses
 from .packs import Pack
@@ -24,7 +25,6 @@ from .reading import (
     short_name,
     table_of,
     tables_by_class,
-    version_key,
 )
 from .sites import Argument, Site
 
