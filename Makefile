@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.tpu-port-installed
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: demo test lint format types tests fast docs bench clean
+.PHONY: demo test lint format types tests fast docs examples bench clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -41,6 +41,12 @@ fast: $(INSTALLED)
 # The pages that are generated from the rules and tables.
 docs: $(INSTALLED)
 	$(BIN)/python -m porter.report.pages
+
+# The ports that stand beside the examples.
+examples: $(INSTALLED)
+	$(BIN)/tpu-port examples/sft_lora_qwen3.py -o examples/sft_lora_qwen3_tunix.py --force
+	$(BIN)/tpu-port examples/sft_lora_gemma3.py --launch-config examples/fsdp.yaml -o examples/sft_lora_gemma3_tunix.py --force
+	rm -f examples/*.recipe.json
 
 bench: $(INSTALLED)
 	$(BIN)/python bench/port.py
