@@ -8,10 +8,12 @@ when its pack is loaded, which for a pack that is not built in happens only when
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,18 +31,34 @@ BUILT_IN = ("trl", "peft", "transformers", "accelerate", "torch")
 
 @dataclass(frozen=True)
 class TableRule:
-    """A config class or call that a field table reads into the recipe; `role` says what part it plays."""
+    """A config class or call that a field table reads into the recipe; `role` says what part it plays.
+
+    `names` are the import paths of the class. The rows are read when they are first asked for.
+    """
 
     id: str
     title: str
     role: str
-    table: FieldTable
+    names: tuple[str, ...]
+    head: Mapping[str, Any]
     positional: tuple[str, ...]
     path: Path
 
     @property
     def doc(self) -> str:
-        return f"`{self.table.name}`: every keyword has a row in `{self.path.name}`."
+        return f"`{self.names[0]}`: every keyword has a row in `{self.path.name}`."
+
+    @property
+    def library(self) -> str:
+        return str(self.head.get("library", ""))
+
+    @cached_property
+    def table(self) -> FieldTable:
+        """The rows. InputError when the file is no field table."""
+        try:
+            return load_table(self.path)
+        except (ValueError, LookupError, OSError) as error:
+            raise InputError(f"is no field table: {error}", self.path, fix="see docs/packs.md for the format") from None
 
 
 @dataclass(frozen=True)
@@ -168,11 +186,27 @@ def _table_rule(path: Path, row: Mapping[str, Any]) -> TableRule:
         raise InputError(
             f"table {row['file']} has role {role!r}", path / "pack.toml", fix=f"use one of {', '.join(ROLES)}"
         )
+    head = _head(file)
+    title = row.get("title", head["class"])
+    names = (head["class"], *head.get("also", ()))
+    rule = TableRule(row["id"], title, role, names, head, tuple(row.get("positional", ())), file)
+    if not file.is_relative_to(rules_folder()):
+        _ = rule.table  # somebody's own table is checked whole, whether this source needs it or not
+    return rule
+
+
+def _head(file: Path) -> dict[str, Any]:
+    """What a field table says in front of its rows: reading all rows of all tables would take longer than porting."""
     try:
-        table = load_table(file)
-    except (ValueError, LookupError, OSError) as error:
+        head = tomllib.loads(re.split(r"(?m)^\[fields\b", file.read_text("utf-8"), maxsplit=1)[0])
+    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"is no field table: {error}", file, fix="see docs/packs.md for the format") from None
-    return TableRule(row["id"], row.get("title", table.name), role, table, tuple(row.get("positional", ())), file)
+    missing = [name for name in ("class", "library", "newest") if not isinstance(head.get(name), str)]
+    if missing:
+        raise InputError(
+            f"is no field table: it lacks {', '.join(missing)}", file, fix="see docs/packs.md for the format"
+        )
+    return head
 
 
 def _site_rule(path: Path, pack: str, row: Mapping[str, Any]) -> SiteRule:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import libcst as cst
@@ -20,8 +22,8 @@ from .sites import Argument, Site, read_site
 def find_sites(porting: Porting) -> None:
     """Every call that a table of a pack describes, in source order."""
     by_class = tables_by_class(porting.packs)
-    roots = {name.split(".", 1)[0] for name in by_class}
-    if not roots & porting.module.roots:
+    trainers = {name.split(".", 1)[0] for name, rule in by_class.items() if rule.role == "trainer"}
+    if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:
         return
     for call in porting.module.calls:
         name = porting.module.qualified(call.func)
@@ -31,12 +33,18 @@ def find_sites(porting: Porting) -> None:
             porting.sites.append(site)
 
 
+def mentions_import(text: str, packages: Iterable[str]) -> bool:
+    """Whether an import statement of the text may name one of `packages`: a file without one needs no closer look."""
+    names = "|".join(map(re.escape, packages))
+    return re.search(rf"\b(?:import|from)\b(?:[^\n#]|\\\r?\n)*\b(?:{names})\b", text) is not None
+
+
 def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
     """The tables by every name of their class; earlier packs win."""
     found: dict[str, TableRule] = {}
     for pack in packs:
         for rule in pack.tables:
-            for name in rule.table.names:
+            for name in rule.names:
                 found.setdefault(name, rule)
     return found
 
@@ -146,29 +154,34 @@ def shown(text: str) -> str:
 
 def versions_in(porting: Porting) -> dict[str, str]:
     """The version of each source library and how it was found: `1.16.0 (installed)`."""
-    tables = [rule.table for pack in porting.packs for rule in pack.tables if rule.table.library]
+    rules = [rule for pack in porting.packs for rule in pack.tables if rule.library]
     chosen = porting.options.source_trl
     found = {"trl": f"{chosen} (--source-trl)"} if chosen else {}
-    for table in tables:
-        day = at_version(table.contemporary, chosen) if chosen else None
-        if day is not None and table.base is not None:
-            found.setdefault(table.base.library, f"{day} (of the day of TRL {chosen})")
-    for table in tables:
-        if table.library not in found:
-            found[table.library] = _version(table.library, table.newest)
+    for rule in rules:
+        day = at_version(rule.head.get("contemporary", {}), chosen) if chosen else None
+        if day is not None:
+            found.setdefault(rule.head["extends"].split(".", 1)[0], f"{day} (of the day of TRL {chosen})")
+    for rule in rules:
+        if rule.library not in found:
+            found[rule.library] = _version(rule.library, rule.head["newest"])
     return found
 
 
 def _version(library: str, newest: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        found = version(library)
-    except PackageNotFoundError:
+    found = installed_version(library)
+    if found is None:
         return f"{newest} (newest table)"
     if version_key(found) > version_key(newest):
         return f"{newest} (newest table; {found} is installed)"
     return f"{found} (installed)"
+
+
+def installed_version(library: str) -> str | None:
+    """The version of a distribution, from the name of its metadata folder: importlib.metadata takes longer."""
+    for folder in dict.fromkeys(sys.path):
+        for path in Path(folder or ".").glob(f"{library}-*.dist-info"):
+            return path.name.removeprefix(f"{library}-").removesuffix(".dist-info")
+    return None
 
 
 def plain_version(text: str) -> str:

@@ -72,7 +72,7 @@ def _import(porting: Porting, rule: Rewrite, name: str) -> None:
 def _release(porting: Porting, name: str) -> str:
     """`@0.19` for a class whose fields and defaults are those of an older TRL; the newest table's need no version."""
     table = next(
-        (rule.table for pack in porting.packs for rule in pack.tables if rule.table.name == "trl.SFTConfig"), None
+        (rule.table for pack in porting.packs for rule in pack.tables if rule.names[0] == "trl.SFTConfig"), None
     )
     version = plain_version(porting.versions.get("trl", ""))
     older = table is not None and version_key(version) < version_key(table.newest)

@@ -12,8 +12,8 @@ import re
 import tokenize
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, fields
+from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Literal
@@ -28,6 +28,9 @@ ScopeNode = cst.Module | cst.FunctionDef | cst.ClassDef | cst.Lambda
 
 # Packages whose classes are re-exported at the top: `trl.trainer.sft_trainer.SFTTrainer` is `trl.SFTTrainer`.
 FLAT_PACKAGES = ("trl", "peft", "transformers", "accelerate", "datasets", "unsloth")
+
+
+SEQUENCES = (list, tuple)
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class Module:
         stack: list[cst.CSTNode] = [self.tree]
         while stack:
             node = stack.pop()
-            for child in node.children:
+            for child in children(node):
                 found[child] = node
                 stack.append(child)
         return found
@@ -256,6 +259,29 @@ class Module:
         )
 
 
+# Fields that hold white space, comments and punctuation: nothing in them has a meaning to look up.
+SPACE = re.compile(
+    r"whitespace|lines|header|footer|[lr](par|bracket|brace)|comma|semicolon|dot$|equal$|indent$|encoding"
+)
+
+
+@cache
+def _parts(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind) if not SPACE.search(part.name))
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes in `node` that mean something, in source order; libcst's own `children` is a visit of everything."""
+    for name in _parts(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, SEQUENCES):
+            for item in value:
+                if isinstance(item, cst.CSTNode):
+                    yield item
+
+
 def flatten(name: str) -> str:
     """`trl.trainer.sft_trainer.SFTTrainer` → `trl.SFTTrainer`: module parts between package and class removed."""
     parts = name.split(".")
@@ -371,7 +397,7 @@ class _Scopes:
         nested = conditional or isinstance(node, cst.If | cst.For | cst.While | cst.Try | cst.TryStar | cst.Match)
         if isinstance(node, cst.If) and _is_main_guard(node):
             nested = conditional
-        for child in node.children:
+        for child in children(node):
             self.visit(child, scope, nested)
 
     def parameters(self, params: cst.Parameters, inner: Scope, outer: Scope) -> None:
