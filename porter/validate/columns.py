@@ -17,7 +17,7 @@ Kind = Literal["text", "messages", "sharegpt", "number"]
 ROW_FUNCTIONS = ("map", "filter")
 CONVERSATIONS = ("messages", "conversations", "conversation", "chat")
 NUMBERS = ("label", "score", "idx", "id", "length", "rating")
-COUNT, MOST = 512, 20_000
+COUNT, MOST = 512, 2_000
 
 VERILOG = (
     "a adder always and array assign begin bit buffer by case check clock counter cycle data decode delay device "
@@ -61,7 +61,7 @@ def find_columns(sources: Sequence[str], arguments: Sequence[str] = ()) -> dict[
 
 
 def rows_wanted(sources: Sequence[str], least: int) -> int:
-    """How many rows a stand-in must have: as many as `.select(range(N))` asks for, `least` and a floor of 512."""
+    """How many rows to make up: what `.select(range(N))` asks for up to 2,000, but no fewer than `least` and 512."""
     most = max(least, COUNT)
     for text in sources:
         try:
@@ -71,7 +71,7 @@ def rows_wanted(sources: Sequence[str], least: int) -> int:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("range", "min"):
                 ends = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and type(arg.value) is int]
-                most = max([most, *(end for end in ends if end <= MOST)])
+                most = max([most, *(min(end, MOST) for end in ends)])
     return most
 
 

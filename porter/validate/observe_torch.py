@@ -24,6 +24,8 @@ from .settings import Settings
 from .substitutes import Substitutes, patch_from_pretrained, patch_loaders, patch_save_pretrained
 from .trace import Row, Step, Trace, rows_of_batch
 
+# Each has a from_pretrained of its own, copied from their base class.
+AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
 MOST_MARKS = 50_000
 
 
@@ -45,7 +47,6 @@ def patch_models(settings: Settings, substitutes: Substitutes) -> None:
     """Models load the substitute, in float32 unless bf16 is compared, on the CPU and with dropout 0."""
     import torch
     import transformers
-    from transformers.models.auto import auto_factory
 
     def adjust(kwargs: dict[str, Any]) -> dict[str, Any]:
         if kwargs.pop("quantization_config", None) is not None:
@@ -58,6 +59,12 @@ def patch_models(settings: Settings, substitutes: Substitutes) -> None:
         if attention not in (None, "eager", "sdpa"):
             kwargs["attn_implementation"] = "eager"
             substitutes.note(f"attention {attention!r} needs a GPU: 'eager' computes the same on the CPU")
+        # An Auto class has a from_pretrained of its own, which hands the choice over in the config.
+        config = kwargs.get("config")
+        attention = getattr(config, "_attn_implementation", None)
+        if attention not in (None, "eager", "sdpa"):
+            config._attn_implementation = "eager"
+            substitutes.note(f"attention {attention!r} needs a GPU: 'eager' computes the same on the CPU")
         if settings.dtype == "float32":
             asked = kwargs.pop("torch_dtype", None) or kwargs.get("dtype")
             if asked not in (None, "float32", torch.float32):
@@ -65,8 +72,9 @@ def patch_models(settings: Settings, substitutes: Substitutes) -> None:
             kwargs["dtype"] = torch.float32
         return kwargs
 
-    for cls in (transformers.PreTrainedModel, auto_factory._BaseAutoModelClass):
-        patch_from_pretrained(cls, substitutes, adjust)
+    patch_from_pretrained(transformers.PreTrainedModel, substitutes, adjust)
+    for name in AUTO_MODELS:
+        patch_from_pretrained(getattr(transformers, name), substitutes, adjust)
     patch_save_pretrained(transformers.PreTrainedModel, substitutes)
 
     try:

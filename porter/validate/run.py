@@ -107,7 +107,9 @@ def run_source(source: Path, options: Options, work: str, say: Callable[[str], N
         source,
         options.arguments,
         settings_for(source, options, work, fold=1 if real else options.processes),
-        environment=environment("source", dtype=options.dtype, devices=1, online=hub_reachable()),
+        environment=environment(
+            "source", dtype=options.dtype, devices=1, online=hub_reachable(), tiny=options.model is None
+        ),
         timeout=options.timeout,
         processes=options.processes if real else 1,
         say=lambda line: say(f"source: {line}"),
@@ -126,7 +128,9 @@ def run_port(port: Path, options: Options, work: str, say: Callable[[str], None]
         port,
         options.arguments,
         replace(settings, steps=steps or options.steps),
-        environment=environment("port", dtype=options.dtype, devices=options.devices, online=hub_reachable()),
+        environment=environment(
+            "port", dtype=options.dtype, devices=options.devices, online=hub_reachable(), tiny=options.model is None
+        ),
         timeout=options.timeout,
         say=lambda line: say(f"port: {line}"),
     )

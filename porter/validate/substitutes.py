@@ -98,6 +98,7 @@ class Substitutes:
     def _made_up(self) -> Any:
         from datasets import Dataset
 
+        cut_selections()
         texts = list(self.settings.sources)
         count = rows_wanted(texts, self.settings.steps * 8)
         return Dataset.from_list(made_up_rows(find_columns(texts, self.arguments), count))
@@ -174,6 +175,23 @@ def patch_save_pretrained(cls: Any, substitutes: Substitutes) -> None:
         return original(self, substitutes.output(folder), *args, **kwargs)
 
     cls.save_pretrained = save_pretrained
+
+
+def cut_selections() -> None:
+    """`Dataset.select` leaves out rows that a stand-in doesn't have: scripts select by the size of the real data."""
+    from datasets import Dataset
+
+    original = Dataset.select
+    if getattr(original, "cut", False):
+        return
+
+    @functools.wraps(original)
+    def select(self: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+        count = len(self)
+        return original(self, [index for index in indices if index < count], *args, **kwargs)
+
+    select.cut = True  # type: ignore[attr-defined]
+    Dataset.select = select
 
 
 def _as_asked(rows: Any, split: Any, streaming: bool) -> Any:
