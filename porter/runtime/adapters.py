@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ import numpy as np
 from flax import nnx
 
 from .files import read_tensors, to_host, write_json, write_tensors
-from .lora import adapters, block_mask
-from .lora_targets import Block, LoraSpec, Site, beyond_text, resolve, targets_of
+from .lora import adapters
+from .lora_targets import Block, LoraSpec, Site
+from .peft_format import mixes, peft_config, peft_tensors
 
 
 def adapter_state(model: nnx.Module) -> dict[str, np.ndarray]:
@@ -28,16 +28,12 @@ def adapter_state(model: nnx.Module) -> dict[str, np.ndarray]:
     state = {}
     for site in _sites(model):
         a, b = (to_host(adapter.get_value()) for adapter in held[site.path, site.weight])
-        if site.fused and np.any(b * (1 - _spread(block_mask(site), b.ndim))):
+        if mixes(site, b):
             raise ValueError(
                 f"{site.path}: B mixes {', '.join(block.hf for block in site.blocks)}; put rt.separate_kv(model) first "
                 "in the optimizer's chain"
             )
-        for block in site.blocks:
-            name, rows = f"base_model.model.{block.hf}", slice(block.start, block.start + block.rank)
-            own = b[rows, block.slot] if site.fused else b[rows]
-            state[f"{name}.lora_A.weight"] = np.ascontiguousarray(a[..., rows].reshape(-1, block.rank).T)
-            state[f"{name}.lora_B.weight"] = np.ascontiguousarray(own.reshape(block.rank, -1).T)
+        state.update(peft_tensors(site, a, b))
     return state
 
 
@@ -95,44 +91,9 @@ def save_adapter(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> 
 
 
 def adapter_config(model: nnx.Module) -> dict[str, Any]:
-    """The adapter_config.json of the model's adapters (peft/tuners/lora/config.py, 0.21; the rest is default).
-
-    target_modules are the source's own; those that PEFT spells out on saving ("all-linear", its default for an
-    architecture), or that would cover a vision tower too, are listed as PEFT would match them here.
-    """
-    _sites(model)
-    info, spec = model.porter, model.lora.spec
-    targets = spec.target_modules
-    if targets is None:
-        targets = targets_of(info.family, info.config, spec)
-    if beyond_text(info.family, info.config, spec) or (isinstance(targets, str) and targets.lower() == "all-linear"):
-        names = sorted(block.hf for site in model.lora.sites for block in site.blocks)
-        leaves = sorted({name.rpartition(".")[2] for name in names})
-        plain = replace(spec, target_modules=leaves)
-        same = not beyond_text(info.family, info.config, plain) and names == sorted(
-            block.hf for site in resolve(info.family, info.config, plain) for block in site.blocks
-        )
-        targets = leaves if same else names
-    return {
-        "base_model_name_or_path": info.id,
-        "bias": "none",
-        "exclude_modules": _listed(spec.exclude_modules),
-        "inference_mode": True,
-        "init_lora_weights": spec.init_lora_weights,
-        "layers_pattern": _listed(spec.layers_pattern),
-        "layers_to_transform": _listed(spec.layers_to_transform),
-        "lora_alpha": int(spec.lora_alpha) if spec.lora_alpha == int(spec.lora_alpha) else spec.lora_alpha,
-        "lora_dropout": spec.lora_dropout,
-        "modules_to_save": None,
-        "peft_type": "LORA",
-        "r": spec.r,
-        "rank_pattern": dict(spec.rank_pattern),
-        "alpha_pattern": dict(spec.alpha_pattern),
-        "target_modules": _listed(targets),
-        "task_type": "CAUSAL_LM",
-        "use_dora": False,
-        "use_rslora": spec.use_rslora,
-    }
+    """The adapter_config.json of the model's adapters."""
+    sites, info = _sites(model), model.porter
+    return peft_config(info.family, info.config, info.id, model.lora.spec, sites)
 
 
 def _sites(model: nnx.Module) -> tuple[Site, ...]:
@@ -171,11 +132,3 @@ def _same_scale(folder: Path, spec: LoraSpec, site: Site, block: Block) -> None:
     model = site.alpha / site.rank
     if rank == block.rank and not np.isclose(scale, model, rtol=1e-6):
         raise ValueError(f"{folder}: {block.hf} is scaled by {scale:g} (alpha/r), in the model by {model:g}")
-
-
-def _spread(mask: np.ndarray, ndim: int) -> np.ndarray:
-    return mask.reshape(mask.shape + (1,) * (ndim - 2))
-
-
-def _listed(value: Any) -> Any:
-    return sorted(value) if isinstance(value, (list, tuple, set, frozenset)) else value

@@ -6,9 +6,13 @@ import os
 
 from etils import epath  # type: ignore[import-untyped]
 
+from . import sidecar
+
 
 def fresh_dir(path: str | os.PathLike[str]) -> str:
     """`path` for TrainingConfig.checkpoint_root_directory: absolute, and sure to hold no checkpoints.
+
+    A file in it notes what the checkpoints will hold, for `tpu-port export` (see sidecar.py).
 
     FileExistsError when an earlier run left some: Tunix would silently resume from them.
     """
@@ -19,6 +23,7 @@ def fresh_dir(path: str | os.PathLike[str]) -> str:
             f"{folder} holds checkpoints of an earlier run (steps {', '.join(map(str, steps))}), from which Tunix "
             "would resume; remove them, choose another folder, or write rt.resume_dir to resume"
         )
+    sidecar.checkpoints_in(folder)
     return str(folder)
 
 
@@ -33,12 +38,15 @@ def resume_dir(path: str | os.PathLike[str]) -> str:
         newest = _saved_steps(folder.parent)[-1]
         if int(folder.name) != newest:
             raise FileNotFoundError(f"Tunix resumes from the newest checkpoint, which is {folder.parent / str(newest)}")
-        return str(folder.parent)
+        folder = folder.parent
+        sidecar.checkpoints_in(folder)
+        return str(folder)
     if not _saved_steps(folder):
         raise FileNotFoundError(
             f"{folder} holds no checkpoint of a Tunix run to resume from"
             + ("; a PyTorch checkpoint can't be resumed" if folder.name.startswith("checkpoint-") else "")
         )
+    sidecar.checkpoints_in(folder)
     return str(folder)
 
 

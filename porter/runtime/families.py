@@ -55,6 +55,7 @@ class Tensor:
     `shape_hf` split at its products gives `split`; transposed by `order` it is the Tunix tensor, or, when
     `slots` > 1, element `slot` along the first axis of it. `shape_tunix` and `sharding` are the whole Tunix
     tensor's. `unused`: Tunix has the parameter and never reads it (keys and values of KV-shared layers).
+    `buffer`: it is loaded and never trained.
     """
 
     hf: str
@@ -68,6 +69,7 @@ class Tensor:
     slot: int = 0
     slots: int = 1
     unused: bool = False
+    buffer: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,7 @@ class Family:
             slot=row.get("slot", 0),
             slots=slots,
             unused=bool(row.get("unused_when_shared")) and shared,
+            buffer=bool(row.get("buffer")),
         )
 
 
@@ -290,6 +293,11 @@ def read_family(path: str | Path) -> Family:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: no TOML: {error}") from error
+    return family_from(table, path)
+
+
+def family_from(table: dict[str, Any], path: str | Path) -> Family:
+    """A family from the contents of its table; `path` names the table in errors."""
     needed = "name architectures module model_class hf_layer tunix_layer defaults linear fields"
     missing = [key for key in needed.split() if key not in table]
     if missing:

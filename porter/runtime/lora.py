@@ -20,9 +20,11 @@ import optax
 import qwix
 from flax import nnx
 
+from . import sidecar
 from .families import Family
 from .lora_provider import PEFT_INIT, LoraProvider, gaussian, random_b
 from .lora_targets import LoraSpec, Site, beyond_text, resolve, resolve_ranks, rules, with_ranks
+from .peft_format import block_mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +123,6 @@ def separate_kv(model: nnx.Module) -> optax.GradientTransformation:
         return jax.tree_util.tree_map_with_path(masked, updates), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
-
-
-def block_mask(site: Site) -> np.ndarray:
-    """(rank, slots) of 0 and 1: which rows of B may feed which slice of a fused weight."""
-    mask = np.zeros((site.rank, site.slots), np.float32)
-    for block in site.blocks:
-        mask[block.start : block.start + block.rank, block.slot] = 1
-    return mask
 
 
 def print_trainable_parameters(model: nnx.Module) -> None:
@@ -260,6 +254,7 @@ def _finish(model: nnx.Module, spec: LoraSpec, sites: tuple[Site, ...], seed: in
             inside = value * masks[path].reshape(masks[path].shape + (1,) * (value.ndim - 2))
             b.set_value(jax.device_put(inside, value.sharding))
     model.lora = LoraInfo(spec, sites)
+    sidecar.describe(model)
     if spec.lora_dropout:
         rngs = nnx.Rngs(dropout=seed)
         paths = {site.path for site in sites}

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from . import patches, weights
+from . import patches, sidecar, weights
 from .families import Family, Sizes, family_of, read_family, rope, text_config
 from .mesh import mesh_problems
 
@@ -39,6 +39,10 @@ class ModelInfo:
     @property
     def sizes(self) -> Sizes:
         return self.family.sizes(self.config)
+
+
+class Buffer(nnx.Variable):  # type: ignore[misc]
+    """A value that is loaded and saved but never trained, as a buffer of a torch module."""
 
 
 def load_model(
@@ -92,7 +96,11 @@ def load_model(
         dtype,
         mode="original" if plan.mixed else "auto",
     )
+    for tensor in found.tensors(config):
+        if tensor.buffer:
+            _make_buffer(model, tensor.tunix)
     model.porter = ModelInfo(str(model_id), str(folder), found, json.dumps(config))
+    sidecar.describe(model)
     return model
 
 
@@ -178,6 +186,15 @@ def _llama3(module: Any, sizes: Sizes, text: Mapping[str, Any], rotary: Mapping[
 
 
 _SPECIAL = {"Gemma": _gemma, "Gemma3": _gemma3, "Gemma4": _gemma4, "Llama3": _llama3}
+
+
+def _make_buffer(model: nnx.Module, path: str) -> None:
+    """Turns the parameter at `path` into a Buffer, which PeftTrainer's optimizer passes over."""
+    *above, name = path.split("/")
+    module: Any = model
+    for step in above:
+        module = module[int(step)] if step.isdigit() else getattr(module, step)
+    setattr(module, name, Buffer(getattr(module, name).get_value()))
 
 
 def _kind(module: Any, kind: str) -> Any:
