@@ -15,6 +15,7 @@ import libcst as cst
 from ..port import Edit, Options
 from ..recipe import Field, Finding, Recipe, Severity, Value
 from ..source.module import Module, Scope
+from ..target.expressions import quoted
 from .edits import whole_lines
 from .packs import Pack
 from .sites import Argument, Site
@@ -144,7 +145,12 @@ class Porting:
         value = self.recipe.values[place]
         if value.kind == "expression" or (value.text and self.visible(value)):
             return value.text or value.code
-        return re.sub(r"(?<=\de-)0(?=\d)", "", value.code) if value.kind == "default" else value.code
+        if not value.known:
+            return value.code
+        literal = value.literal
+        if isinstance(literal, str):
+            return quoted(literal)
+        return re.sub(r"(?<=\de-)0(?=\d)", "", value.code) if isinstance(literal, float) else value.code
 
     def output_dir(self) -> str:
         """The code of the output folder; transformers takes `trainer_output` when it is left out."""

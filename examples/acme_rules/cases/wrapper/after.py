@@ -36,7 +36,7 @@ lora = rt.LoraProvider([
         lora_a_initializer=rt.PEFT_INIT,
     ),
 ])
-model = rt.apply_lora(model, lora, mesh, seed=42, targets='all-linear')
+model = rt.apply_lora(model, lora, mesh, seed=42, targets="all-linear")
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
 
 schedule = optax.linear_schedule(1e-4, 0.0, batches.steps)
