@@ -15,6 +15,7 @@ from flax import nnx
 from . import weights
 from .adapters import save_adapter
 from .files import to_host, write_json, write_tensors
+from .models import Buffer
 
 # Bytes of one file: what is gathered on the host at a time.
 SHARD_BYTES = 5 * 1024**3
@@ -93,7 +94,7 @@ def _shards(tensors: Iterator[tuple[str, np.ndarray]]) -> Iterator[dict[str, np.
 
 
 def _parameters(model: nnx.Module) -> dict[str, jax.Array]:
-    state = nnx.to_flat_state(nnx.state(model, nnx.Param))
+    state = nnx.to_flat_state(nnx.state(model, nnx.Any(nnx.Param, Buffer)))
     return {"/".join(map(str, path)): leaf.get_value() for path, leaf in state}
 
 

@@ -90,12 +90,12 @@ def test_logits_are_transformers(name, tiny, tiny_mesh, batch, reference, sharde
 def test_the_table_has_every_parameter_its_shape_and_its_sharding(name, tiny, tiny_mesh):
     from flax import nnx
 
-    from porter.runtime.models import load_model
+    from porter.runtime.models import Buffer, load_model
 
     model = load_model(tiny(name), tiny_mesh(2, 4))
     found = {
         "/".join(map(str, path)): (leaf.get_value().shape, leaf.get_value().sharding.spec)
-        for path, leaf in nnx.to_flat_state(nnx.state(model, nnx.Param))
+        for path, leaf in nnx.to_flat_state(nnx.state(model, nnx.Any(nnx.Param, Buffer)))
     }
     table = {
         t.tunix: (t.shape_tunix, tuple(axis or None for axis in t.sharding))
@@ -106,6 +106,17 @@ def test_the_table_has_every_parameter_its_shape_and_its_sharding(name, tiny, ti
         return shape, tuple(spec) + (None,) * (len(shape) - len(spec))
 
     assert {path: padded(*value) for path, value in found.items()} == {p: padded(*v) for p, v in table.items()}
+
+
+def test_what_torch_never_trains_is_no_parameter_of_gemma_4(tiny, tiny_mesh):
+    from flax import nnx
+
+    from porter.runtime.models import load_model
+
+    model = load_model(tiny("gemma4"), tiny_mesh(8, 1))
+    trained = {"/".join(map(str, path)) for path, _ in nnx.to_flat_state(nnx.state(model, nnx.Param))}
+    assert not [path for path in trained if "skip_scale" in path]
+    assert "layers/0/attn/q_einsum/w" in trained
 
 
 @pytest.mark.parametrize("name", ["gemma3", "gemma4_ple"])
