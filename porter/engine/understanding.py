@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,6 +57,7 @@ def read_trainer(porting: Porting) -> None:
     if isinstance(wrapped, dict) and wrapped.get("activation_checkpointing") is True:
         porting.fill({"memory.fsdp_activation_checkpointing": Value("literal", "True")})
     _unset_length(porting, versions.get("trl", ""))
+    _read_fsdp_config(porting)
     _say_data_history(porting, site, versions.get("trl", ""))
     _read_model(porting, site, versions)
     _read_lora(porting, versions)
@@ -69,6 +71,25 @@ def _unset_length(porting: Porting, version: str) -> None:
     porting.fill({"data.max_length": Value("default", "1024", value.origin)})
     for source in ("SFTTrainer.max_seq_length", "SFTConfig.max_seq_length"):
         porting.change_fate(source, fate="changed", reason=f"TRL {version} takes 1024 for None")
+
+
+def _read_fsdp_config(porting: Porting) -> None:
+    """`fsdp_config={"activation_checkpointing": True}`, or the JSON file that it names, asks for remat."""
+    value = porting.value("mesh.fsdp_config")
+    if value is None or not value.known or not value.literal:
+        return
+    settings = value.literal
+    if isinstance(settings, str):
+        file = Path(porting.module.path).parent / settings
+        try:
+            settings = json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+            message = f"fsdp_config={value.text or value.code}: the file can't be read ({error})."
+            porting.find("TP301", "error", message, "Put it beside the script.", line, column)
+            return
+    if isinstance(settings, dict) and settings.get("activation_checkpointing") in (True, "true", "True"):
+        porting.fill({"memory.fsdp_activation_checkpointing": Value("literal", "True", value.origin)})
 
 
 def _say_data_history(porting: Porting, site: Site, version: str) -> None:
