@@ -53,9 +53,6 @@ def read_trainer(porting: Porting) -> None:
         fill_defaults(porting, rule, versions)
     if base is not None and not porting.arguments_object:
         fill_defaults(porting, base, versions)
-    wrapped = porting.known("mesh.fsdp_config")
-    if isinstance(wrapped, dict) and wrapped.get("activation_checkpointing") is True:
-        porting.fill({"memory.fsdp_activation_checkpointing": Value("literal", "True")})
     _unset_length(porting, versions.get("trl", ""))
     _read_fsdp_config(porting)
     _say_data_history(porting, site, versions.get("trl", ""))

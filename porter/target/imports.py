@@ -354,6 +354,8 @@ def _section_edit(
     ]
     line_number, column = module.line_column(start)
     text = f"{module.newline}{module.newline}{indent}".join([*rendered, *statements])
+    if ours and re.match(r"[^\r\n]*(\r\n|\r|\n)[ \t]*[^\s]", module.text[stop:]):
+        text += module.newline  # what followed the imports at once would stand in the runtime's group
     return Edit(start, stop, text, RULE, "the libraries that the port uses", line_number, column)
 
 
