@@ -100,7 +100,9 @@ def show_rule(packs: Sequence[Pack], name: str, *, no_color: bool = False) -> No
 def show_cases(path: Path, results: Sequence[CaseResult], *, no_color: bool = False) -> int:
     """Print how each case went; 0 when all passed, 1 when one failed. InputError when the pack has no case."""
     if not results:
-        raise InputError("the pack has no cases", path, fix="add cases/NAME/before.py and what it becomes, cases/NAME/after.py")
+        raise InputError(
+            "the pack has no cases", path, fix="add cases/NAME/before.py and what it becomes, cases/NAME/after.py"
+        )
     out = console(no_color=no_color)
     for result in results:
         mark = Text("passed  " if result.passed else "FAILED  ", style="green" if result.passed else "bold red")

@@ -6,29 +6,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..validate.verdict import Verdict
+from ..validate.verdict import Check, Verdict
+from .terminal import show
 
+NUMBERS = ("verdict", "largest", "tolerance")
 COLOURS = {"equal": "green", "differs": "bold red", "skipped": "dim"}
 
 
 def show_verdict(verdict: Verdict, out: Console) -> None:
     """Print what was compared in its order, the first divergence and its cause, and on what the two scripts ran."""
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for title, justify in (("compared", "left"), ("", "left"), ("largest difference", "right"), ("tolerance", "right")):
-        table.add_column(title, justify=justify, no_wrap=title != "compared")  # type: ignore[arg-type]
-    table.add_column("found")
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("verdict", "largest", "tolerance", "what was compared, and what was found"):
+        table.add_column(title, overflow="fold", no_wrap=title in NUMBERS)
     for check in verdict.checks:
-        table.add_row(
-            check.name,
-            Text(check.status, style=COLOURS[check.status]),
-            _number(check.measured),
-            _number(check.tolerance),
-            check.detail,
-        )
-    out.print(table)
+        status = Text(check.status, style=COLOURS[check.status])
+        what = Text(check.name, style="bold").append(f"\n{check.detail}" if check.detail else "", style="not bold dim")
+        table.add_row(status, _number(check.measured), _tolerance(check), what)
+    show(table, out)
     out.print()
     for note in verdict.notes:
-        out.print(f"- {note}")
+        show(Text(f"- {note}"), out)
     out.print()
     first = verdict.first_divergence
     if first is not None:
@@ -43,4 +40,9 @@ def show_verdict(verdict: Verdict, out: Console) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "exact" if value is None else f"{value:.1e}"
+    return "" if value is None else f"{value:.1e}"
+
+
+def _tolerance(check: Check) -> str:
+    """A quantity without a tolerance has to agree exactly; one that was left out has none."""
+    return "" if check.status == "skipped" else _number(check.tolerance) or "exact"

@@ -60,7 +60,7 @@ def patch_models(settings: Settings, substitutes: Substitutes) -> None:
             kwargs["attn_implementation"] = "eager"
             substitutes.note(f"attention {attention!r} needs a GPU: 'eager' computes the same on the CPU")
         # An Auto class has a from_pretrained of its own, which hands the choice over in the config.
-        config = kwargs.get("config")
+        config: Any = kwargs.get("config")
         attention = getattr(config, "_attn_implementation", None)
         if attention not in (None, "eager", "sdpa"):
             config._attn_implementation = "eager"
