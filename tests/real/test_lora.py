@@ -150,7 +150,7 @@ def test_an_adapter_goes_to_tunix_and_back(
 
 
 def small(tiny: Callable[..., Path], mesh: Any, name: str = "gemma3", **load: Any) -> nnx.Module:
-    return load_model(tiny(name, num_hidden_layers=2), mesh, **load)
+    return load_model(tiny(name, num_hidden_layers=1), mesh, **load)
 
 
 def test_the_literal_rules_of_a_port(tiny: Callable[..., Path], tiny_mesh: Any, capsys: Any) -> None:
@@ -172,7 +172,7 @@ def test_the_literal_rules_of_a_port(tiny: Callable[..., Path], tiny_mesh: Any, 
     a, b = adapter_state(written), adapter_state(described)
     assert a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
     assert written.lora.sites == described.lora.sites
-    assert "LoRA: 14 linears" in capsys.readouterr().out
+    assert "LoRA: 7 linears" in capsys.readouterr().out
 
 
 def test_an_adapter_starts_as_in_peft(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
@@ -239,18 +239,19 @@ def train(
 def test_k_and_v_stay_apart_in_training(
     name: str, targets: list[str], tiny: Callable[..., Path], tiny_mesh: Any
 ) -> None:
-    mesh = tiny_mesh(2, 4)
-    peft_config = {"r": 2, "lora_alpha": 8, "target_modules": targets}
+    mesh = tiny_mesh(1, 2)
+    model = apply_peft(small(tiny, mesh, name), {"r": 2, "lora_alpha": 8, "target_modules": targets}, mesh, seed=0)
+    chain = optax.chain(separate_kv(model), optax.clip_by_global_norm(1.0), optax.adamw(1e-2))
+    train(model, mesh, chain, gradient_accumulation_steps=2)
+    assert all(value.any() for value in adapter_state(model).values())  # raises if B left its blocks
 
-    def trained(chain: Callable[[nnx.Module], Any]) -> nnx.Module:
-        model = apply_peft(small(tiny, mesh, name), peft_config, mesh, seed=0)
-        train(model, mesh, chain(model), gradient_accumulation_steps=2)
-        return model
 
-    apart = trained(lambda m: optax.chain(separate_kv(m), optax.clip_by_global_norm(1.0), optax.adamw(1e-2)))
-    assert all(value.any() for value in adapter_state(apart).values())  # raises if B left its blocks
+def test_an_adapter_that_mixes_k_and_v_is_no_peft_adapter(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
+    mesh = tiny_mesh(1, 2)
+    model = apply_peft(small(tiny, mesh), {"r": 2, "target_modules": SEVEN}, mesh, seed=0)
+    train(model, mesh, optax.sgd(1e-2), steps=1)
     with pytest.raises(ValueError, match=r"put rt.separate_kv\(model\) first"):
-        adapter_state(trained(lambda m: optax.adamw(1e-2)))
+        adapter_state(model)
 
 
 def test_nothing_to_separate(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
@@ -262,24 +263,23 @@ def test_nothing_to_separate(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
         assert transformation.update(tree, transformation.init(tree))[0] is tree
 
 
-@pytest.mark.parametrize("name", ["gemma3", "qwen3", "gemma4"])
+@pytest.mark.parametrize("name", ["gemma3", "gemma4"])  # one that computes in its weights' dtype, one with a dtype
 def test_float32_adapters_over_a_bf16_base(name: str, tiny: Callable[..., Path], tiny_mesh: Any) -> None:
-    mesh = tiny_mesh(2, 4)
+    mesh = tiny_mesh(1, 1)
     model = small(tiny, mesh, name, dtype=jnp.bfloat16)
     adapted = apply_peft(model, {"r": 4, "target_modules": SEVEN}, mesh, seed=0)
-    assert all(x.get_value().dtype == jnp.float32 for _, _, a, b in adapters(adapted) for x in (a, b))
     ids = batches(1)[0]["ids"]
     with mesh:
         assert np.array_equal(logits(adapted, ids), logits(model, ids))  # B is zero: the casts are right
-    trainer = train(adapted, mesh, optax.chain(separate_kv(adapted), optax.adamw(1e-3)), steps=2)
+    random = {k: v + 0.1 for k, v in adapter_state(adapted).items()}
+    load_adapter(adapted, random)
+    trainer = train(adapted, mesh, optax.chain(separate_kv(adapted), optax.adam(1e-6)), steps=1)
     assert all(x.get_value().dtype == jnp.float32 for _, _, a, b in adapters(adapted) for x in (a, b))
     moments = [x for x in jax.tree.leaves(nnx.state(trainer.optimizer, nnx.optimizer.OptState)) if x.ndim]
     assert moments and all(x.dtype == jnp.float32 for x in moments)
-    # An update far below bf16's resolution of A (1/256 of its value) is kept.
-    before = adapter_state(adapted)
-    train(adapted, mesh, optax.chain(separate_kv(adapted), optax.sgd(1e-5)), steps=1)
-    changed = [np.abs(adapter_state(adapted)[k] - before[k]).max() for k in before if "lora_A" in k]
-    assert 0 < max(changed) < 1e-4
+    # Adam's first step is the learning rate: far below what bf16 resolves at these values (1/256 of them).
+    changes = [np.abs(value - random[key]).max() for key, value in adapter_state(adapted).items()]
+    assert max(changes) < 2e-6 and min(changes) > 5e-7
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (8, 1)])
@@ -288,7 +288,8 @@ def test_the_optimizer_state_lies_like_the_adapters(
 ) -> None:
     mesh = tiny_mesh(*shape)
     model = remat(apply_peft(small(tiny, mesh), {"r": 4, "target_modules": SEVEN}, mesh, seed=0))
-    trainer = train(model, mesh, optax.chain(separate_kv(model), optax.adamw(1e-3)), gradient_accumulation_steps=2)
+    chain = optax.chain(separate_kv(model), optax.adamw(1e-3))
+    trainer = train(model, mesh, chain, steps=1, gradient_accumulation_steps=2)
     placed: dict[tuple[int, ...], set[str]] = {}
     sharded = 0
     for path, _, a, b in adapters(model):
@@ -297,7 +298,7 @@ def test_the_optimizer_state_lies_like_the_adapters(
             assert value.sharding.mesh.shape == mesh.shape, path
             placed.setdefault(value.shape, set()).add(str(_canonical(value)))
             sharded += value.sharding.shard_shape(value.shape) != value.shape
-    assert sharded > 8
+    assert sharded > 4
     state = [x for x in jax.tree.leaves(nnx.state(trainer.optimizer, nnx.optimizer.OptState)) if x.ndim > 1]
     assert len(state) >= 3 * 2 * len(list(adapters(model)))  # two moments and the accumulated gradient
     for x in state:
@@ -308,10 +309,9 @@ def _canonical(x: jax.Array) -> tuple[int, ...]:
     return x.sharding.shard_shape(x.shape)
 
 
-@pytest.mark.parametrize("name", ["qwen3", "gemma3", "gemma4"])
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("name, checkpointing", [("qwen3", False), ("qwen3", True), ("gemma3", True), ("gemma4", True)])
 def test_dropout_in_training_only(name: str, checkpointing: bool, tiny: Callable[..., Path], tiny_mesh: Any) -> None:
-    mesh = tiny_mesh(2, 4)
+    mesh = tiny_mesh(1, 1)
     base = small(tiny, mesh, name)
 
     def adapted(dropout: float) -> nnx.Module:
@@ -327,23 +327,21 @@ def test_dropout_in_training_only(name: str, checkpointing: bool, tiny: Callable
     with mesh:
         evaluated = float(loss(plain))
         assert float(loss(dropped)) == evaluated
-        trained = [float(step(dropped)[0]) for _ in range(3)]
-        assert len({evaluated, *trained}) == 4  # another mask every step
+        trained = [float(step(dropped)[0]) for _ in range(40)]
+        assert len({evaluated, *trained}) == 41  # another mask every step
         assert float(loss(dropped)) == evaluated
-        losses = [float(step(dropped)[0]) for _ in range(40)]
-    assert abs(np.mean(losses) - evaluated) < 4 * np.std(losses)
+    assert abs(np.mean(trained) - evaluated) < 4 * np.std(trained)
 
 
 def test_dropout_is_off_in_the_trainers_evaluation(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
-    mesh = tiny_mesh(2, 4)
-    base = small(tiny, mesh, "qwen3")
-    seen = {}
-    for dropout in (0.0, 0.5):
-        settings = {"r": 4, "target_modules": SEVEN, "init_lora_weights": False, "lora_dropout": dropout}
-        model = apply_peft(base, settings, mesh, seed=0)
-        trainer = train(model, mesh, optax.sgd(0.0), steps=2, evaluate=batches(2))
-        seen[dropout] = float(trainer.metrics_logger.get_metric("", "loss", "eval"))
-    assert seen[0.0] == seen[0.5]
+    mesh = tiny_mesh(1, 1)
+    settings = {"r": 4, "target_modules": SEVEN, "init_lora_weights": False, "lora_dropout": 0.5}
+    model = apply_peft(small(tiny, mesh, "qwen3"), settings, mesh, seed=0)
+    trainer = train(model, mesh, optax.sgd(0.0), steps=1, evaluate=batches(1))
+    with mesh:
+        expected = float(nnx.jit(token_loss)(model, batches(1)[0]["ids"]))
+    assert float(trainer.metrics_logger.get_metric("", "loss", "eval")) == pytest.approx(expected, rel=1e-6)
+    assert float(trainer.metrics_logger.get_metric("", "loss", "train")) != pytest.approx(expected, rel=1e-3)
 
 
 def test_a_whole_model_is_saved_as_it_was_loaded(tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path) -> None:
