@@ -57,7 +57,7 @@ def compare(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
 def check_configuration(source: Trace, port: Trace) -> Check:
     """The settings both libraries understood, and the names and shapes of the trained tensors."""
     problems: list[str] = list(port.config.get("problems", ()))
-    cause = ""
+    cause = problems[0] if problems else ""
     if not port.config.get("optimizer"):
         problems.append("the port made no Optax optimizer that could be seen")
     for key, name in SETTINGS.items():

@@ -355,19 +355,24 @@ class Observer:
         if self._done:
             return
         self._done, self._running = True, False
+        final = self._final(trainer.model)
         Trace(
             config=self._config,
             steps=tuple(self._steps),
             schedule=tuple(self._schedule),
             initial=self._initial,
-            final=self._final(trainer.model),
+            final=final,
             evaluations=tuple(self._evaluations),
             notes=tuple(self.substitutes.notes),
             seconds=time.monotonic() - self._started,
         ).save(self.folder)
 
     def _final(self, model: Any) -> dict[str, np.ndarray]:
-        adapter = adapter_of(self.runtime, model)
+        try:
+            adapter = adapter_of(self.runtime, model)
+        except ValueError as error:
+            self._problems.append(f"what the port trained is no PEFT adapter: {error}")
+            return {}
         if adapter:
             return adapter
         from safetensors.numpy import load_file
