@@ -48,7 +48,7 @@ def load_adapter(model: nnx.Module, adapter: str | Path | Mapping[str, Any]) -> 
         where, given = "the adapter", adapter
     else:
         where, given = str(adapter), _read(Path(adapter), sites)
-    tensors = {_short(name): np.asarray(value, np.float32) for name, value in given.items() if not _VISION.search(name)}
+    tensors = {_short(name): np.asarray(value, np.float32) for name, value in given.items() if not _BESIDE.search(name)}
     expected = {f"{_short(b.hf)}.lora_{x}.weight" for site in sites for b in site.blocks for x in "AB"}
     problems = [f"{name} is missing" for name in sorted(expected - set(tensors))]
     problems += [f"{name} has no adapter in the model" for name in sorted(set(tensors) - expected)]
@@ -103,8 +103,9 @@ def _sites(model: nnx.Module) -> tuple[Site, ...]:
     return tuple(info.sites)
 
 
-# Parts of multimodal models that Tunix's text models don't have; text never trains their adapters.
-_VISION = re.compile(r"vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio")
+# Parts of multimodal models that Tunix's text models don't have, whose adapters text never trains; and the frozen head
+# that PEFT saves beside an adapter on lm_head.
+_BESIDE = re.compile(r"vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio|\.base_layer\.")
 
 
 def _short(name: str) -> str:
