@@ -75,6 +75,13 @@ def get_quantization_config(model_args: Any) -> None:
             raise ValueError(f"{name}: bitsandbytes runs on GPUs; load the model in bfloat16, or quantize with Qwix")
 
 
+def get_dataset(mixture: Any) -> Any:
+    """The datasets of a DatasetMixtureConfig as one: see `porter.runtime.mixtures.get_dataset`."""
+    from . import mixtures
+
+    return mixtures.get_dataset(mixture)
+
+
 def get_kbit_device_map() -> None:
     """None: the mesh places the model."""
 
