@@ -15,6 +15,7 @@ import libcst as cst
 from ..source.module import Scope
 from .packs import Rewrite, SiteRule
 from .porting import Porting
+from .reading import shown
 from .sites import read_site
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
@@ -112,24 +113,21 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
     module = porting.module
     start, end = module.span(node)
     line, column = module.line_column(start)
+    code = _short(module.code(node))
     if rule.action == "refuse":
-        porting.find(rule.id, "error", f"{module.code(node)}: {rule.reason}.", rule.fix, line, column)
+        porting.find(rule.id, "error", f"{code}: {rule.reason}.", rule.fix, line, column)
         return
     if rule.action == "remove":
         if _is_statement(porting, node):
             porting.remove_statement(node, rule.id, rule.reason)
         else:
-            porting.find(
-                rule.id, "error", f"{module.code(node)}: {rule.reason}.", "Take it out of the expression.", line, column
-            )
+            porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Take it out of the expression.", line, column)
         return
     arguments = f"{porting.arguments_object or '{args}'}"
     new = rule.replacement.replace("{object}", variable)
     if "{args}" in new:
         if not porting.arguments_object:
-            porting.find(
-                rule.id, "error", f"{module.code(node)}: {rule.reason}.", "Write the value here.", line, column
-            )
+            porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Write the value here.", line, column)
             return
         new = new.replace("{args}", arguments)
     if kind == "call" and isinstance(node, cst.Call) and not stands_for_call(new):
@@ -140,6 +138,12 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         new = new[1:-1]
     porting.imports.update(rule.imports)
     porting.edit(start, end, new, rule.id, rule.reason)
+
+
+def _short(code: str) -> str:
+    """Code for a message: on one line of at most 80 characters."""
+    code = shown(code)
+    return code if len(code) <= 80 else f"{code[:77]}..."
 
 
 def _stands_alone(parent: cst.CSTNode) -> bool:
@@ -164,8 +168,7 @@ def _unknown(porting: Porting, use: Use) -> None:
     """Name a use that no rule knows; reading a model's config is harmless, everything else needs a person."""
     module = porting.module
     line, column = module.location(use.name)
-    code = module.code(use.outer)
-    code = code if len(code) <= 80 else code[:77] + "..."
+    code = _short(module.code(use.outer))
     if use.role == "model" and use.chain.split(".")[0] in QUIET and use.kind == "read":
         message = f"{code}: this is Tunix's model now; its attributes differ from transformers'."
         porting.find("TP190", "warning", message, "Check this line.", line, column, todo=True)

@@ -22,7 +22,7 @@ from .metadata import script_metadata
 from .own import check_names
 from .packs import load_packs
 from .porting import Porting
-from .reading import find_sites, table_of, versions_in
+from .reading import find_other_trainer, find_sites, table_of, versions_in
 from .rewriting import apply_rewrites
 from .sites import Site
 from .todos import with_todos
@@ -41,7 +41,7 @@ def port_module(module: Module, options: Options) -> Port:
     launch = read_launch_config(options.launch_config) if options.launch_config is not None else ()
     trainers = [site for site in porting.sites if site.role == "trainer"]
     if not trainers:
-        return _unchanged(porting)
+        return _without_trainer(porting)
     porting.trainer = trainers[0]
     if len(trainers) > 1:
         return _several(porting, trainers)
@@ -66,10 +66,13 @@ def port_module(module: Module, options: Options) -> Port:
     return _finish(porting, None)
 
 
-def _unchanged(porting: Porting) -> Port:
+def _without_trainer(porting: Porting) -> Port:
+    """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
-    recipe = replace(porting.recipe, fields=(), findings=())
-    return Port(module.path, module.text, module.text, "unchanged", recipe, (), module.bom, module.encoding)
+    name = find_other_trainer(porting)
+    recipe = replace(porting.recipe, trainer=name)
+    status: Status = "unsupported" if name else "unchanged"
+    return Port(module.path, module.text, module.text, status, recipe, (), module.bom, module.encoding)
 
 
 def _several(porting: Porting, trainers: list[Site]) -> Port:

@@ -55,6 +55,7 @@ class Porting:
     evaluates: bool = False
     resumes: bool = False
     fuses: bool = False
+    foreign_model: bool = False  # an object that this file doesn't load: the port takes it as Tunix's
     versions: dict[str, str] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
     recipe: Recipe = field(default_factory=lambda: Recipe(""))
@@ -109,7 +110,7 @@ class Porting:
             return
         self.recipe = self.recipe.with_findings([finding])
         if severity == "error" if todo is None else todo:
-            said = f"{message} {fix}".strip()
+            said = " ".join(f"{message} {fix}".split())
             self.todos.setdefault(line, []).append(f"# TODO(tpu-port {rule}): {said}")
 
     def fate(self, row: Field) -> None:
@@ -168,10 +169,11 @@ class Porting:
 
     def refuses_itself(self, argument: Argument) -> bool:
         """Whether a keyword's value is a call that the runtime answers with its own refusal."""
-        node = argument.node
-        if not isinstance(node, cst.Call):
-            return False
-        return self.module.qualified(node.func) == "trl.get_quantization_config"
+        node: cst.CSTNode | None = argument.node
+        if isinstance(node, cst.Name):
+            binding = self.module.single_binding(node)
+            node = binding.value if binding is not None else None
+        return isinstance(node, cst.Call) and self.module.qualified(node.func) == "trl.get_quantization_config"
 
     def visible(self, value: Value) -> bool:
         """Whether the names in the text of a value mean the same at the trainer as where it was read."""

@@ -14,7 +14,7 @@ import libcst as cst
 from ..recipe import Fate, Field, Origin, Value
 from ..runtime.field_tables import Row, at_version, version_key
 from ..source.module import Binding, Module
-from .packs import Pack, TableRule
+from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
 from .sites import Argument, Site, read_site
 
@@ -22,7 +22,7 @@ from .sites import Argument, Site, read_site
 def find_sites(porting: Porting) -> None:
     """Every call that a table of a pack describes, in source order."""
     by_class = tables_by_class(porting.packs)
-    trainers = {name.split(".", 1)[0] for name, rule in by_class.items() if rule.role == "trainer"}
+    trainers = {name.split(".", 1)[0] for name in _trainers(porting)}
     if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:
         return
     for call in porting.module.calls:
@@ -31,6 +31,53 @@ def find_sites(porting: Porting) -> None:
         if rule is not None and name is not None and porting.options.active(rule.id):
             site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
             porting.sites.append(site)
+
+
+def find_other_trainer(porting: Porting) -> str | None:
+    """A trainer that is refused, or a subclass of a trainer, when the file makes one: recorded, and its name given."""
+    module, trainers = porting.module, _trainers(porting)
+    if not mentions_import(module.text, {name.split(".", 1)[0] for name in trainers}):
+        return None
+    found = None
+    for call in module.calls:
+        name = module.qualified(call.func) or _base_of(module, call.func)
+        if name not in trainers or not porting.options.active(trainers[name].id):
+            continue
+        rule = trainers[name]
+        own = module.qualified(call.func) is None
+        text = f"{module.code(call.func)}({name})" if own else name.split(".", 1)[-1]
+        reason = rule.reason if isinstance(rule, Rewrite) else "code of a subclass can't be ported"
+        fix = (
+            rule.fix
+            if isinstance(rule, Rewrite)
+            else "Make the trainer itself, and put what the subclass adds beside it."
+        )
+        porting.find(rule.id, "error", f"{text}: {reason}.", fix, *module.location(call), todo=False)
+        found = found or name
+    return found
+
+
+def _trainers(porting: Porting) -> dict[str, TableRule | Rewrite]:
+    """Every class that trains: those with a table, and those that a pack refuses (`library.SomeTrainer()`)."""
+    found: dict[str, TableRule | Rewrite] = {
+        name: rule for name, rule in tables_by_class(porting.packs).items() if rule.role == "trainer"
+    }
+    for pack in porting.packs:
+        for rewrite in pack.rewrites:
+            if rewrite.action == "refuse":
+                refused = {match[:-2] for match in rewrite.matches if match.endswith("Trainer()")}
+                found |= {name: rewrite for name in refused if name not in found}
+    return found
+
+
+def _base_of(module: Module, node: cst.BaseExpression) -> str | None:
+    """The imported class that a class of this file extends."""
+    if not isinstance(node, cst.Name):
+        return None
+    binding = module.single_binding(node)
+    if binding is None or not isinstance(binding.node, cst.ClassDef):
+        return None
+    return next((name for base in binding.node.bases if (name := module.qualified(base.value))), None)
 
 
 def mentions_import(text: str, packages: Iterable[str]) -> bool:

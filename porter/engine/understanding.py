@@ -12,6 +12,7 @@ import libcst as cst
 from ..recipe import Fate, Field, Origin, Value
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting
+from ..source.values import dict_items, read_value
 from .members import uses
 from .packs import Pack
 from .porting import Porting
@@ -131,6 +132,9 @@ def _say_object(porting: Porting, argument: Argument | None) -> None:
     porting.fate(Field("SFTTrainer.args", argument.text, "exact", target, reason, rule, argument.line, argument.column))
 
 
+MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
+
+
 def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
     model = site.argument("model")
     if model is None:
@@ -150,27 +154,51 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
             porting.names.model = porting.model.variable
         _precision(porting)
         return
-    unresolved = isinstance(model.node, cst.Name) and not model.value.known
-    if unresolved and _is_model_object(porting, model):
+    if not model.value.known and _is_model_object(porting, model):
         message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
-        fix = "Load it with rt.load_model here."
+        fix = f"Make {model.text} with rt.load_model and the mesh."
         porting.find(site.rule, "error", message, fix, model.line, model.column)
+        porting.names.model = model.text
+        porting.foreign_model = True
+        _precision(porting)
+        return
     porting.fill({"model.id": model.value})
     porting.names.model = porting.fresh("model")
-    kwargs = porting.value("model.init_kwargs")
-    if kwargs is not None and kwargs.known and isinstance(kwargs.literal, dict):
-        for name, place in (("dtype", "model.dtype"), ("torch_dtype", "model.dtype"), ("revision", "model.revision")):
-            if name in kwargs.literal:
-                porting.fill({place: Value("literal", repr(kwargs.literal[name]), kwargs.origin)})
+    _read_init_kwargs(porting)
     if porting.value("model.dtype") is None:
         porting.fill({"model.dtype": Value("default", "'float32'", Origin("trl.SFTTrainer", 0, 0), "")})
     _precision(porting)
 
 
+def _read_init_kwargs(porting: Porting) -> None:
+    """`model_init_kwargs={"dtype": ...}`: what from_pretrained would be given."""
+    value = porting.value("model.init_kwargs")
+    if value is None:
+        return
+    places = {"dtype": "model.dtype", "torch_dtype": "model.dtype", "revision": "model.revision"}
+    if value.known and isinstance(value.literal, dict):
+        items = {name: Value("literal", repr(inner), value.origin) for name, inner in value.literal.items()}
+        porting.fill({places[name]: inner for name, inner in items.items() if name in places})
+        return
+    argument = porting.arguments.argument("model_init_kwargs") if porting.arguments is not None else None
+    for name, node in (dict_items(porting.module, argument.node) if argument and argument.node else None) or ():
+        if name in places:
+            porting.fill({places[name]: read_value(porting.module, node)})
+
+
 def _is_model_object(porting: Porting, model: Argument) -> bool:
-    """Whether a model argument is more likely an object than a name: it is bound to a call."""
-    bindings = bindings_of(porting.module, model.node)
-    return bool(bindings) and any(isinstance(binding.value, cst.Call) for binding in bindings)
+    """Whether a model argument is rather an object than a name: made by a call, unpacked, or a parameter `model`."""
+    node = model.node
+    if isinstance(node, cst.Call):
+        return True
+    if isinstance(node, cst.Attribute):
+        return model.text == "self.model"
+    return any(
+        (isinstance(binding.value, cst.Call) and porting.module.qualified(binding.value.func) not in MAKES_TEXT)
+        or binding.kind == "unpack"
+        or (binding.kind == "parameter" and re.search("name|path|id", model.text) is None)
+        for binding in bindings_of(porting.module, node)
+    )
 
 
 def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | None:

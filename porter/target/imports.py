@@ -294,6 +294,9 @@ def _alone_in_block(module: Module, statement: cst.CSTNode) -> bool:
 def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAlias]) -> _Line:
     clauses = [module.code(alias).rstrip(", \t") for alias in kept]
     plain = isinstance(statement.body[0], cst.Import)  # type: ignore[attr-defined]
+    if not kept:  # from module import *
+        node = statement.body[0]  # type: ignore[attr-defined]
+        return _Line(module.code(node.module) if node.module is not None else ".", ["*"], False)
     first = kept[0]
     return _Line(_module_of(module, statement, first), [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
 
@@ -331,17 +334,18 @@ def _section_edit(
     standard = [item for item in wanted if item.module.split(".")[0] in sys.stdlib_module_names]
     theirs = [item for item in wanted if item not in ours and item not in standard]
     _add(groups[home], theirs, sorted_before[home])
+    first = next((i for i, group in enumerate(original) if _is_standard(group)), None)
+    if first is not None:
+        _add(groups[first], standard, sorted_before[first])
+    elif any(_is_standard([line]) for line in original[home]):
+        _add(groups[home], standard, sorted_before[home])  # the source doesn't part them
+    elif standard:
+        groups.insert(0, [])
+        home += 1
+        _add(groups[0], standard, True)
     if ours:
-        last = len(groups) - 1
-        if last == home:
-            groups.append([])
-            last += 1
-        _add(groups[last], ours, True)
-    if standard:
-        first = next((i for i, group in enumerate(original) if _is_standard(group)), None)
-        if first is None:
-            groups.insert(0, [])
-        _add(groups[first or 0], standard, True)
+        groups.insert(home + 1, [])
+        _add(groups[home + 1], ours, True)
     start = module.span(section[0])[0]
     stop = module.span(section[-1].body[-1])[1]
     if section[-1].trailing_whitespace.comment is not None and section[-1] not in gone:
@@ -354,7 +358,7 @@ def _section_edit(
     ]
     line_number, column = module.line_column(start)
     text = f"{module.newline}{module.newline}{indent}".join([*rendered, *statements])
-    if ours and re.match(r"[^\r\n]*(\r\n|\r|\n)[ \t]*[^\s]", module.text[stop:]):
+    if ours and re.match(rf"[^\r\n]*(\r\n|\r|\n){indent}[^\s]", module.text[stop:]):
         text += module.newline  # what followed the imports at once would stand in the runtime's group
     return Edit(start, stop, text, RULE, "the libraries that the port uses", line_number, column)
 

@@ -93,9 +93,9 @@ def _model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
         lines.append(f"{name} = {porting.names.tokenizer}")
         porting.names.tokenizer = name
     quantization = site.argument("quantization_config")
-    if quantization is not None and porting.refuses_itself(quantization):
+    if quantization is not None and not quantization.reference and porting.refuses_itself(quantization):
         lines.append(f"{quantization.text}  # refuses a quantised base")
-    if porting.model is None:
+    if porting.model is None and not porting.foreign_model:
         call = load_call(porting, porting.text("model.id"))
         lines.append(_assign(porting.names.model, call, indent))
     return lines
@@ -105,7 +105,8 @@ def _own_tokenizer(porting: Porting, lines: list[str]) -> str:
     """SFTTrainer makes its own tokenizer when it gets none; the port does so in sight."""
     name = porting.fresh("tokenizer")
     porting.imports.add("from transformers import AutoTokenizer")
-    lines.append(f"{name} = AutoTokenizer.from_pretrained({porting.text('model.id')})")
+    model = f"{porting.names.model}.porter.id" if porting.foreign_model else porting.text("model.id")
+    lines.append(f"{name} = AutoTokenizer.from_pretrained({model})")
     return name
 
 
@@ -201,8 +202,11 @@ def _batch_size(porting: Porting, writing: Writing, comment: str) -> Arg:
     if per_device is not None and per_device.known and text == per_device.code:
         total = str(per_device.literal * writing.processes)
         return Arg(total, "batch_size", f"# {text} a GPU on {writing.processes} GPUs")
-    text = text if is_atom(text) else f"({text})"
-    return Arg(f"{text} * {writing.processes}", "batch_size", comment or "# of all GPUs")
+    return Arg(f"{_atom(text)} * {writing.processes}", "batch_size", comment or "# of all GPUs")
+
+
+def _atom(text: str) -> str:
+    return text if is_atom(text) else f"({text})"
 
 
 def _eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argument | None) -> list[str]:
@@ -217,7 +221,8 @@ def _eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argume
     names.eval_batches = porting.fresh("eval_batches")
     size = porting.text("batch.eval_per_device")
     if writing.processes > 1:
-        size = f"{size if is_atom(size) else f'({size})'} * {writing.processes}"
+        plain = re.fullmatch(r"\d+", size) is not None
+        size = str(int(size) * writing.processes) if plain else f"{_atom(size)} * {writing.processes}"
     packing = porting.value("data.eval_packing")
     extra = []
     if packing is not None and not packing.is_literal(None) and not porting.arguments_object:
