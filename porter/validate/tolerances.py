@@ -40,8 +40,8 @@ FLOAT32 = Tolerances(
     loss_mean=5e-6,
     # noise 5e-6; mistake: weight decay of 1e-4 for 0.01, 1.1e-4 after 20 steps
     grad_norm=5e-5,
-    # noise 6e-6, and 7e-5 in the first steps of gemma4, where Adam divides tiny gradients by each other; mistake: weight
-    # decay of 1e-4 for 0.01, 8e-4
+    # noise 6e-6, and 7e-5 in the first steps of gemma4, where Adam divides tiny gradients by each other;
+    # mistake: weight decay of 1e-4 for 0.01, 8e-4
     weights=2e-4,
     # as the loss of a step
     evaluation=1e-5,
