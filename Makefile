@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.tpu-port-installed
-# constraints.txt was measured with 3.11; a Python without venv or ensurepip (some distributions split them off) is passed over.
+# porter/constraints.txt was measured with 3.11; a Python without venv or ensurepip (some distributions split them off) is passed over.
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
@@ -54,7 +54,7 @@ bench: $(INSTALLED)
 clean:
 	rm -rf demo .mypy_cache .ruff_cache .pytest_cache
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml porter/constraints.txt
 	@if [ ! -x $(BIN)/python ]; then \
 	  for python in $(PYTHONS); do \
 	    if "$$python" -c '$(USABLE)' >/dev/null 2>&1; then found="$$python"; break; fi; \
@@ -67,5 +67,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  echo "$$found -m venv $(VENV)"; \
 	  "$$found" -m venv $(VENV); \
 	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0 -e '.[validate,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c porter/constraints.txt torch==2.13.0 -e '.[validate,dev]'
 	touch $@

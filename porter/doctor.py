@@ -100,11 +100,9 @@ def diagnose(timeout: float = DEVICES_TIMEOUT) -> Diagnosis:
 
 def known_versions() -> dict[str, str]:
     """Name → version of constraints.txt: what tpu-port is developed and tested with."""
-    for path in (PACKAGE / "constraints.txt", PACKAGE.parent / "constraints.txt"):
-        if path.is_file():
-            rows = re.findall(r"^([\w.-]+)==(\S+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-            return {_normal(name): number for name, number in rows}
-    return {}
+    text = (PACKAGE / "constraints.txt").read_text(encoding="utf-8")
+    rows = re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE)
+    return {_normal(name): number for name, number in rows}
 
 
 def package(name: str, known: Mapping[str, str], extra: str, needed_by: tuple[str, ...]) -> Check:

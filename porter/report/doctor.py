@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
 from ..doctor import Diagnosis
 from .json import TOOL
-from .terminal import console
+from .terminal import console, show
 
 STYLES = {"ok": "green", "differs": "yellow", "fails": "bold red"}
 
@@ -39,13 +40,12 @@ def show_diagnosis(diagnosis: Diagnosis, *, no_color: bool = False) -> None:
     for check in diagnosis.checks:
         health = Text(check.health, style=STYLES[check.health])
         table.add_row(health, Text(check.subject), Text(check.found), Text(check.fix))
-    out.print(table)
+    show(table, out)
     out.print()
     for name, failed in diagnosis.commands.items():
         line = Text(f"{name}: ", style="bold")
         line.append("would fail" if failed else "works", style=STYLES["fails" if failed else "ok"])
-        if failed:
-            line.append(
-                f" ({'; '.join(f'{check.subject}: {check.found}' for check in failed)})", style="not bold default"
-            )
-        out.print(line)
+        show(line, out)
+        for fix in dict.fromkeys(check.fix for check in failed):
+            why = ", ".join(f"{check.subject} {check.found}" for check in failed if check.fix == fix)
+            show(Padding(Text(f"→ {fix} ({why})"), (0, 0, 0, 4)), out)
