@@ -138,6 +138,8 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         new = new[1:-1]
     porting.imports.update(rule.imports)
     porting.edit(start, end, new, rule.id, rule.reason)
+    if rule.fix:
+        porting.find(rule.id, "warning", f"{code} is {new} now.", rule.fix, line, column)
 
 
 def _short(code: str) -> str:

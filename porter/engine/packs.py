@@ -77,8 +77,9 @@ class SiteRule:
 class Rewrite:
     """A small idiom beside the recipe.
 
-    `action`: `remove` (the statement goes), `replace` (the expression becomes `replacement`), `import` (the
-    name stays and comes from `module`), `refuse` (a finding for a person).
+    `action`: `remove` (the statement goes), `replace` (the expression becomes `replacement`; with a `fix` it is
+    also said as a warning), `import` (the name stays and comes from `module`), `refuse` (a finding for a person).
+    `keep_in_calls`: not where it is an argument of a call that stays (`x.to(torch.bfloat16)`).
     """
 
     id: str
@@ -89,6 +90,7 @@ class Rewrite:
     imports: tuple[str, ...]
     reason: str
     fix: str
+    keep_in_calls: bool
     path: Path
 
     @property
@@ -243,5 +245,6 @@ def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
         imports=tuple(row.get("imports", ())),
         reason=row["reason"],
         fix=row.get("fix", ""),
+        keep_in_calls=row.get("keep_in_calls", False),
         path=manifest,
     )

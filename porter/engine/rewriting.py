@@ -41,10 +41,22 @@ def apply_rewrites(porting: Porting) -> None:
                 _import(porting, rule, name)
             continue
         outer = parent if called and (rule.action != "replace" or stands_for_call(rule.replacement)) else node
+        if rule.keep_in_calls and not replaced and _in_call(porting, node):
+            continue
         if replaced:
             _respell(porting, rule, porting.module.code(outer))
         else:
             apply_rewrite(porting, rule, outer, "", "call" if outer is parent and called else "read")
+
+
+def _in_call(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether `node` stands in an argument of a call, in its own statement."""
+    for ancestor in porting.module.ancestors(node):
+        if isinstance(ancestor, cst.Arg):
+            return True
+        if isinstance(ancestor, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            return False
+    return False
 
 
 def _respell(porting: Porting, rule: Rewrite, text: str) -> None:
