@@ -10,7 +10,7 @@ import click
 
 from ..errors import InputError
 
-COMMANDS = ("validate", "rules", "doctor")
+COMMANDS = ("validate", "export", "rules", "doctor")
 PATH = click.Path(path_type=Path)
 
 

@@ -1,0 +1,70 @@
+"""A PEFT adapter from a checkpoint: adapter_model.safetensors and adapter_config.json, float32, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+from .base import Base
+from .output import whole, write_json
+from .trained import Adapters
+
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+FILES = (WEIGHTS, CONFIG)
+
+
+def adapter_bytes(adapters: Adapters) -> int:
+    """Bytes of the adapter's tensors."""
+    return sum(4 * count for count in _counts(adapters).values())
+
+
+def write_adapter(adapters: Adapters, base: Base, folder: Path, name: str) -> None:
+    """Writes the adapter as PEFT's save_pretrained does, a weight at a time. `name`: the base model's id.
+
+    The config comes last: a folder without it is no adapter.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    shapes = _shapes(adapters)
+    entries: dict[str, dict[str, object]] = {}
+    places, at = {}, 0
+    for tensor in sorted(shapes):  # by name, as safetensors orders tensors of one dtype
+        size = 4 * shapes[tensor][0] * shapes[tensor][1]
+        entries[tensor] = {"dtype": "F32", "shape": list(shapes[tensor]), "data_offsets": [at, at + size]}
+        places[tensor] = at
+        at += size
+    header = json.dumps({"__metadata__": {"format": "pt"}, **entries}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    start = 8 + len(header)
+    with whole(folder / WEIGHTS) as partial, partial.open("wb") as stream:
+        stream.write(struct.pack("<Q", len(header)) + header)
+        for site in adapters.sites:
+            for tensor, value in adapters.tensors(site).items():
+                stream.seek(start + places[tensor])
+                stream.write(value.astype("<f4", copy=False).data.cast("B"))
+    from ..runtime.peft_format import peft_config
+
+    write_json(folder / CONFIG, peft_config(base.family, base.config, name, adapters.spec, adapters.sites))
+
+
+def _shapes(adapters: Adapters) -> dict[str, tuple[int, int]]:
+    shapes = {}
+    for site in adapters.sites:
+        a, b = (adapters.checkpoint.shape(f"{site.path}/{site.weight}_lora_{x}") for x in "ab")
+        inner, outer = _product(a[:-1]), _product(b[1:]) // site.slots
+        for block in site.blocks:
+            shapes[f"base_model.model.{block.hf}.lora_A.weight"] = (block.rank, inner)
+            shapes[f"base_model.model.{block.hf}.lora_B.weight"] = (outer, block.rank)
+    return shapes
+
+
+def _counts(adapters: Adapters) -> dict[str, int]:
+    return {name: _product(shape) for name, shape in _shapes(adapters).items()}
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total

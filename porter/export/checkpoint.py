@@ -1,0 +1,168 @@
+"""A checkpoint of Tunix's PeftTrainer as named arrays: read from its files, without JAX, a model or an accelerator.
+
+Orbax keeps each array under its path in the tree ("layers.0.attn.q_einsum.w_lora_a.value"), in one OCDBT database or in
+a zarr folder each, and `_METADATA` says which (orbax-checkpoint 0.5 and later). TensorStore reads both, from local
+disks and object stores, a slice at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from etils import epath  # type: ignore[import-untyped]
+
+from ..errors import InputError
+from ..runtime import sidecar
+
+ITEM = "model_params"
+# Orbax writes into a folder of this name and renames it when all is there.
+UNFINISHED = ".orbax-checkpoint-tmp"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The arrays of one saved step. `described` is the run's sidecar, where there is one."""
+
+    path: str
+    step: int | None
+    described: Mapping[str, Any] | None
+    _open: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Tunix's parameter paths with slashes ("layers/0/attn/q_einsum/w_lora_a"), sorted."""
+        return tuple(self._open)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._open[name].shape)
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        return np.dtype(self._open[name].dtype.numpy_dtype)
+
+    def read(self, name: str, where: Any = ...) -> np.ndarray:
+        """An array, or the part of it at `where` (an index as NumPy has it). InputError for damaged or lost chunks."""
+        try:
+            return np.asarray(self._open[name][where].read().result())
+        except ValueError as error:
+            raise InputError(f"{name} can't be read: {_first(error)}", self.path, fix="export another step") from error
+
+
+def open_checkpoint(path: str | Path, step: int | None = None) -> Checkpoint:
+    """The checkpoint at `path`: a run's folder (its latest step, or `step`), a step in it, or its parameters.
+
+    InputError when there is none, when it is still being written, and when it holds no arrays.
+    """
+    folder = epath.Path(path)
+    if not folder.exists():
+        raise InputError("no such checkpoint", path, fix="name the folder that the run saved to")
+    if not folder.is_dir():
+        raise InputError("a checkpoint is a folder", path, fix="name the folder that the run saved to")
+    if UNFINISHED in str(folder):
+        raise InputError(
+            "this checkpoint was never finished, or is still being written", path, fix="export another step"
+        )
+    if (folder / "_METADATA").exists():
+        item = folder
+        folder = item.parent if item.name == ITEM else item
+    else:
+        folder = folder if (folder / ITEM).is_dir() else _step_of(folder, step)
+        item = folder / ITEM
+    found = int(folder.name) if folder.name.isdigit() else None
+    if step is not None and found is not None and found != step:
+        raise InputError(f"this is step {found}, not {step}", path, fix="give the run's folder with --step")
+    if not (item / "_METADATA").exists():
+        whole = folder.exists() and any((folder / name).exists() for name in ("commit_success.txt", ITEM))
+        problem = "it is incomplete: its parameters have no _METADATA" if whole else f"it holds no {ITEM}"
+        raise InputError(f"{problem}; a step of PeftTrainer has one", folder, fix="export another step")
+    described = _sidecar(folder.parent) or _sidecar(folder)
+    return Checkpoint(str(item), found, described, _arrays(item))
+
+
+def _step_of(run: Any, step: int | None) -> Any:
+    """The folder of a run's step: `step`, or the latest finished one."""
+    finished = sorted(int(child.name) for child in run.iterdir() if child.name.isdigit() and child.is_dir())
+    writing = [child.name.partition(UNFINISHED)[0] for child in run.iterdir() if UNFINISHED in child.name]
+    if step is None and finished:
+        return run / str(finished[-1])
+    if step in finished:
+        return run / str(step)
+    if (str(step) in writing) if step is not None else writing:
+        said = f"step {step if step is not None else ', '.join(writing)} was never finished, or is still being written"
+        raise InputError(said, str(run), fix="wait for the run, or export another step")
+    if finished:
+        raise InputError(f"no step {step}; it has {', '.join(map(str, finished))}", str(run), fix="choose one of these")
+    hint = "this is a Hugging Face folder" if (run / "config.json").exists() else "a run's folder has one per step"
+    raise InputError(f"it holds no checkpoint of PeftTrainer: {hint}", str(run), fix="name the folder it saved to")
+
+
+def _sidecar(folder: Any) -> Mapping[str, Any] | None:
+    file = folder / sidecar.NAME
+    if not file.exists():
+        return None
+    try:
+        described = json.loads(file.read_text())
+        if described["format"] != sidecar.FORMAT:
+            raise InputError(
+                f"it has format {described['format']}", str(file), fix="export with the tpu-port that trained it"
+            )
+        return dict(described)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"it is damaged ({_first(error)})", str(file), fix="remove it and give --rank --alpha"
+        ) from error
+
+
+def _arrays(item: Any) -> dict[str, Any]:
+    """Path → opened TensorStore array of everything that the item's metadata lists."""
+    try:
+        metadata = json.loads((item / "_METADATA").read_text())
+        tree = metadata["tree_metadata"].values()
+        keys = {_name(entry): ".".join(str(k["key"]) for k in entry["key_metadata"]) for entry in tree}
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"its _METADATA can't be read ({_first(error)})", str(item), fix="export another step") from (
+            error
+        )
+    if not keys:
+        raise InputError(
+            "it holds no arrays", str(item), fix="was the model trained? A run without LoRA tensors saves none"
+        )
+    found, pending = {}, dict(_requests(item, keys, metadata))
+    for name, request in sorted(pending.items()):
+        try:
+            found[name] = request.result()
+        except ValueError as error:
+            raise InputError(
+                f"{name} is missing or damaged: {_first(error)}", str(item), fix="export another step"
+            ) from (error)
+    return found
+
+
+def _requests(item: Any, keys: Mapping[str, str], metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    import tensorstore
+
+    base = str(item) if "://" in str(item) else f"file://{item.resolve()}"
+    context = tensorstore.Context({"cache_pool": {"total_bytes_limit": 64 << 20}})
+    for name, key in keys.items():
+        store = (
+            {"driver": "ocdbt", "base": f"{base}/", "path": key}
+            if metadata.get("use_ocdbt", True)
+            else f"{base}/{key}/"
+        )
+        spec: dict[str, Any] = {"driver": "zarr3" if metadata.get("use_zarr3") else "zarr", "kvstore": store}
+        if metadata.get("store_array_data_equal_to_fill_value"):
+            spec["fill_missing_data_reads"] = False  # a chunk that is gone must not read as zeros
+        yield name, tensorstore.open(spec, read=True, open=True, context=context)
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    keys = [str(key["key"]) for key in entry["key_metadata"]]
+    return "/".join(keys[:-1] if keys[-1] == "value" else keys)
+
+
+def _first(error: BaseException) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

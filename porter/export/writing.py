@@ -1,0 +1,172 @@
+"""Output files from their pieces: several at a time, each file whole and on the disk before it has its name."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from ..errors import InputError
+from .layout import PIECE, Copy, Make, OutFile
+from .manifest import Manifest
+from .merging import Retained, merge
+from .output import whole
+
+# Bytes that the kernel copies in one call; progress is said in between.
+AT_ONCE = 64 << 20
+# File systems that cannot copy, or set room aside, say one of these.
+_UNABLE = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
+
+
+class Change(Protocol):
+    """What is made of a tensor; `reads_base`: whether its old values are needed."""
+
+    reads_base: bool
+
+    def rows(self, piece: Make, stored: np.ndarray) -> tuple[np.ndarray, Retained]:
+        """Rows of the changed tensor as stored in the goal's dtype (uint8, (rows, bytes)), and what rounding kept."""
+
+
+def write_files(
+    files: tuple[OutFile, ...],
+    manifest: Manifest,
+    change: Callable[[str], Change],
+    *,
+    said: Callable[[int], None] = lambda count: None,
+    workers: int | None = None,
+) -> None:
+    """Writes the files that the manifest doesn't have yet. `change` gives the change that a piece names.
+
+    `said` hears of bytes as they are written, from several threads.
+    """
+    workers = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        for file in files:
+            if manifest.is_done(file.name):
+                said(file.size)
+                continue
+            target = manifest.folder / file.name
+            with whole(target) as partial:
+                retained = _write(file, partial, pool, workers, change, said)
+            manifest.finish(file.name, retained)
+
+
+def _write(
+    file: OutFile,
+    partial: Path,
+    pool: ThreadPoolExecutor,
+    workers: int,
+    change: Callable[[str], Change],
+    said: Callable[[int], None],
+) -> dict[str, Retained]:
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
+    retained: dict[str, Retained] = {}
+    try:
+        _set_aside(descriptor, file.size)
+        os.pwrite(descriptor, file.header, 0)
+        said(len(file.header))
+        for tensor, kept in _in_order(pool, workers, (_job(p, descriptor, change, said) for p in file.pieces)):
+            if tensor:
+                retained.setdefault(tensor, Retained()).add(kept)
+    finally:
+        os.close(descriptor)
+    return retained
+
+
+def _set_aside(descriptor: int, size: int) -> None:
+    """Takes the file's room on the disk, so that a full one says so before anything is computed."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            if error.errno not in _UNABLE:
+                raise
+
+
+Job = Callable[[], tuple[str, Retained]]
+
+
+def _in_order(pool: ThreadPoolExecutor, workers: int, jobs: Iterator[Job]) -> Iterator[tuple[str, Retained]]:
+    """Results in the jobs' order (sums of floats must not depend on who is first), few jobs ahead of them."""
+    waiting: list[Future[tuple[str, Retained]]] = []
+    try:
+        for job in jobs:
+            waiting.append(pool.submit(job))
+            if len(waiting) > 2 * workers:
+                yield waiting.pop(0).result()
+        while waiting:
+            yield waiting.pop(0).result()
+    finally:
+        for future in waiting:
+            future.cancel()
+        while waiting:
+            waiting = list(wait(waiting, return_when=FIRST_COMPLETED).not_done)
+
+
+def _job(piece: Copy | Make, descriptor: int, change: Callable[[str], Change], said: Callable[[int], None]) -> Job:
+    if isinstance(piece, Copy):
+        return lambda: _copy(piece, descriptor, said)
+    return lambda: _make(piece, descriptor, change, said)
+
+
+def _copy(piece: Copy, descriptor: int, said: Callable[[int], None]) -> tuple[str, Retained]:
+    with piece.source.open("rb") as stream:
+        done = 0
+        while done < piece.count:
+            count = min(AT_ONCE, piece.count - done)
+            copied = _copy_range(stream.fileno(), descriptor, count, piece.start + done, piece.to + done)
+            if not copied:
+                raise InputError("became shorter while it was read", piece.source, fix="run the same command again")
+            done += copied
+            said(copied)
+    return "", Retained()
+
+
+def _copy_range(source: int, target: int, count: int, start: int, to: int) -> int:
+    """Copies in the kernel where it can (Linux), else through memory; returns how many bytes."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source, target, count, start, to)
+        except OSError as error:
+            if error.errno not in _UNABLE:
+                raise
+    data = os.pread(source, min(count, PIECE), start)
+    return os.pwrite(target, data, to)
+
+
+def _make(
+    piece: Make, descriptor: int, change: Callable[[str], Change], said: Callable[[int], None]
+) -> tuple[str, Retained]:
+    tensor = piece.stored
+    rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
+    width = tensor.nbytes // rows
+    becomes = change(piece.change) if piece.change is not None else None
+    stored = np.empty((piece.last - piece.first, width), np.uint8)
+    if becomes is None or becomes.reads_base:
+        with piece.source.open("rb", buffering=0) as stream:
+            stream.seek(tensor.start + piece.first * width)
+            _fill(stream, stored, piece.source)
+    if becomes is None:
+        made, kept = merge(stored, tensor.dtype, piece.goal, None, None)
+    else:
+        made, kept = becomes.rows(piece, stored)
+    view, at = made.data.cast("B"), piece.to
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        view, at = view[written:], at + written
+    said(made.nbytes)
+    return (tensor.name if kept.elements else ""), kept
+
+
+def _fill(stream: object, buffer: np.ndarray, source: Path) -> None:
+    view = buffer.data.cast("B")
+    while view:
+        count = stream.readinto(view)  # type: ignore[attr-defined]
+        if not count:
+            raise InputError("became shorter while it was read", source, fix="run the same command again")
+        view = view[count:]
