@@ -41,7 +41,7 @@ class ModelInfo:
         return self.family.sizes(self.config)
 
 
-class Buffer(nnx.Variable):  # type: ignore[misc]
+class Buffer(nnx.Variable):
     """A value that is loaded and saved but never trained, as a buffer of a torch module."""
 
 
