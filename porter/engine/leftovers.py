@@ -10,7 +10,7 @@ import re
 
 import libcst as cst
 
-from ..source.module import Binding, Scope
+from ..source.scopes import Binding, Scope
 from ..target.imports import GPU_SIDE, names_in
 from .porting import Porting
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ..source.module import Scope
+from ..source.scopes import Scope
 from .packs import Rewrite, SiteRule
 from .porting import Porting
 from .reading import shown

@@ -14,7 +14,8 @@ import libcst as cst
 
 from ..port import Edit, Options
 from ..recipe import Field, Finding, Recipe, Severity, Value
-from ..source.module import Module, Scope
+from ..source.module import Module
+from ..source.scopes import Scope
 from ..target.expressions import quoted
 from .edits import whole_lines
 from .packs import Pack

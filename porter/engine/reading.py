@@ -13,7 +13,8 @@ import libcst as cst
 
 from ..recipe import Fate, Field, Origin, Value
 from ..runtime.field_tables import Row, at_version, version_key
-from ..source.module import Binding, Module
+from ..source.module import Module
+from ..source.scopes import Binding
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
 from .sites import Argument, Site, read_site

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from ..recipe import Value
-from ..source.module import Module, Scope
+from ..source.module import Module
+from ..source.scopes import Scope
 from ..source.values import dict_items, read_value
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import libcst as cst
 
 from ..recipe import Origin, Value
-from .module import Binding, Module
+from .module import Module
+from .scopes import Binding
 
 BINARY: dict[type[cst.BaseBinaryOp], Callable[[Any, Any], Any]] = {
     cst.Add: operator.add,

@@ -1,0 +1,193 @@
+"""What every name of a file means: the scopes and what binds names in them, collected in one walk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Literal
+
+import libcst as cst
+
+BindingKind = Literal["import", "assign", "unpack", "parameter", "definition", "other"]
+ScopeNode = cst.Module | cst.FunctionDef | cst.ClassDef | cst.Lambda
+SEQUENCES = (list, tuple)
+
+# Fields that hold white space, comments and punctuation: nothing in them has a meaning to look up.
+SPACE = re.compile(
+    r"whitespace|lines|header|footer|[lr](par|bracket|brace)|comma|semicolon|dot$|equal$|indent$|encoding"
+)
+
+
+@cache
+def _parts(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind) if not SPACE.search(part.name))
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes in `node` that mean something, in source order; libcst's own `children` is a visit of everything."""
+    for name in _parts(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, SEQUENCES):
+            for item in value:
+                if isinstance(item, cst.CSTNode):
+                    yield item
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One place that gives a name its meaning.
+
+    `qualified` for imports; `value` for `name = value`; `node` is the statement, definition or parameter.
+    """
+
+    kind: BindingKind
+    node: cst.CSTNode
+    qualified: str = ""
+    value: cst.BaseExpression | None = None
+    conditional: bool = False
+
+
+@dataclass
+class Scope:
+    """A module, function, class or lambda with the names it binds."""
+
+    node: ScopeNode
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    outside: set[str] = field(default_factory=set)
+
+    def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
+        """The innermost enclosing scope that binds `name`, class scopes skipped as Python does."""
+        scope: Scope | None = self
+        while scope is not None:
+            visible = scope is self or not isinstance(scope.node, cst.ClassDef)
+            if visible and name in scope.bindings and name not in scope.outside:
+                return scope, scope.bindings[name]
+            scope = scope.parent
+        return None
+
+
+def collect_scopes(tree: cst.Module) -> dict[cst.CSTNode, Scope]:
+    """Every scope of a file by its node, with its bindings."""
+    return _Scopes(tree).collect()
+
+
+class _Scopes:
+    """Collects the bindings of every scope in one walk."""
+
+    def __init__(self, tree: cst.Module) -> None:
+        self.tree = tree
+        self.found: dict[cst.CSTNode, Scope] = {}
+
+    def collect(self) -> dict[cst.CSTNode, Scope]:
+        tree = self.tree
+        self.found[tree] = Scope(tree, None)
+        for statement in tree.body:
+            self.visit(statement, self.found[tree], False)
+        return self.found
+
+    def bind(self, scope: Scope, name: str, binding: Binding) -> None:
+        scope.bindings.setdefault(name, []).append(binding)
+
+    def visit(self, node: cst.CSTNode, scope: Scope, conditional: bool) -> None:
+        if isinstance(node, cst.FunctionDef | cst.ClassDef):
+            self.bind(scope, node.name.value, Binding("definition", node, conditional=conditional))
+            inner = self.found[node] = Scope(node, scope)
+            for decorator in node.decorators:
+                self.visit(decorator, scope, conditional)
+            if isinstance(node, cst.FunctionDef):
+                self.parameters(node.params, inner, scope)
+            else:
+                for argument in (*node.bases, *node.keywords):
+                    self.visit(argument, scope, conditional)
+            self.visit(node.body, inner, False)
+            return
+        if isinstance(node, cst.Lambda):
+            inner = self.found[node] = Scope(node, scope)
+            self.parameters(node.params, inner, scope)
+            self.visit(node.body, inner, False)
+            return
+        if isinstance(node, cst.Import | cst.ImportFrom):
+            self.imports(node, scope, conditional)
+            return
+        if isinstance(node, cst.Global | cst.Nonlocal):
+            scope.outside.update(item.name.value for item in node.names)
+        elif isinstance(node, cst.Assign):
+            for target in node.targets:
+                self.assign(target.target, node.value, node, scope, conditional)
+        elif isinstance(node, cst.AnnAssign) and node.value is not None:
+            self.assign(node.target, node.value, node, scope, conditional)
+        elif isinstance(node, cst.NamedExpr):
+            self.assign(node.target, None, node, scope, True)
+        elif isinstance(node, cst.AugAssign | cst.For | cst.CompFor):
+            self.assign(node.target, None, node, scope, conditional)
+        elif isinstance(node, cst.AsName):
+            self.assign(node.name, None, node, scope, conditional)
+        nested = conditional or isinstance(node, cst.If | cst.For | cst.While | cst.Try | cst.TryStar | cst.Match)
+        if isinstance(node, cst.If) and _is_main_guard(node):
+            nested = conditional
+        for child in children(node):
+            self.visit(child, scope, nested)
+
+    def parameters(self, params: cst.Parameters, inner: Scope, outer: Scope) -> None:
+        every = [*params.posonly_params, *params.params, *params.kwonly_params]
+        stars = [star for star in (params.star_arg, params.star_kwarg) if isinstance(star, cst.Param)]
+        for param in (*every, *stars):
+            self.bind(inner, param.name.value, Binding("parameter", param, value=param.default))
+            if param.default is not None:
+                self.visit(param.default, outer, False)
+
+    def imports(self, node: cst.Import | cst.ImportFrom, scope: Scope, conditional: bool) -> None:
+        if isinstance(node.names, cst.ImportStar):
+            return
+        base = ""
+        if isinstance(node, cst.ImportFrom):
+            dotted = self.dotted(node.module) if node.module is not None else ""
+            base = "." * len(node.relative) + dotted
+        for alias in node.names:
+            name = self.dotted(alias.name)
+            full = f"{base}.{name}" if base else name
+            if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                self.bind(scope, alias.asname.name.value, Binding("import", node, full, conditional=conditional))
+            elif base:
+                self.bind(scope, name, Binding("import", node, full, conditional=conditional))
+            else:
+                head = name.split(".", 1)[0]
+                self.bind(scope, head, Binding("import", node, head, conditional=conditional))
+
+    def dotted(self, node: cst.BaseExpression) -> str:
+        if isinstance(node, cst.Attribute):
+            return f"{self.dotted(node.value)}.{node.attr.value}"
+        return node.value if isinstance(node, cst.Name) else ""
+
+    def assign(
+        self,
+        target: cst.BaseExpression,
+        value: cst.BaseExpression | None,
+        node: cst.CSTNode,
+        scope: Scope,
+        conditional: bool,
+    ) -> None:
+        if isinstance(target, cst.Name):
+            kind: BindingKind = "assign" if value is not None else "other"
+            self.bind(scope, target.value, Binding(kind, node, value=value, conditional=conditional))
+        elif isinstance(target, cst.Tuple | cst.List):
+            pairs: list[cst.BaseExpression | None] = [None] * len(target.elements)
+            if isinstance(value, cst.Tuple | cst.List) and len(value.elements) == len(target.elements):
+                if not any(isinstance(e, cst.StarredElement) for e in (*value.elements, *target.elements)):
+                    pairs = [element.value for element in value.elements]
+            for element, part in zip(target.elements, pairs, strict=True):
+                if part is not None or not isinstance(element.value, cst.Name):
+                    self.assign(element.value, part, node, scope, conditional)
+                else:
+                    unpacked = Binding("unpack", node, value=value, conditional=conditional)
+                    self.bind(scope, element.value.value, unpacked)
+
+
+def _is_main_guard(node: cst.If) -> bool:
+    test = node.test
+    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
