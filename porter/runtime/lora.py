@@ -86,7 +86,8 @@ def apply_lora(
     _check(adapted, sites, family, config)
     _check_shares(provider, sites)
     dropout = max(rule.dropout for rule in provider._rules if isinstance(rule, qwix.LoraRule))
-    return _finish(adapted, with_ranks(spec, sites, dropout), sites, seed, beyond_text(family, config, spec))
+    spec = with_ranks(spec, sites, dropout)
+    return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
 
 
 def apply_peft(model: nnx.Module, lora_config: Any, mesh: jax.sharding.Mesh, *, seed: int) -> nnx.Module:
@@ -96,7 +97,7 @@ def apply_peft(model: nnx.Module, lora_config: Any, mesh: jax.sharding.Mesh, *, 
     sites = resolve(family, config, spec)
     adapted = _inject(model, LoraProvider(_qwix_rules(family, config, spec, sites)), mesh, seed)
     _check(adapted, sites, family, config)
-    return _finish(adapted, spec, sites, seed, beyond_text(family, config, spec))
+    return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
 
 
 def separate_kv(model: nnx.Module) -> optax.GradientTransformation:
@@ -245,14 +246,16 @@ def _where(layer: int | None) -> str:
     return "" if layer is None else f"layer {layer}: "
 
 
-def _finish(model: nnx.Module, spec: LoraSpec, sites: tuple[Site, ...], seed: int, beyond: bool) -> nnx.Module:
+def _finish(
+    model: nnx.Module, spec: LoraSpec, sites: tuple[Site, ...], mesh: jax.sharding.Mesh, seed: int, beyond: bool
+) -> nnx.Module:
     """Zeroes B outside its blocks, gives dropout its random stream, and notes in the model what it holds."""
     masks = {site.path: block_mask(site) for site in sites if site.fused}
     for path, _, _, b in adapters(model):
         if path in masks:
             value = b.get_value()
             inside = value * masks[path].reshape(masks[path].shape + (1,) * (value.ndim - 2))
-            b.set_value(jax.device_put(inside, value.sharding))
+            b.set_value(jax.device_put(inside, _sharding(b, mesh)))
     model.lora = LoraInfo(spec, sites)
     sidecar.describe(model)
     if spec.lora_dropout:
