@@ -102,8 +102,11 @@ def check_mesh(
         return
     problems = mesh_problems(family, sizes, *mesh)
     if problems:
+        *tensors, fitting = problems
+        shown = tensors[:3] + ([f"and {len(tensors) - 3} more"] if len(tensors) > 3 else [])
         raise InputError(
-            f"--mesh fsdp={mesh[0]},tp={mesh[1]} does not fit {porting.known('model.id')}: {'; '.join(problems)}"
+            f"--mesh fsdp={mesh[0]},tp={mesh[1]} does not fit {porting.known('model.id')}: {'; '.join(shown)}",
+            fix=fitting,
         )
 
 
