@@ -1,0 +1,45 @@
+"""The whole harness: a text that must not change, and a text that must become another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from porter.engine.pipeline import port_module
+from porter.port import Options, Port
+from porter.source.module import parse_module
+
+HEAD = "from datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n\nrows = load_dataset('x', split='train')\n"
+PLAIN = HEAD + "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=SFTConfig('out'), train_dataset=rows)\ntrainer.train()\n"
+
+
+def port(text: str | bytes, **options: object) -> Port:
+    """The port of a text, without a file."""
+    data = text if isinstance(text, bytes) else text.encode()
+    return port_module(parse_module(data, "train.py"), Options(**options))  # type: ignore[arg-type]
+
+
+def check_noop(text: str | bytes, **options: object) -> Port:
+    """No edit is made: it isn't enough that the text comes out equal."""
+    found = port(text, **options)
+    assert found.edits == () and found.after == found.before
+    assert found.data == (text if isinstance(text, bytes) else text.encode())
+    return found
+
+
+def check_becomes(text: str, *parts: str, gone: tuple[str, ...] = (), status: str = "ported", **options: object) -> Port:
+    """The port holds every one of `parts`, none of `gone`, and porting it changes nothing."""
+    found = port(text, **options)
+    for part in parts:
+        assert part in found.after, f"{part!r} is not in\n{found.after}"
+    for part in gone:
+        assert part not in found.after, f"{part!r} is in\n{found.after}"
+    assert found.status == status, found.findings
+    check_noop(found.data)
+    return found
+
+
+def write(folder: Path, text: str, name: str = "train.py") -> Path:
+    """A file of that text."""
+    path = folder / name
+    path.write_bytes(text.encode())
+    return path

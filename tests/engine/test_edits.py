@@ -1,0 +1,47 @@
+"""Edits replace their part of a text and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.engine.edits import apply_edits, whole_lines, without_inner
+from porter.port import Edit
+
+
+def edit(start: int, end: int, new: str = "") -> Edit:
+    return Edit(start, end, new, "T1", "", 1, 1)
+
+
+def test_no_edit_is_no_change() -> None:
+    assert apply_edits("abc", []) == "abc"
+
+
+def test_edits_in_any_order() -> None:
+    assert apply_edits("abcdef", [edit(4, 5, "X"), edit(0, 1, ""), edit(2, 2, "-")]) == "b-cdXf"
+
+
+def test_overlapping_edits_are_refused() -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        apply_edits("abcdef", [edit(0, 3), edit(2, 4)])
+
+
+def test_a_larger_edit_takes_those_inside_it_along() -> None:
+    outer = edit(0, 5, "new")
+    assert without_inner([edit(1, 2), outer, edit(6, 7)]) == [outer, edit(6, 7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "statement", "left"),
+    [
+        ("a\nb\nc\n", "b", "a\nc\n"),
+        ("a\n\nb\n\nc\n", "b", "a\n\nc\n"),
+        ("a\r\nb\r\nc\r\n", "b", "a\r\nc\r\n"),
+        ("if a:\n    b  # why\n    c\n", "b", "if a:\n    c\n"),
+        ("b", "b", ""),
+        ("b\n\n\nc\n", "b", "c\n"),
+    ],
+)
+def test_a_statement_goes_with_its_line(text: str, statement: str, left: str) -> None:
+    start = text.index(statement)
+    begin, end = whole_lines(text, start, start + len(statement))
+    assert text[:begin] + text[end:] == left

@@ -1,0 +1,190 @@
+"""What a file as a whole becomes: the cases that must not change first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.errors import InputError
+from porter.port import Options, port_file
+
+from .porting import HEAD, PLAIN, check_becomes, check_noop, port, write
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x = 1\n",
+        "# only a comment",
+        "import trl\nprint(trl.__version__)\n",
+        "from trl import SFTConfig\nargs = SFTConfig('out', learning_rate=1e-4)\n",
+        "import torch\ntorch.cuda.empty_cache()\nprint(torch.bfloat16)\n",
+        "class SFTTrainer:\n    def train(self): ...\nSFTTrainer().train()\n",
+        "from mine import SFTTrainer\nt = SFTTrainer('m')\nt.train()\n",
+        "from trl import SFTTrainer\ndef f(SFTTrainer):\n    t = SFTTrainer('m')\n    t.train()\n",
+        "from peft import LoraConfig, get_peft_model\nm = get_peft_model(base, LoraConfig(r=8))\n",
+        "from accelerate import Accelerator\na = Accelerator()\nprint(a.is_main_process)\n",
+        b"\xef\xbb\xbfimport trl\r\n\x0c\r\nif trl:\r\n\tprint( trl )   \r\n",
+        "# coding: latin-1\nx = 'é'\n".encode("latin-1"),
+    ],
+)
+def test_nothing_to_port_is_left_alone(text: str | bytes) -> None:
+    assert check_noop(text).status == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("from trl import DPOTrainer\nt = DPOTrainer('m')\nt.train()\n", "TP150"),
+        ("import trl\ntrl.GRPOTrainer('m').train()\n", "TP150"),
+        ("from transformers import Trainer\nTrainer(model).train()\n", "TP350"),
+        ("from transformers import Trainer\nclass T(Trainer): ...\nT(model).train()\n", "TP350"),
+        ("from trl import SFTTrainer\nclass Mine(SFTTrainer): ...\nMine('m').train()\n", "TP102"),
+    ],
+)
+def test_another_trainer_is_named_and_left_alone(text: str, rule: str) -> None:
+    found = check_noop(text)
+    assert (found.status, [finding.rule for finding in found.findings]) == ("unsupported", [rule])
+
+
+def test_a_ported_script_is_left_alone() -> None:
+    assert check_becomes(PLAIN, "PeftTrainer(", "from porter import runtime as rt", gone=("trl import", "SFTTrainer"))
+
+
+def test_what_the_user_wrote_stays_byte_for_byte() -> None:
+    own = "def  odd( a,b ) :  # as it is\n\treturn a  +b\n\n\n"
+    assert own in port(HEAD + own + PLAIN.removeprefix(HEAD)).after
+
+
+def test_two_trainers_are_one_too_many() -> None:
+    found = port(PLAIN + PLAIN.removeprefix(HEAD).replace("trainer", "other"))
+    assert found.status == "unsupported" and "one can be ported at a time" in found.findings[0].message
+
+
+def test_a_trainer_that_nobody_trains_is_said() -> None:
+    found = port(PLAIN.replace("trainer.train()\n", ""))
+    assert found.status == "partial" and [finding.rule for finding in found.findings if finding.severity == "error"]
+
+
+def test_a_trainer_without_a_name_is_said() -> None:
+    text = HEAD + "SFTTrainer('Qwen/Qwen3-0.6B', args=SFTConfig('out'), train_dataset=rows).train()\n"
+    found = port(text)
+    assert found.status == "partial" and "not assigned to a name" in found.findings[-1].message or found.findings
+
+
+def test_every_keyword_has_a_fate() -> None:
+    text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', max_steps=3, seed=1, tf32=True, nonsense=2, report_to='none')")
+    fates = {row.source: row.fate for row in port(text).fields}
+    for name in ("output_dir", "max_steps", "seed", "tf32", "nonsense", "report_to"):
+        assert f"SFTConfig.{name}" in fates
+    for name in ("model", "args", "train_dataset"):
+        assert f"SFTTrainer.{name}" in fates
+    assert fates["SFTConfig.nonsense"] == "manual"
+
+
+def test_a_dropped_keyword_has_a_reason() -> None:
+    for row in port(PLAIN.replace("SFTConfig('out')", "SFTConfig('out', dataloader_num_workers=4)")).fields:
+        assert row.fate == "exact" or row.reason, row
+
+
+def test_rules_can_be_left_out() -> None:
+    text = "import torch\n" + PLAIN + "torch.cuda.empty_cache()\n"
+    assert "empty_cache" not in port(text).after
+    assert "empty_cache" in port(text, ignore=("TP510",)).after
+    assert check_noop(text, ignore=("TP102",)).status == "unchanged"
+
+
+def test_names_of_the_port_give_way_to_the_users() -> None:
+    text = HEAD + "mesh = batches = schedule = optimizer = rt = 1\n" + PLAIN.removeprefix(HEAD)
+    after = check_becomes(text, "tpu_mesh = ", "train_batches = ", "lr_schedule = ", "optax_optimizer = ", "tpu_rt.").after
+    assert "mesh = batches = schedule = optimizer = rt = 1\n" in after
+
+
+def test_the_users_comments_follow_their_keywords() -> None:
+    text = PLAIN.replace(
+        "SFTConfig('out')",
+        "SFTConfig(\n    'out',\n    learning_rate=1e-4,  # found by hand\n    weight_decay=0.1,  # a little\n    max_steps=5,  # short\n)",
+    )
+    check_becomes(text, "# found by hand", "weight_decay=0.1,  # a little", "max_steps=5,  # short")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "is empty"),
+        (b"  \n\n", "is empty"),
+        (b"a\0b", "binary"),
+        (b"\xff\xfe\x00", "binary"),
+        (b"x = '\xe9'\n", "not text in its declared encoding"),
+        (b"# coding: no-such\n", "not text in its declared encoding"),
+        (b"def f(:\n", "does not parse"),
+    ],
+)
+def test_bad_files(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=said) as error:
+        port_file(path)
+    assert error.value.path == str(path)
+
+
+def test_a_folder_and_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder"):
+        port_file(tmp_path)
+    with pytest.raises(InputError, match="does not exist"):
+        port_file(tmp_path / "none.py")
+
+
+@pytest.mark.parametrize("mesh", ["", "fsdp", "fsdp=0", "dp=2", "fsdp=2,fsdp=4", "fsdp=-1", "fsdp=2;tp=2"])
+def test_a_mesh_that_is_none(mesh: str) -> None:
+    with pytest.raises(InputError, match="is no axis"):
+        port(PLAIN, mesh=mesh)
+
+
+def test_a_mesh_that_does_not_divide_names_the_tensor_and_those_that_do() -> None:
+    with pytest.raises(InputError, match=r"k_proj/w: kv_heads = 8 does not divide by tp = 16") as error:
+        port(PLAIN, mesh="fsdp=1,tp=16")
+    assert "Qwen3-0.6B" in str(error.value) and "fsdp=2,tp=8" in str(error.value)
+
+
+def test_an_unknown_family_is_a_finding() -> None:
+    found = port(PLAIN.replace("Qwen/Qwen3-0.6B", "mistralai/Mistral-7B-v0.1"))
+    assert found.status == "unsupported" and "SFTTrainer('mistralai" in found.after
+
+
+def test_a_models_own_config_decides(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text('{"architectures": ["MambaForCausalLM"], "model_type": "mamba"}')
+    found = port_file(write(tmp_path, PLAIN.replace("Qwen/Qwen3-0.6B", "m")))
+    assert found.status == "unsupported"
+    assert any("MambaForCausalLM" in finding.message for finding in found.findings)
+    (tmp_path / "m" / "config.json").write_text("{")
+    with pytest.raises(InputError, match="is no model config"):
+        port_file(tmp_path / "train.py")
+
+
+def test_the_version_picks_the_defaults() -> None:
+    assert "optax.linear_schedule(2e-5" in port(PLAIN, source_trl="1.16.0").after
+    old = port(PLAIN, source_trl="0.8.6")
+    assert "optax.linear_schedule(5e-5" in old.after
+    assert old.recipe.versions["trl"] == "0.8.6 (--source-trl)"
+    assert old.recipe.versions["transformers"] == "4.39 (of the day of TRL 0.8.6)"
+
+
+def test_the_gpu_runs_batch_stays() -> None:
+    text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', per_device_train_batch_size=2, gradient_accumulation_steps=4)")
+    found = check_becomes(text, "batch_size=6,  # 2 a GPU on 3 GPUs", "accumulation=4", "processes=3", processes=3)
+    (row,) = [row for row in found.fields if row.source == "effective batch"]
+    assert "= 24 rows a step" in row.value
+
+
+def test_a_launch_config_that_is_none(tmp_path: Path) -> None:
+    launch = write(tmp_path, "a: 1\n", "launch.yaml")
+    with pytest.raises(InputError, match="no accelerate launch config"):
+        port_file(write(tmp_path, PLAIN), Options(launch_config=launch))
+
+
+def test_a_vendored_runtime_is_imported_from_beside() -> None:
+    check_becomes(PLAIN, "import porter_runtime as rt", gone=("from porter import",), vendor=True)

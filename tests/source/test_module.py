@@ -1,0 +1,131 @@
+"""Reading a file: what its names mean, and where everything stands."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from porter.errors import InputError
+from porter.source.module import Module, flatten, parse_module
+
+
+def module(text: str | bytes) -> Module:
+    return parse_module(text.encode() if isinstance(text, str) else text, "train.py")
+
+
+def called(text: str) -> list[str | None]:
+    """What every call of the text calls, by full import name."""
+    found = module(text)
+    return [found.qualified(call.func) for call in found.calls]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SFTTrainer(1)",
+        "class SFTTrainer: ...\nSFTTrainer(1)",
+        "def SFTTrainer(): ...\nSFTTrainer(1)",
+        "from mine import SFTTrainer as T\nclass T: ...\nT(1)",
+        "from trl import SFTTrainer\ndef f(SFTTrainer):\n    SFTTrainer(1)",
+        "from trl import SFTTrainer\nSFTTrainer = make()\nSFTTrainer(1)",
+        "def f():\n    from trl import SFTTrainer\nSFTTrainer(1)",
+        "class A:\n    from trl import SFTTrainer\n    def f(self):\n        SFTTrainer(1)",
+        "from . import SFTTrainer\nSFTTrainer(1)",
+        "from trl import *\nSFTTrainer(1)",
+    ],
+)
+def test_a_name_that_is_not_trls(text: str) -> None:
+    assert "trl.SFTTrainer" not in called(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import trl\ntrl.SFTTrainer(1)",
+        "import trl as t\nt.SFTTrainer(1)",
+        "import trl.trainer.sft_trainer\ntrl.trainer.sft_trainer.SFTTrainer(1)",
+        "from trl import SFTTrainer\nSFTTrainer(1)",
+        "from trl import SFTTrainer as S\nS(1)",
+        "from trl import trainer\ntrainer.SFTTrainer(1)",
+        "from trl.trainer import SFTTrainer\nSFTTrainer(1)",
+        "from trl.trainer.sft_trainer import SFTTrainer\nSFTTrainer(1)",
+        "import trl\nTrainer = trl.SFTTrainer\nTrainer(1)",
+        "def f():\n    from trl import SFTTrainer\n    return SFTTrainer(1)",
+        "try:\n    from trl import SFTTrainer\nexcept ImportError:\n    pass\nSFTTrainer(1)",
+        "from trl import SFTTrainer\nf = lambda: SFTTrainer(1)",
+    ],
+)
+def test_every_way_to_import_is_the_same_class(text: str) -> None:
+    assert "trl.SFTTrainer" in called(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "flat"),
+    [
+        ("trl.trainer.sft_trainer.SFTTrainer", "trl.SFTTrainer"),
+        ("transformers.AutoModelForCausalLM.from_pretrained", "transformers.AutoModelForCausalLM.from_pretrained"),
+        ("peft.tuners.lora.LoraConfig", "peft.LoraConfig"),
+        ("torch.cuda.empty_cache", "torch.cuda.empty_cache"),
+        ("mine.trainer.SFTTrainer", "mine.trainer.SFTTrainer"),
+    ],
+)
+def test_flatten(name: str, flat: str) -> None:
+    assert flatten(name) == flat
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1\ny = f(x)\n",
+        "# é\nx = 'ü' ; y = f(x)\n",
+        "a = 1\n\fy = f(1)\n",
+        "if a:\n\ty = f(1)\r\n",
+        "if a:\n  b\n\f  y = f(1)\n",
+        "y = f(1)",
+    ],
+)
+def test_positions_are_those_of_the_text(text: str) -> None:
+    found = module(text)
+    (call,) = found.calls
+    assert found.code(call) in ("f(x)", "f(1)")
+    start, end = found.span(call)
+    assert text[start:end] == found.code(call)
+    assert found.line_column(start) == (text[:start].count("\n") + 1, start - text.rfind("\n", 0, start))
+
+
+def test_a_byte_order_mark_and_a_declared_encoding_are_kept() -> None:
+    marked = module("\ufeffx = 1\n".encode())
+    assert (marked.bom, marked.text) == (True, "x = 1\n")
+    latin = module("# coding: latin-1\nx = 'é'\n".encode("latin-1"))
+    assert (latin.encoding, latin.text) == ("iso-8859-1", "# coding: latin-1\nx = 'é'\n")
+
+
+@pytest.mark.parametrize(("data", "where"), [(b"x = (\n", 1), (b"x = 1\nif x\n    y\n", 2)])
+def test_a_syntax_error_has_its_line(data: bytes, where: int) -> None:
+    with pytest.raises(InputError, match="does not parse") as error:
+        module(data)
+    assert error.value.line is not None and error.value.line >= where and error.value.column
+
+
+def test_newer_syntax_parses() -> None:
+    assert module("match x:\n    case 1:\n        f(1)\ntype A = int\n").calls
+
+
+def test_references_are_those_of_the_same_binding() -> None:
+    found = module("x = 1\nf(x, x=2)\ng.x\ndef h(x):\n    return x\nprint(x)\n")
+    uses = found.references("x", found.scopes[found.tree])
+    assert [found.location(use)[0] for use in uses] == [2, 6]
+
+
+def test_a_binding_is_single_when_nothing_else_can_have_been_bound() -> None:
+    def single(text: str) -> bool:
+        found = module(text)
+        argument = found.calls[-1].args[0].value
+        assert isinstance(argument, cst.Name)
+        return found.single_binding(argument) is not None
+
+    assert single("x = 1\nf(x)")
+    assert single("if __name__ == '__main__':\n    x = 1\n    f(x)")
+    assert not single("x = 1\nx = 2\nf(x)")
+    assert not single("if a:\n    x = 1\nf(x)")
+    assert not single("for x in y:\n    f(x)\n    x += 1")

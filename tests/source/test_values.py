@@ -1,0 +1,99 @@
+"""Values: what is certain at port time, and what only the running script can say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from porter.source.module import parse_module
+from porter.source.values import Unknown, dict_items, evaluate, read_value
+
+
+def value(text: str) -> Any:
+    """The value of `f`'s argument in the last call of `f`; Unknown when it isn't certain."""
+    module = parse_module(text.encode(), "train.py")
+    call = [call for call in module.calls if module.code(call.func) == "f"][-1]
+    return evaluate(module, call.args[0].value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f(x)",
+        "x = g()\nf(x)",
+        "x = 1\nx = 2\nf(x)",
+        "if a:\n    x = 1\nf(x)",
+        "def g(x=1):\n    f(x)",
+        "for x in y:\n    f(x)",
+        "x = [1]\nx.append(2)\nf(x)",
+        "d = {'a': 1}\nd['a'] = 2\nf(d)",
+        "f(2 ** 10 ** 9)",
+        "f('a' * 10 ** 9)",
+        "f(1 / 0)",
+        "f([*x])",
+        "f(f'{x!r}')",
+        "int = g\nf(int('3'))",
+        "a, b = g()\nf(a)",
+        "f(not_imported.bfloat16)",
+    ],
+)
+def test_not_certain(text: str) -> None:
+    with pytest.raises(Unknown):
+        value(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("f(2e-4)", 2e-4),
+        ("LR = 2e-4\nf(LR)", 2e-4),
+        ("A, B = 'x', 3\nf(B)", 3),
+        ("LR: float = 1e-5\nf(LR)", 1e-5),
+        ("B = 8\nf(64 // B)", 8),
+        ("N = 'a'\nf(f'out/{N}-{3:02d}')", "out/a-03"),
+        ("T = False\nf(1 if T else 4)", 4),
+        ("D = dict(a=1, **{'b': 2})\nf(D)", {"a": 1, "b": 2}),
+        ("D = {'a': 1}\nf(D['a'])", 1),
+        ("f('a' 'b')", "ab"),
+        ("f(-1)", -1),
+        ("f(1_000)", 1000),
+        ("f(None or 3)", 3),
+        ("f(int('12'))", 12),
+        ("X = 1\ndef g():\n    f(X)", 1),
+        ("import torch\nf(torch.bfloat16)", "bfloat16"),
+        ("import torch\nf(getattr(torch, 'float16'))", "float16"),
+        ("from peft import TaskType\nf(TaskType.CAUSAL_LM)", "CAUSAL_LM"),
+        ("from transformers import IntervalStrategy as I\nf(I.EPOCH)", "epoch"),
+        ("import torch\nf(torch.cuda.is_bf16_supported())", True),
+    ],
+)
+def test_certain(text: str, want: Any) -> None:
+    got = value(text)
+    assert got == want and type(got) is type(want)
+
+
+def test_a_value_keeps_its_spelling_and_its_place() -> None:
+    module = parse_module(b"LR = 2e-4\nf(LR)\n", "train.py")
+    got = read_value(module, module.calls[0].args[0].value, "TP101")
+    assert (got.kind, got.code, got.text) == ("literal", "0.0002", "LR")
+    assert got.origin is not None and (got.origin.line, got.origin.column, got.origin.rule) == (2, 3, "TP101")
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("f(**{'a': 1, 'b': g()})", ["a", "b"]),
+        ("D = dict(a=1)\nf(**D)", ["a"]),
+        ("D = {'a': 1}\nE = {**D, 'b': 2}\nf(**E)", ["a", "b"]),
+        ("D = {'a': 1}\nD['b'] = 2\nf(**D)", None),
+        ("D = {'a': 1}\nD.update(b=2)\nf(**D)", None),
+        ("f(**g())", None),
+        ("f(**{k: 1})", None),
+    ],
+)
+def test_the_keywords_of_a_spread_argument(text: str, want: list[str] | None) -> None:
+    module = parse_module(text.encode(), "train.py")
+    call = next(call for call in module.calls if any(argument.star for argument in call.args))
+    items = dict_items(module, call.args[0].value)
+    assert (None if items is None else [name for name, _ in items]) == want
