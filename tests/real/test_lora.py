@@ -364,3 +364,24 @@ def test_rules_by_name(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
     assert (fused.module_path, fused.rank, fused.alpha, fused.dropout) == (".*/kv_einsum", 8, 16.0, 0.1)
     with pytest.raises(ValueError, match="use_dora"):
         lora_rules(model, use_dora=True)
+
+
+def test_what_qwix_and_tunix_still_do_differently(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
+    """Each assertion fails once upstream does as PEFT does: then its workaround in lora_provider.py can go."""
+    mesh = tiny_mesh(1, 1)
+    rule = {"module_path": ".*/q_einsum", "rank": 4, "alpha": 4.0, "dropout": 0.5}
+
+    def qwix_alone(model: nnx.Module) -> nnx.Module:
+        with mesh:
+            provider = qwix.LoraProvider([qwix.LoraRule(**rule, lora_b_initializer=jax.nn.initializers.ones)])
+            return qwix.apply_lora_to_model(model, provider, rngs=nnx.Rngs(0), **model.get_model_input())
+
+    model = qwix_alone(small(tiny, mesh, "gemma4", dtype=jnp.bfloat16))
+    ((_, _, a, _),) = adapters(model)
+    assert a.get_value().dtype == jnp.bfloat16  # PEFT: float32
+    assert np.abs(a.get_value()).max() > 64**-0.5  # PEFT's bound; qwix 0.1.8 starts with he_uniform
+    model.set_attributes(qwix_rngs=nnx.Rngs(dropout=0))
+    with mesh:
+        ids = batches(1)[0]["ids"]
+        assert nnx.jit(token_loss)(model, ids) != nnx.jit(token_loss)(model, ids)  # dropout without any gradient
+    assert not list(adapters(qwix_alone(remat(small(tiny, mesh, "gemma4")))))  # google-tunix 0.1.7: remat loses them
