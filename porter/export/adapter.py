@@ -6,8 +6,9 @@ import json
 import struct
 from pathlib import Path
 
+from ..runtime.peft_format import peft_config
 from .base import Base
-from .output import whole, write_json
+from .output import whole
 from .trained import Adapters
 
 WEIGHTS = "adapter_model.safetensors"
@@ -23,7 +24,7 @@ def adapter_bytes(adapters: Adapters) -> int:
 def write_adapter(adapters: Adapters, base: Base, folder: Path, name: str) -> None:
     """Writes the adapter as PEFT's save_pretrained does, a weight at a time. `name`: the base model's id.
 
-    The config comes last: a folder without it is no adapter.
+    The config gets its name last: a folder without it is no adapter.
     """
     folder.mkdir(parents=True, exist_ok=True)
     shapes = _shapes(adapters)
@@ -37,15 +38,15 @@ def write_adapter(adapters: Adapters, base: Base, folder: Path, name: str) -> No
     header = json.dumps({"__metadata__": {"format": "pt"}, **entries}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     start = 8 + len(header)
-    with whole(folder / WEIGHTS) as partial, partial.open("wb") as stream:
-        stream.write(struct.pack("<Q", len(header)) + header)
-        for site in adapters.sites:
-            for tensor, value in adapters.tensors(site).items():
-                stream.seek(start + places[tensor])
-                stream.write(value.astype("<f4", copy=False).data.cast("B"))
-    from ..runtime.peft_format import peft_config
-
-    write_json(folder / CONFIG, peft_config(base.family, base.config, name, adapters.spec, adapters.sites))
+    config = peft_config(base.family, base.config, name, adapters.spec, adapters.sites)
+    with whole(folder / CONFIG) as beside:
+        beside.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        with whole(folder / WEIGHTS) as partial, partial.open("wb") as stream:
+            stream.write(struct.pack("<Q", len(header)) + header)
+            for site in adapters.sites:
+                for tensor, value in adapters.tensors(site).items():
+                    stream.seek(start + places[tensor])
+                    stream.write(value.astype("<f4", copy=False).data.cast("B"))
 
 
 def _shapes(adapters: Adapters) -> dict[str, tuple[int, int]]:

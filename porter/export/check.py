@@ -102,7 +102,12 @@ def _torch_logits(folder: Path, ids: np.ndarray, adapter: Path | None = None) ->
     import torch
     from transformers import AutoModelForCausalLM
 
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        folder,
+        dtype=torch.float32,
+        attn_implementation="eager",  # others leave out the caps on Gemma 2's attention logits
+        local_files_only=True,
+    )
     if adapter is not None:
         from peft import PeftModel
 

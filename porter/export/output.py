@@ -48,6 +48,11 @@ def check_folder(folder: Path, names: Iterable[str], others: Iterable[Path], *, 
         raise InputError("the output folder isn't empty", folder, fix="--force replaces files of the same names in it")
 
 
+def holds_only_partials(folder: Path, names: Iterable[str]) -> bool:
+    """Whether `folder` holds nothing but what an export leaves that was killed before its first file was whole."""
+    return folder.is_dir() and {path.name for path in folder.iterdir()} <= {f"{name}{PARTIAL}" for name in names}
+
+
 def check_space(folder: Path, needed: int, *, staged: int = 0) -> None:
     """InputError when the disk has less than `needed` bytes, plus `staged` for a file that is replaced, left."""
     parent = next(place for place in (folder, *folder.absolute().parents) if place.exists())

@@ -22,7 +22,7 @@ from .checkpoint import Checkpoint, open_checkpoint
 from .layout import Layout, plan_layout
 from .manifest import NAME, job_hash, matches, read_manifest
 from .merging import Retained
-from .output import check_folder, check_space, sync_folder, write_bytes
+from .output import check_folder, check_space, holds_only_partials, sync_folder, write_bytes
 from .trained import Adapters, Told, has_adapters, read_adapters
 from .writing import write_files
 
@@ -125,7 +125,8 @@ class _Job:
         else:
             notes += ("the base's folder holds no weights: only its config.json was compared",)
         size = adapter_bytes(self.adapters)
-        check_folder(self.output, FILES, self._read_folders(), known=False, force=self.options.force)
+        known = holds_only_partials(self.output, FILES)
+        check_folder(self.output, FILES, self._read_folders(), known=known, force=self.options.force)
         check_space(self.output, size)
         described = (self.checkpoint.described or {}).get("base") or {}
         self._make()
@@ -144,9 +145,8 @@ class _Job:
         beside = model_files.names(self.base)
         job = job_hash(self.base, self._trained_hash(), {**asdict(self.options), "force": False})
         all_names = (*names, *beside, INDEX, NAME)
-        check_folder(
-            self.output, all_names, self._read_folders(), known=matches(self.output, job), force=self.options.force
-        )
+        known = matches(self.output, job) or holds_only_partials(self.output, (NAME,))
+        check_folder(self.output, all_names, self._read_folders(), known=known, force=self.options.force)
         manifest = read_manifest(self.output, job, names)
         left = [file for file in layout.files if not manifest.is_done(file.name)]
         check_space(
