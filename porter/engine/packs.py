@@ -128,10 +128,10 @@ def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
     seen: dict[str, Pack] = {}
     for pack in packs:
         for rule in pack.every_rule:
-            if rule.id in seen and seen[rule.id] is not pack:
+            if rule.id in seen:
                 raise InputError(
                     f"rule {rule.id} of pack {seen[rule.id].name} is also in pack {pack.name}",
-                    pack.path,
+                    seen[rule.id].path,
                     fix="give your rule an id of its own",
                 )
             seen[rule.id] = pack

@@ -8,8 +8,15 @@ from porter.engine.pipeline import port_module
 from porter.port import Options, Port
 from porter.source.module import parse_module
 
-HEAD = "from datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n\nrows = load_dataset('x', split='train')\n"
-PLAIN = HEAD + "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=SFTConfig('out'), train_dataset=rows)\ntrainer.train()\n"
+HEAD = """\
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset('x', split='train')
+"""
+PLAIN = f"""{HEAD}trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=SFTConfig('out'), train_dataset=rows)
+trainer.train()
+"""
 
 
 def port(text: str | bytes, **options: object) -> Port:
@@ -26,7 +33,9 @@ def check_noop(text: str | bytes, **options: object) -> Port:
     return found
 
 
-def check_becomes(text: str, *parts: str, gone: tuple[str, ...] = (), status: str = "ported", **options: object) -> Port:
+def check_becomes(
+    text: str, *parts: str, gone: tuple[str, ...] = (), status: str = "ported", **options: object
+) -> Port:
     """The port holds every one of `parts`, none of `gone`, and porting it changes nothing."""
     found = port(text, **options)
     for part in parts:

@@ -1,0 +1,124 @@
+"""Packs: loaded in order, told apart by their ids, and refused with one clear sentence when something is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.engine.cases import run_cases
+from porter.engine.packs import BUILT_IN, load_pack, load_packs
+from porter.engine.scaffold import new_pack
+from porter.errors import InputError
+from porter.port import Options, port_file
+
+from .porting import PLAIN, check_noop, write
+
+TABLE = """\
+class = "acme.SFTConfig"
+extends = "trl.SFTConfig"
+library = "acme"
+newest = "1.0"
+
+[fields.learning_rate]
+place = "optimizer.learning_rate"
+fate = "exact"
+target = "the optimizer"
+type = "float"
+default = { "1.0" = "3e-4" }
+help = "Rate."
+"""
+MANIFEST = """\
+name = "acme"
+version = "1"
+
+[[table]]
+id = "ACME1"
+file = "table.toml"
+role = "arguments"
+"""
+
+
+def pack(folder: Path, manifest: str = MANIFEST, **files: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "pack.toml").write_text(manifest)
+    (folder / "table.toml").write_text(files.pop("table", TABLE))
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder
+
+
+def test_the_built_in_packs() -> None:
+    packs = load_packs()
+    assert [found.name for found in packs] == list(BUILT_IN)
+    ids = [rule.id for found in packs for rule in found.every_rule]
+    assert len(ids) == len(set(ids)) and all(rule.title for found in packs for rule in found.every_rule)
+
+
+def test_a_pack_changes_nothing_where_its_names_do_not_stand(tmp_path: Path) -> None:
+    check_noop("import acme\nprint(acme.SFTConfig('out'))\n", rules=(pack(tmp_path / "acme"),))
+
+
+def test_own_packs_come_first(tmp_path: Path) -> None:
+    own = pack(tmp_path / "acme")
+    assert [found.name for found in load_packs([own])] == ["acme", *BUILT_IN]
+    text = PLAIN.replace("import SFTConfig, SFTTrainer", "import SFTTrainer\nfrom acme import SFTConfig")
+    port = port_file(write(tmp_path, text), Options(rules=(own,)))
+    assert "optax.linear_schedule(3e-4" in port.after and "acme" not in port.after
+
+
+@pytest.mark.parametrize(
+    ("manifest", "files", "said"),
+    [
+        ("name = ", {}, "is no TOML"),
+        ("version = '1'", {}, "lacks 'name'"),
+        (MANIFEST.replace('id = "ACME1"\n', ""), {}, "lacks 'id'"),
+        (MANIFEST.replace("arguments", "config"), {}, "has role 'config'"),
+        (MANIFEST.replace("table.toml", "none.toml"), {}, "is no field table"),
+        (MANIFEST, {"table": "class = 1"}, "is no field table"),
+        (MANIFEST, {"table": TABLE.replace('newest = "1.0"\n', "")}, "lacks newest"),
+        (MANIFEST, {"table": TABLE.replace("trl.SFTConfig", "trl.None")}, "no field table for trl.None"),
+        (MANIFEST, {"table": TABLE.replace('fate = "exact"\n', "")}, "is no field table"),
+        (MANIFEST.replace("ACME1", "TP101"), {}, "rule TP101 of pack acme is also in pack trl"),
+        (MANIFEST + '[[rule]]\nfile = "r.py"\n', {}, "names a rule file that does not exist"),
+        (MANIFEST + '[[rule]]\nfile = "r.py"\n', {"r__py": "1 / 0"}, "ZeroDivisionError"),
+        (MANIFEST + '[[rule]]\nfile = "r.py"\n', {"r__py": "'doc'"}, "has no attribute 'ID'"),
+        (
+            MANIFEST + '[[rewrite]]\nid = "A"\nmatch = "a.b"\naction = "delete"\nreason = "r"\n',
+            {},
+            "has action 'delete'",
+        ),
+        (MANIFEST + '[[rewrite]]\nid = "A"\nmatch = "a.b"\naction = "remove"\n', {}, "lacks 'reason'"),
+    ],
+)
+def test_a_pack_that_fails_to_load(tmp_path: Path, manifest: str, files: dict[str, str], said: str) -> None:
+    folder = pack(tmp_path / "acme", manifest, **files)
+    with pytest.raises(InputError) as error:
+        load_packs([folder])
+    assert said in str(error.value) and str(folder) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_folder_without_a_pack(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no pack\.toml"):
+        load_pack(tmp_path)
+
+
+def test_a_new_pack_passes_its_cases_and_they_can_fail(tmp_path: Path) -> None:
+    folder = tmp_path / "our-rules"
+    new_pack(folder)
+    assert [result.passed for result in run_cases(folder)] == [True, True]
+    after = folder / "cases" / "settings" / "after.py"
+    after.write_text(after.read_text().replace("rank=32", "rank=33"))
+    same = folder / "cases" / "same_names.py"
+    same.write_text((folder / "cases" / "settings" / "before.py").read_text())
+    changed, kept = sorted(run_cases(folder), key=lambda result: result.name, reverse=True)
+    assert not changed.passed and "-    [qwix.LoraRule(" in changed.detail and "+" in changed.detail
+    assert not kept.passed and "must not change" in kept.detail
+
+
+def test_a_cases_options_are_checked(tmp_path: Path) -> None:
+    folder = tmp_path / "our-rules"
+    new_pack(folder)
+    (folder / "cases" / "settings" / "options.toml").write_text("proceses = 2\n")
+    failed = [result for result in run_cases(folder) if not result.passed]
+    assert [result.name for result in failed] == ["settings"] and "unknown keys proceses" in failed[0].detail

@@ -1,0 +1,53 @@
+"""Small pieces of generated code."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from porter.recipe import Value
+from porter.target.expressions import is_atom, number, python, quoted, times
+
+
+@given(st.text(max_size=20))
+def test_a_quoted_text_is_that_text(text: str) -> None:
+    assert ast.literal_eval(quoted(text)) == text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(JSON | st.tuples(st.integers()) | st.tuples(st.integers(), st.text(max_size=3)))
+def test_the_literal_of_an_object_is_that_object(value: object) -> None:
+    assert ast.literal_eval(python(value)) == value
+
+
+def test_a_regular_expression_is_raw() -> None:
+    assert quoted(r".*\.(q|k)_proj$") == r'r".*\.(q|k)_proj$"'
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "want"), [("8", 1, "8"), ("8", 2, "16"), ("R", 2, "2 * R"), ("a + b", 2, "2 * (a + b)")]
+)
+def test_times(text: str, factor: int, want: str) -> None:
+    assert times(text, factor) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "atom"), [("a", True), ("a.b", True), ("f(x)", True), ("1", True), ("a + b", False), ("-a", False)]
+)
+def test_atoms(text: str, atom: bool) -> None:
+    assert is_atom(text) is atom
+
+
+def test_a_whole_number_is_written_as_a_float() -> None:
+    assert number(Value("literal", "8"), "8") == "8.0"
+    assert number(Value("literal", "8"), "ALPHA") == "ALPHA"
+    assert number(Value("expression", "alpha"), "alpha") == "alpha"

@@ -1,0 +1,85 @@
+"""Imports of the port: what nothing uses any more goes, what is new stands where it belongs."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.target.imports import NewImport, names_in, parse_import
+
+from ..engine.porting import PLAIN, check_becomes, port
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "there"),
+    [
+        ('load("trl-lib/Capybara")', "trl", False),
+        ("x = 1  # trl", "trl", False),
+        ('"""trl"""', "trl", False),
+        ("r'a\\'trl'", "trl", False),
+        ('f"{trl.x} trl"', "trl", True),
+        ("trl.x + 'trl'", "trl", True),
+        ("'a' + trl + 'b'", "trl", True),
+    ],
+)
+def test_names_are_told_from_words(code: str, name: str, there: bool) -> None:
+    assert (name in names_in(code)) is there
+
+
+def test_one_import() -> None:
+    assert parse_import("import jax.numpy as jnp") == NewImport("jax.numpy", "", "jnp")
+    assert parse_import("from a.b import C").bound == "C"
+    with pytest.raises(ValueError, match="not one import"):
+        parse_import("import a, b")
+
+
+def test_an_import_that_is_still_used_stays_and_is_said() -> None:
+    found = check_becomes("import torch\n" + PLAIN + "print(torch.ones(2))\n", "import torch\n", "torch.ones(2)")
+    assert [f.rule for f in found.findings if f.severity == "warning"] == ["TP001"]
+
+
+def test_an_import_that_the_source_never_used_stays() -> None:
+    check_becomes("import numpy as np\n" + PLAIN, "import numpy as np\n")
+
+
+def test_gpu_libraries_that_nothing_uses_go() -> None:
+    check_becomes(
+        "import torch, os\nimport peft\nprint(os.sep)\n" + PLAIN, "import os\n", gone=("import torch", "import peft")
+    )
+
+
+def test_a_name_of_several_stays() -> None:
+    text = PLAIN.replace("from trl import SFTConfig, SFTTrainer", "from trl import SFTConfig, SFTTrainer, pack_dataset")
+    check_becomes(text + "print(pack_dataset)\n", "from trl import pack_dataset\n")
+
+
+def test_the_order_of_the_source_is_kept() -> None:
+    text = "import sys\nimport os\nimport zlib\n\nprint(sys, os, zlib)\n"
+    assert (
+        "import sys\nimport os\nimport zlib\n"
+        in port(PLAIN.replace("from datasets", "\nfrom datasets", 1) + text).after + text
+    )
+
+
+def test_the_runtime_has_a_group_of_its_own() -> None:
+    after = port(PLAIN).after
+    assert "\n\nfrom porter import runtime as rt\n\n" in after
+
+
+def test_imports_in_a_function_stay_there() -> None:
+    body = "".join(f"    {line}\n" if line else "\n" for line in PLAIN.splitlines())
+    found = check_becomes(
+        "def main():\n" + body + "\n\nmain()\n", "    import jax\n", "    from porter import runtime as rt\n"
+    )
+    assert not found.after.startswith("import")
+
+
+def test_a_star_import_stays() -> None:
+    check_becomes("from mine import *\n" + PLAIN, "from mine import *\n")
+
+
+def test_an_import_under_try_stays_under_it() -> None:
+    text = PLAIN.replace(
+        "from trl import SFTConfig, SFTTrainer",
+        "try:\n    from trl import SFTConfig, SFTTrainer\nexcept ImportError:\n    raise",
+    )
+    check_becomes(text, "try:\n    import jax\n", "rt\nexcept ImportError:\n    raise\n")

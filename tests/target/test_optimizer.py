@@ -1,0 +1,78 @@
+"""The optimizer and the schedule that the port writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..engine.porting import PLAIN, port
+
+
+def after(settings: str, trainer: str = "") -> str:
+    text = PLAIN.replace("SFTConfig('out')", f"SFTConfig('out', {settings})")
+    return port(text.replace("train_dataset=rows", f"train_dataset=rows{trainer}")).after
+
+
+@pytest.mark.parametrize(
+    ("settings", "schedule"),
+    [
+        ("", "optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate"),
+        ("learning_rate=1e-4, lr_scheduler_type='constant', warmup_steps=9", "optax.constant_schedule(1e-4)"),
+        ("learning_rate=1e-4, lr_scheduler_type='cosine'", "optax.cosine_decay_schedule(1e-4, batches.steps)"),
+        ("learning_rate=1e-4, lr_scheduler_type='constant_with_warmup'", "optax.constant_schedule(1e-4)"),
+        (
+            "learning_rate=1e-4, lr_scheduler_type='cosine', warmup_steps=7",
+            "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=7, decay_steps=batches.steps)",
+        ),
+        (
+            "learning_rate=rate(), warmup_steps=7, lr_scheduler_type='constant_with_warmup'",
+            "optax.join_schedules([optax.linear_schedule(0.0, rate(), 7), optax.constant_schedule(rate())], [7])",
+        ),
+        (
+            "learning_rate=1e-4, lr_scheduler_type=kind()",
+            "rt.hf_schedule(kind(), 1e-4, steps=batches.steps)",
+        ),
+        (
+            "learning_rate=1e-4, lr_scheduler_type='polynomial', lr_scheduler_kwargs={'power': 2}, warmup_steps=0.1",
+            'rt.hf_schedule("polynomial", 1e-4, warmup_steps=0.1, steps=batches.steps, kwargs=',
+        ),
+    ],
+)
+def test_schedules(settings: str, schedule: str) -> None:
+    assert f"schedule = {schedule}" in after(settings).replace("'polynomial'", '"polynomial"')
+
+
+def test_a_ratio_of_warmup_is_calculated_once() -> None:
+    written = after("warmup_ratio=0.03")
+    assert "import math\n" in written and written.count("math.ceil(0.03 * batches.steps)") == 1
+    assert "batches.steps - warmup_steps" in written
+
+
+@pytest.mark.parametrize(
+    ("settings", "optimizer"),
+    [
+        ("", "optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0)"),
+        ("adam_beta2=0.95, adam_epsilon=1e-6", "optax.adamw(schedule, b1=0.9, b2=0.95, eps=1e-6, weight_decay=0.0)"),
+        ("optim='adafactor'", 'rt.hf_optimizer("adafactor", schedule'),
+        ("optim=name()", "rt.hf_optimizer(name(), schedule"),
+        ("optim='adamw_torch_fused'", "optax.adamw(schedule"),
+    ],
+)
+def test_optimizers(settings: str, optimizer: str) -> None:
+    assert optimizer in after(settings)
+
+
+def test_decay_spares_norms_and_biases_of_a_whole_model_only() -> None:
+    assert "mask=rt.decay_mask,  # not on norms and biases" in after("weight_decay=0.1")
+    lora = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', weight_decay=0.1)").replace(
+        "train_dataset=rows", "train_dataset=rows, peft_config=LoraConfig(r=8)"
+    )
+    assert "decay_mask" not in port("from peft import LoraConfig\n" + lora).after
+
+
+@pytest.mark.parametrize(("norm", "there"), [("0", False), ("0.0", False), ("None", False), ("0.3", True)])
+def test_clipping(norm: str, there: bool) -> None:
+    assert ("optax.clip_by_global_norm" in after(f"max_grad_norm={norm}")) is there
+
+
+def test_clipping_that_only_the_script_knows() -> None:
+    assert "rt.clip_by_global_norm(limit())" in after("max_grad_norm=limit()")
