@@ -10,7 +10,6 @@ trainer tells a callback what it does. Training stops after the wanted steps; th
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import sys
 import time
@@ -19,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from .read_torch import describe, documents, marks, token_losses, trained_tensors, whole_schedule
 from .script import run_script
 from .settings import Settings
 from .substitutes import Substitutes, patch_from_pretrained, patch_loaders, patch_save_pretrained
-from .trace import Row, Step, Trace, rows_of_batch
+from .trace import Row, Step, Trace
 
 # Each has a from_pretrained of its own, copied from their base class.
 AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
-MOST_MARKS = 50_000
 
 
 def main() -> int:
@@ -323,111 +322,6 @@ class Observer:
             self._row_losses.append([])
             return
         self._row_losses.append([float(nll[place].sum()) for _, place in self._last_split])
-
-
-def documents(batch: dict[str, np.ndarray]) -> list[tuple[Row, tuple[int, slice | np.ndarray]]]:
-    """Documents of one collated batch, each with its place (row, positions) in the (B, T) arrays.
-
-    With `position_ids` and no attention mask the batch is TRL's padding-free one: one row, a document wherever the
-    positions start again from 0.
-    """
-    tokens, labels = batch["input_ids"], batch["labels"]
-    positions, mask = batch.get("position_ids"), batch.get("attention_mask")
-    found: list[tuple[Row, tuple[int, slice | np.ndarray]]] = []
-    if positions is not None and mask is None:
-        for index in range(tokens.shape[0]):
-            starts = [*np.flatnonzero(positions[index] == 0), tokens.shape[1]]
-            for start, end in itertools.pairwise(starts):
-                part = slice(int(start), int(end))
-                found.append((Row.of(tokens[index, part], labels[index, part]), (index, part)))
-        return found
-    keep = np.ones(tokens.shape, bool) if mask is None else mask.astype(bool)
-    for index in range(tokens.shape[0]):
-        rows = rows_of_batch(tokens[index : index + 1], labels[index : index + 1], keep=keep[index : index + 1])
-        found += [(row, (index, np.flatnonzero(keep[index]))) for row in rows]
-    return found
-
-
-def marks(dataset: Any) -> list[int]:
-    """The mark of every document of a prepared dataset, in its order; none for a streamed or unprepared one."""
-    if not hasattr(dataset, "__len__") or len(dataset) > MOST_MARKS or "input_ids" not in dataset.column_names:
-        return []
-    packed = "seq_lengths" in dataset.column_names
-    found = []
-    for index in range(len(dataset)):
-        row = dataset[index]
-        tokens = np.array(row["input_ids"], np.int32)
-        ends: Any = np.cumsum(row["seq_lengths"])[:-1] if packed else []
-        found += [Row(part, part).mark for part in np.split(tokens, ends)]
-    return found
-
-
-def token_losses(outputs: Any, labels: Any) -> np.ndarray | None:
-    """Loss of each predicted token, (B, T), 0 where none is: position t holds the loss of predicting token t."""
-    log_probs = getattr(outputs, "log_probs", None)
-    if log_probs is not None:
-        nll = -log_probs.detach().float().cpu().numpy()
-    elif getattr(outputs, "logits", None) is not None and labels is not None:
-        import torch
-
-        logits = outputs.logits.detach().float()[:, :-1]
-        wanted = labels[:, 1:]
-        flat = torch.nn.functional.cross_entropy(
-            logits.reshape(-1, logits.shape[-1]), wanted.reshape(-1), ignore_index=-100, reduction="none"
-        )
-        nll = flat.reshape(wanted.shape).cpu().numpy()
-    else:
-        return None
-    if labels is not None and nll.shape[1] == labels.shape[1]:
-        return nll
-    return np.concatenate([np.zeros((nll.shape[0], 1), nll.dtype), nll], axis=1)
-
-
-def trained_tensors(model: Any) -> dict[str, np.ndarray]:
-    """Copies of the trainable tensors in float32, under the names that PEFT saves them by."""
-    return {
-        name.removeprefix("module.").replace(".default.", "."): parameter.detach().float().cpu().numpy().copy()
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad
-    }
-
-
-def whole_schedule(schedule: Any, steps: int) -> list[float]:
-    """The learning rate of every step of the horizon; empty for schedules that depend on the metrics."""
-    inner = getattr(schedule, "scheduler", schedule)
-    factors = getattr(inner, "lr_lambdas", None)
-    if not factors:
-        return []
-    base = inner.base_lrs[0]
-    return [float(base * factors[0](step)) for step in range(steps)]
-
-
-def describe(args: Any, state: Any, model: Any, optimizer: Any, shapes: dict[str, Any]) -> dict[str, Any]:
-    """The run's settings as the libraries understood them, as plain values under the names of both sides."""
-    inner = getattr(optimizer, "optimizer", optimizer)
-    group = max(inner.param_groups, key=lambda each: each.get("weight_decay", 0.0))
-    betas = group.get("betas", (None, None))
-    scalings = {
-        round(float(value), 9)
-        for module in model.modules()
-        if hasattr(module, "lora_A") and isinstance(module.scaling, dict)
-        for value in module.scaling.values()
-    }
-    norm = args.max_grad_norm
-    return {
-        "optimizer": type(inner).__name__.lower(),
-        "beta1": betas[0],
-        "beta2": betas[1],
-        "epsilon": group.get("eps"),
-        "weight_decay": group.get("weight_decay", 0.0),
-        "max_grad_norm": norm if norm and norm > 0 else None,
-        "steps": int(state.max_steps),
-        "seed": args.seed,
-        "accumulation": args.gradient_accumulation_steps,
-        "processes": args.world_size,
-        "lora_scaling": sorted(scalings),
-        "tensors": {name: list(shape) for name, shape in shapes.items()},
-    }
 
 
 if __name__ == "__main__":
