@@ -54,7 +54,7 @@ def provider_code(
     porting: Porting, rules: tuple[Rule, ...] | None, family: Family | None, indent: str, before: int
 ) -> str:
     """The code that makes the LoRA provider: literal `qwix.LoraRule`s, or `rt.lora_rules` over the loaded model."""
-    provider = _provider(porting)
+    provider = porting.rt("LoraProvider")  # PEFT trains adapters in float32 over any base
     if rules is None:
         arguments = [Arg(porting.names.model)]
         for place, keyword in KEYWORDS.items():
@@ -66,14 +66,6 @@ def provider_code(
         return render(Call(provider, [Arg(Call(porting.rt("lora_rules"), arguments))]), indent, before=before)
     rows = [Arg(_rule(porting, rule), comment=_row_comment(porting, rule)) for rule in rules]
     return render(Call(provider, [Arg(Call("", rows, brackets="[]", spread=len(rows) > 1))]), indent, before=before)
-
-
-def _provider(porting: Porting) -> str:
-    """Qwix's own provider over a float32 base; ours where the adapters have to be wider than the base."""
-    if porting.known("model.weights") == "float32":
-        porting.imports.add("import qwix")
-        return "qwix.LoraProvider"
-    return porting.rt("LoraProvider")
 
 
 def _rule(porting: Porting, rule: Rule) -> Call:
