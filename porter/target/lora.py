@@ -44,6 +44,8 @@ def literal_rules(porting: Porting, family: Family | None, sizes: Mapping[str, A
         if not value.known:
             return None
         known[keyword] = value.literal
+    if known.get("init_lora_weights", True) is False:
+        return None  # PEFT draws B too, for which rt.lora_rules has the distribution
     spec = LoraSpec(**{name: value for name, value in known.items() if value is not None or name == "target_modules"})
     if porting.known("lora.targets") == "all-linear" and sizes is None:
         return port_rules(family, None, spec)
