@@ -149,7 +149,7 @@ def _check_shapes(
         wanted = (*inner, rank), (rank, *slots, *outer)
         found = tuple(checkpoint.shape(f"{path}/{weight}_lora_{x}") for x in "ab")
         if found != wanted:
-            turned = tuple(shape[::-1] for shape in found) == wanted or found[::-1] == wanted
+            turned = found[0][0] == found[1][-1] and math.prod(found[0][1:]) == math.prod(inner)
             raise InputError(
                 f"{path}/{weight} has A {found[0]} and B {found[1]}, the base model wants {wanted[0]} and {wanted[1]}",
                 checkpoint.path,

@@ -20,29 +20,42 @@ FORMAT = 1
 # Keys of a config.json that say nothing about the weights.
 _VOLATILE = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache")
 
+# The model that the next folder is for (_used: a folder has it already), the last folder, and what was written there.
 _model: dict[str, Any] | None = None
+_used = False
 _folder: Any = None
+_written: dict[str, Any] | None = None
 
 
 def describe(model: Any) -> None:
-    """Notes what the process trains: `model.porter`, and `model.lora` where it has adapters. The last one counts."""
-    global _model
+    """Notes what the process trains: `model.porter`, and `model.lora` where it has adapters.
+
+    Other models may be loaded around it (a reference, one to evaluate): one with adapters goes before one without, and
+    what is written is only replaced when the same model gets its adapters afterwards.
+    """
+    global _model, _used
     info, lora = model.porter, getattr(model, "lora", None)
-    _model = {
+    new = {
         "format": FORMAT,
         "family": info.family.name,
         "family_table": dict(info.family.table),
         "base": {"id": info.id, "config": info.config, "config_sha256": config_hash(info.config)},
         "lora": None if lora is None else {**asdict(lora.spec), "sites": [asdict(site) for site in lora.sites]},
     }
-    _write()
+    if _model is None or _used or lora is not None or _model["lora"] is None:
+        _model, _used = new, False
+    if _folder is None:
+        return
+    if _written is None or (_written["lora"] is None and lora is not None and _written["base"] == new["base"]):
+        _write(new)
 
 
 def checkpoints_in(folder: Any) -> None:
-    """Notes where the run's checkpoints go (an epath.Path). The last one counts."""
-    global _folder
-    _folder = folder
-    _write()
+    """Notes where the run's checkpoints go (an epath.Path)."""
+    global _folder, _written
+    _folder, _written = folder, None
+    if _model is not None:
+        _write(_model)
 
 
 def read_lora(lora: Mapping[str, Any]) -> tuple[LoraSpec, tuple[Site, ...]]:
@@ -68,15 +81,15 @@ def steady(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write() -> None:
-    if _model is None or _folder is None:
-        return
+def _write(described: dict[str, Any]) -> None:
+    global _used, _written
+    _used, _written = True, described
     import jax
 
     if jax.process_index() == 0:
         _folder.mkdir(parents=True, exist_ok=True)
         # One small write, read only after training: object stores have no rename worth waiting for.
-        (_folder / NAME).write_text(json.dumps(_model, indent=1, sort_keys=True, default=_plain) + "\n")
+        (_folder / NAME).write_text(json.dumps(described, indent=1, sort_keys=True, default=_plain) + "\n")
 
 
 def _plain(value: Any) -> Any:

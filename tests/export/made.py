@@ -10,6 +10,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 import tensorstore
 from safetensors.numpy import save_file
 
@@ -103,12 +104,13 @@ def describe(folder: Path, config: dict[str, Any] = CONFIG, lora: dict[str, Any]
     model = SimpleNamespace(porter=SimpleNamespace(id="tiny/gemma", family=family(), config=config))
     if lora is not None:
         model.lora = SimpleNamespace(spec=LoraSpec.read(lora), sites=sites(config, lora))
-    sidecar._model = sidecar._folder = None
-    sidecar.describe(model)
-    document = dict(sidecar._model or {})
-    sidecar._model = None
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_model", "_folder", "_written"):
+            patch.setattr(sidecar, name, None)
+        sidecar.describe(model)
+        described = sidecar._model
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / sidecar.NAME).write_text(json.dumps(document))
+    (folder / sidecar.NAME).write_text(json.dumps(described))
 
 
 def run(folder: Path, held: dict[str, np.ndarray] | None = None, *, ocdbt: bool = True, number: int = 5) -> Path:

@@ -40,8 +40,8 @@ SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_p
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """No folder of another test's run gets this test's sidecar."""
-    monkeypatch.setattr(sidecar, "_folder", None)
-    monkeypatch.setattr(sidecar, "_model", None)
+    for name in ("_model", "_folder", "_written"):
+        monkeypatch.setattr(sidecar, name, None)
 
 
 def save(model: nnx.Module, folder: Path, step: int = 5, lora: bool = True) -> Path:
@@ -136,7 +136,7 @@ def test_a_script_of_somebody_else(tiny: Callable[..., Path], tiny_mesh: Any, tm
 
 
 def test_check_sees_what_is_right_and_what_is_wrong(tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path) -> None:
-    mesh, folder = tiny_mesh(2, 1), tiny("gemma4_keqv")
+    mesh, folder = tiny_mesh(2, 1), tiny("gemma3", num_hidden_layers=2)
     settings = {"r": 2, "lora_alpha": 4, "target_modules": SEVEN, "init_lora_weights": False}
     run = save(apply_peft(load_model(folder, mesh), settings, mesh, seed=0), tmp_path / "run")
     exported = export(run, folder, tmp_path / "merged", Options(merged=True))

@@ -24,14 +24,15 @@ CONFIG = {
 
 @pytest.fixture(autouse=True)
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sidecar, "_model", None)
-    monkeypatch.setattr(sidecar, "_folder", None)
+    for name in ("_model", "_folder", "_written"):
+        monkeypatch.setattr(sidecar, name, None)
+    monkeypatch.setattr(sidecar, "_used", False)
 
 
-def model(**lora: object) -> SimpleNamespace:
+def model(name: str = "tiny", **lora: object) -> SimpleNamespace:
     family = find_family("Gemma3ForCausalLM")
     assert family is not None
-    made = SimpleNamespace(porter=SimpleNamespace(id="tiny", family=family, config=CONFIG))
+    made = SimpleNamespace(porter=SimpleNamespace(id=name, family=family, config=CONFIG))
     if lora:
         spec = LoraSpec.read(lora)
         made.lora = SimpleNamespace(spec=spec, sites=resolve(family, CONFIG, spec))
@@ -60,6 +61,30 @@ def test_the_adapters_replace_the_bare_model(tmp_path: Path) -> None:
     assert json.loads((tmp_path / sidecar.NAME).read_text())["lora"] is None
     sidecar.describe(model(r=2, target_modules=["q_proj"]))
     assert json.loads((tmp_path / sidecar.NAME).read_text())["lora"]["r"] == 2
+
+
+def lora_in(folder: Path) -> int | None:
+    lora = json.loads((folder / sidecar.NAME).read_text())["lora"]
+    return lora and lora["r"]
+
+
+def test_models_loaded_around_the_trained_one(tmp_path: Path) -> None:
+    sidecar.describe(model())
+    sidecar.describe(model(r=2, target_modules=["q_proj"]))
+    sidecar.describe(model("reference"))
+    sidecar.checkpoints_in(tmp_path / "a")
+    sidecar.describe(model("evaluated"))
+    sidecar.describe(model("judge", r=9, target_modules=["q_proj"]))
+    assert lora_in(tmp_path / "a") == 2
+
+
+def test_a_full_fine_tune_after_another_run(tmp_path: Path) -> None:
+    sidecar.describe(model(r=2, target_modules=["q_proj"]))
+    sidecar.checkpoints_in(tmp_path / "a")
+    sidecar.describe(model("other"))
+    sidecar.checkpoints_in(tmp_path / "b")
+    assert (lora_in(tmp_path / "a"), lora_in(tmp_path / "b")) == (2, None)
+    assert json.loads((tmp_path / "b" / sidecar.NAME).read_text())["base"]["id"] == "other"
 
 
 def test_no_jax_to_read_one() -> None:
