@@ -19,7 +19,7 @@ BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 PIPE_CLOSED = 141  # 128 + SIGPIPE: whoever read our output has gone
 
-COMMANDS = ("port", "validate", "export", "rules", "doctor")
+COMMANDS = ("port", "validate", "plan", "compile", "export", "rules", "doctor")
 
 
 class FrontDoor(click.Group):

@@ -1,0 +1,86 @@
+"""`tpu-port compile PORT --tpu v5p-8`: the ported step under the real TPU compiler, without a TPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+PATH = click.Path(path_type=Path)
+
+
+@click.command("compile")
+@click.argument("port", type=PATH)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
+@click.option("--tpu", required=True, metavar="SLICE", help="The slice, such as v5p-8.")
+@click.option("--mesh", metavar="AXES", help="Such as fsdp=4,tp=1. Default: as the port says.")
+@click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a row. Default: the script's max_length.")
+@click.option("--batch", type=click.IntRange(min=1), help="Rows of a micro-batch, whole mesh. Default: the script's.")
+@click.option(
+    "--remat",
+    type=click.Choice(["script", "none", "decoder"]),
+    default="script",
+    show_default=True,
+    help="Recompute activations, whatever the script says.",
+)
+@click.option("--layers", type=click.IntRange(min=1), help="Compile only the first N decoder layers.")
+@click.option("--model", type=PATH, metavar="PATH", help="config.json (or its folder) in place of the script's model.")
+@click.option("--rows", type=click.IntRange(min=1), default=10_000, show_default=True, help="Assumed dataset rows.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR=1).")
+@click.help_option("-h", "--help")
+def command(
+    port: Path,
+    arguments: tuple[str, ...],
+    tpu: str,
+    mesh: str | None,
+    seq_len: int | None,
+    batch: int | None,
+    remat: str,
+    layers: int | None,
+    model: Path | None,
+    rows: int,
+    timeout: float,
+    as_json: bool,
+    no_color: bool,
+) -> int:
+    """Compile the port's own training step for a TPU slice: memory, FLOPs, collectives, XLA's time.
+
+    No weights and no data are loaded. Exit codes: 0 it fits, 1 out of memory, 2 bad input, 3 it doesn't compile.
+    """
+    from ..tpu.compile import CompileFailed, Request
+    from ..tpu.slices import parse_mesh, slice_named
+    from ..tpu.step import compile_or_estimate
+
+    where = slice_named(tpu)
+    request = Request(
+        script=port,
+        slice=where,
+        mesh=parse_mesh(mesh, where) if mesh else None,
+        seq_len=seq_len,
+        batch=batch,
+        remat=remat,
+        layers=layers,
+        model=model,
+        rows=rows,
+        arguments=arguments,
+    )
+    try:
+        found = compile_or_estimate(request, say=lambda line: click.echo(line, err=True), timeout=timeout)
+    except CompileFailed as failure:
+        click.echo(failure.output, err=True)
+        click.echo(f"tpu-port: {failure}", err=True)
+        return 3
+    if as_json:
+        from ..report.json import to_text
+        from ..report.tpu import step_document
+
+        click.echo(to_text(step_document(found.step, where, found.formula)))
+    else:
+        from ..report.tpu import show_step
+
+        show_step(found.step, where, found.formula, note=found.note, no_color=no_color)
+        if found.advice:
+            click.echo(found.advice)
+    return 1 if found.step.short_of_memory else 0

@@ -1,0 +1,92 @@
+"""`tpu-port plan PORT --tpu v5p-8`: the mesh, remat and micro-batch to run it with, and what that costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+PATH = click.Path(path_type=Path)
+
+
+@click.command("plan")
+@click.argument("port", type=PATH)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
+@click.option("--tpu", required=True, metavar="SLICES", help="One slice or several: v5p-8,v6e-8.")
+@click.option("--compare", is_flag=True, help="Show only each slice's best.")
+@click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a row. Default: the script's max_length.")
+@click.option("--batch", type=click.IntRange(min=1), help="Rows of a micro-batch, whole mesh. Default: tried out.")
+@click.option(
+    "--remat",
+    type=click.Choice(["any", "none", "decoder"]),
+    default="any",
+    show_default=True,
+    help="Only plans with it.",
+)
+@click.option("--candidates", type=click.IntRange(min=0), default=3, show_default=True, help="How many to compile.")
+@click.option("--full", is_flag=True, help="Compile the winner with all its layers.")
+@click.option("--model", type=PATH, metavar="PATH", help="config.json (or its folder) in place of the script's model.")
+@click.option("--rows", type=click.IntRange(min=1), default=10_000, show_default=True, help="Assumed dataset rows.")
+@click.option("--price", type=click.FloatRange(min=0), help="Your price, USD a chip-hour.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds a compile.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR=1).")
+@click.help_option("-h", "--help")
+def command(
+    port: Path,
+    arguments: tuple[str, ...],
+    tpu: str,
+    compare: bool,
+    seq_len: int | None,
+    batch: int | None,
+    remat: str,
+    candidates: int,
+    full: bool,
+    model: Path | None,
+    rows: int,
+    price: float | None,
+    timeout: float,
+    as_json: bool,
+    no_color: bool,
+) -> int:
+    """Find the mesh, remat and micro-batch for a TPU slice by compiling the port's own step; nothing is written.
+
+    Exit codes: 0 a plan was found, 1 nothing fits, 2 bad input, 3 the script can't be traced.
+    """
+    from ..tpu.compile import CompileFailed, Request
+    from ..tpu.plan import plan
+    from ..tpu.slices import slice_named
+
+    plans = []
+    for name in tpu.split(","):
+        request = Request(
+            script=port,
+            slice=slice_named(name),
+            seq_len=seq_len,
+            batch=batch,
+            remat="script" if remat == "any" else remat,
+            model=model,
+            rows=rows,
+            arguments=arguments,
+        )
+        say = lambda line: click.echo(line, err=True)  # noqa: E731
+        try:
+            plans.append(plan(request, compiled=candidates, full=full, price=price, say=say, timeout=timeout))
+        except CompileFailed as failure:
+            click.echo(failure.output, err=True)
+            click.echo(f"tpu-port: {failure}", err=True)
+            return 3
+    if as_json:
+        from ..report.json import to_text
+        from ..report.tpu import plan_document
+
+        click.echo(to_text(plan_document(plans)))
+    else:
+        from ..report.tpu import show_comparison, show_plan
+
+        if not compare:
+            for found in plans:
+                show_plan(found, no_color=no_color)
+        if compare or len(plans) > 1:
+            show_comparison(plans, no_color=no_color)
+    return 0 if all(found.best is not None for found in plans) else 1

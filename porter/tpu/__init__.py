@@ -1,0 +1,1 @@
+"""Planning and compiling for a TPU on a machine that has none."""

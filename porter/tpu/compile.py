@@ -1,0 +1,323 @@
+"""Compile a ported script's training step for a TPU slice, in a process of its own, and keep the result.
+
+`compile_step` starts porter.tpu.abstract_run and reads what it wrote. The result depends on the script, the request,
+the runtime's and the model family's files and the installed compiler alone: it is cached by a hash of these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..tables import rules_folder
+from ..validate.processes import kill_group
+from .slices import Slice
+
+PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "google-tunix", "qwix", "optax", "transformers")
+REMAT = ("script", "none", "decoder")
+KEPT_LINES = 40
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compile. None means: as the script says.
+
+    `mesh`: axes and sizes; `seq_len`: tokens of a row; `batch`: rows of a micro-batch over the whole mesh; `remat`:
+    script, none or decoder; `layers`: only the first of them, 0 for one period of the attention kinds; `model`: a
+    folder or config.json in place of the script's model; `rows`: assumed length of the dataset; `compile` False: only
+    trace, which gives the sizes.
+    """
+
+    script: Path
+    slice: Slice
+    mesh: Mapping[str, int] | None = None
+    seq_len: int | None = None
+    batch: int | None = None
+    remat: str = "script"
+    layers: int | None = None
+    model: Path | None = None
+    rows: int = 10_000
+    arguments: tuple[str, ...] = ()
+    compile: bool = True
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on one device. `outputs` less `aliased` are new buffers; `logits` is one float32 copy, part of `temporary`.
+
+    `peak` is the compiler's own figure for the whole step.
+    """
+
+    peak: int
+    weights: int
+    adapters: int
+    optimizer: int
+    arguments: int
+    outputs: int
+    aliased: int
+    temporary: int
+    code: int
+    logits: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of it. FLOPs, bytes and seconds are XLA's for one micro-batch on one device.
+
+    `short_of_memory`: bytes wanted beyond the HBM there is, 0 when it fits; the compiler gives no more figures then.
+    `state`: bytes of weights, adapters and optimizer over the whole mesh, by the mesh axes that they are sharded on.
+    """
+
+    devices: int
+    mesh: Mapping[str, int]
+    batch_rows: int
+    length: int
+    micro_batches: int
+    effective_rows: int
+    steps: int
+    remat: bool
+    packing: bool
+    layers: int
+    all_layers: int
+    period: int
+    parameters: int
+    trainable: int
+    lora_tensors: int
+    model: str
+    family: str
+    sizes: Mapping[str, Any]
+    state: Mapping[str, Mapping[str, int]]
+    varying: tuple[str, ...] = ()
+    memory: Memory | None = None
+    flops: float = 0.0
+    bytes: float = 0.0
+    seconds: float = 0.0
+    collectives: Mapping[str, Mapping[str, int]] | None = None
+    trace_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    short_of_memory: int = 0
+    wanted_memory: int = 0
+    cached: bool = False
+
+    @property
+    def seconds_a_row(self) -> float:
+        """XLA's seconds for one row, on all chips together."""
+        return self.seconds / self.batch_rows
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class CompileFailed(Exception):
+    """The script or the compiler failed: `output` has the traceback or the last lines."""
+
+    def __init__(self, reason: str, output: str = "") -> None:
+        super().__init__(reason)
+        self.output = output
+
+
+def libtpu_problem() -> str:
+    """Why the TPU compiler can't be used here, with what to do; "" when it can."""
+    try:
+        jax = importlib.metadata.version("jax")
+    except importlib.metadata.PackageNotFoundError:
+        return "JAX is not installed: pip install 'tpu-port[tpu-compile]'"
+    wanted = pinned_libtpu()
+    try:
+        there = importlib.metadata.version("libtpu")
+    except importlib.metadata.PackageNotFoundError:
+        return f"libtpu, which holds the TPU compiler, is not installed: pip install 'libtpu=={wanted}'"
+    if wanted.endswith(".*") and not there.startswith(wanted[:-1]):
+        return f"libtpu {there} doesn't match jax {jax}, which needs {wanted}: pip install 'libtpu=={wanted}'"
+    return ""
+
+
+def pinned_libtpu() -> str:
+    """The libtpu release that the installed jax asks for in its extra `tpu` (0.0.42.*); "*" when it doesn't say."""
+    for line in importlib.metadata.requires("jax") or []:
+        match = re.match(r"libtpu\s*\(?==\s*([\d.]+\.\*|[\d.]+)", line)
+        if match:
+            return match[1]
+    return "*"
+
+
+def compile_step(request: Request, say: Callable[[str], None] = lambda line: None, *, timeout: float = 3600) -> Step:
+    """The step of `request`, from the cache or compiled now. `say` gets a word on what is going on, every 15 seconds.
+
+    InputError without a usable libtpu (only when compiling), CompileFailed when the script or the compiler fails.
+    """
+    if not request.script.is_file():
+        raise InputError("there is no such file", request.script)
+    if request.compile:
+        problem = libtpu_problem()
+        if problem:
+            raise InputError(problem)
+    file = cache_folder() / f"{key(request)}.json"
+    if file.is_file():
+        try:
+            return _step(json.loads(file.read_text(encoding="utf-8")), cached=True)
+        except (ValueError, TypeError, KeyError):
+            file.unlink(missing_ok=True)
+    found = _run(request, say, timeout)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(found), encoding="utf-8")
+    os.replace(temporary, file)  # whole or not at all: a compile that is killed leaves no entry
+    return _step(found, cached=False)
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/tpu-port/compile`, else below ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tpu-port" / "compile"
+
+
+def key(request: Request) -> str:
+    """A hash of everything that the result depends on."""
+    digest = hashlib.sha256()
+    digest.update(json.dumps(_message(request), sort_keys=True).encode())
+    digest.update("\0".join(request.arguments).encode())
+    for package in PACKAGES:
+        digest.update(f"{package}={_version(package)}\n".encode())
+    here = Path(__file__).parent
+    parts = [*here.glob("*.py"), *here.parent.glob("runtime/*.py"), *rules_folder().glob("models/*.toml")]
+    parts += request.script.absolute().parent.glob("porter_runtime/*.py")
+    if request.model is not None:
+        parts.append(request.model if request.model.is_file() else request.model / "config.json")
+    for part in [request.script, *sorted(parts)]:
+        if part.is_file():
+            digest.update(part.name.encode() + b"\0" + part.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def environment(devices: int) -> dict[str, str]:
+    """A process that sees no TPU and no network, and whose libtpu asks nobody where it is."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
+    ours = str(Path(__file__).resolve().parents[2])
+    found = importlib.util.find_spec("libtpu")
+    library = {"TPU_LIBRARY_PATH": str(Path(found.origin).parent / "libtpu.so")} if found and found.origin else {}
+    return (
+        kept
+        | library
+        | {
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+            "TPU_SKIP_MDS_QUERY": "1",
+            "TPU_WORKER_HOSTNAMES": "localhost",
+            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "HF_HUB_OFFLINE": "1",
+            "TRANSFORMERS_VERBOSITY": "error",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": os.pathsep.join([part for part in (kept.get("PYTHONPATH"), ours) if part]),
+        }
+    )
+
+
+def _run(request: Request, say: Callable[[str], None], timeout: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="tpu-port-") as folder:
+        asked, answer = Path(folder) / "request.json", Path(folder) / "result.json"
+        asked.write_text(json.dumps(_message(request)), encoding="utf-8")
+        words = [sys.executable, "-m", "porter.tpu.abstract_run", str(asked), str(answer)]
+        last: deque[str] = deque(maxlen=KEPT_LINES)
+        stage = ["starting"]
+        process = subprocess.Popen(
+            [*words, str(request.script), *request.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment(request.slice.devices),
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        reader = threading.Thread(target=_read, args=(process, last, stage), daemon=True)
+        reader.start()
+        started = time.monotonic()
+        try:
+            while True:
+                try:
+                    code = process.wait(15)
+                    break
+                except subprocess.TimeoutExpired:
+                    spent = time.monotonic() - started
+                    say(f"{stage[0]}, {spent:.0f} s")
+                    if spent > timeout:
+                        kill_group(process)
+                        raise CompileFailed(f"{stage[0]} had not finished after {timeout:g} s (--timeout)") from None
+        except BaseException:
+            kill_group(process)
+            raise
+        reader.join(5)
+        if answer.is_file():
+            return dict(json.loads(answer.read_text(encoding="utf-8")))
+        crash = Path(folder) / "crash.txt"
+        output = crash.read_text(encoding="utf-8") if crash.is_file() else "\n".join(last)
+        if code < 0:
+            raise CompileFailed(f"{stage[0]} was killed (signal {-code}); the cache is as it was", output)
+        if not crash.is_file() and code == NEVER_TRAINED:
+            raise CompileFailed("the script ended without training: no PeftTrainer.train was called", output)
+        raise CompileFailed(_last_line(output) or f"exit status {code}", output)
+
+
+NEVER_TRAINED = 9  # abstract_run's exit status for a script that starts no trainer
+
+
+def _message(request: Request) -> dict[str, Any]:
+    return {
+        "topology": {"name": request.slice.topology_name, "arguments": dict(request.slice.arguments)},
+        "devices": request.slice.devices,
+        "mesh": dict(request.mesh) if request.mesh else None,
+        "seq_len": request.seq_len,
+        "batch": request.batch,
+        "remat": request.remat,
+        "layers": request.layers,
+        "model": str(request.model) if request.model else None,
+        "rows": request.rows,
+        "compile": request.compile,
+    }
+
+
+def _step(found: dict[str, Any], *, cached: bool) -> Step:
+    memory = found.pop("memory", None)
+    found["varying"] = tuple(found.get("varying", ()))
+    return Step(**{**found, "memory": Memory(**memory) if memory else None, "cached": cached})
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _read(process: subprocess.Popen[str], last: deque[str], stage: list[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("stage "):
+            stage[0] = line.removeprefix("stage ").strip()
+        elif line.strip():
+            last.append(line.rstrip())
+
+
+def _last_line(output: str) -> str:
+    """What an exception said: a traceback's end, from the line that names the exception on."""
+    lines = output.rstrip().splitlines()
+    for number in range(len(lines) - 1, -1, -1):
+        if re.match(r"^[A-Za-z_][\w.]*(Error|Exception|Family)\b", lines[number]):
+            return "\n".join(lines[number:])
+    return lines[-1] if lines else ""

@@ -1,0 +1,165 @@
+"""What a training step takes on a chip, by formula: memory and time, without compiling.
+
+The sizes come from a trace of the script's own step (`compile_step` with compile=False), which gives every tensor's
+bytes and the mesh axes that it is sharded on. The constants were fitted to XLA:TPU (libtpu 0.0.42) on Gemma 4 31B with
+LoRA r=64 on v5p:2x2x1; docs/plan.md has the table. It is an estimate and is marked as one wherever it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .compile import Step
+from .slices import Slice
+
+# google-tunix 0.1.7 jits its step without donating the model: flax returns all weights, and XLA copies what it returns.
+WEIGHT_COPIES = 2
+# Float32 copies of the logits alive at once: the softmax, its gradient, and what bf16 copies come to.
+LOGITS_COPIES = 2.25
+# Without remat, what a layer keeps for its backward pass: bytes for each attention score, and arrays of each width.
+SCORE_BYTES = 4
+KEPT_EMBED, KEPT_HIDDEN, KEPT_HEADS = 8, 3, 5
+ACTIVATION_BYTES = 2
+# Share of the peak FLOP/s and of the links' bandwidth that XLA reaches by its own estimate.
+COMPUTE_SHARE = 0.75
+LINK_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run the step: the mesh, rows of a micro-batch over the whole mesh, tokens of a row, remat."""
+
+    fsdp: int
+    tp: int
+    batch: int
+    length: int
+    remat: bool
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        return {"fsdp": self.fsdp, "tp": self.tp}
+
+    @property
+    def name(self) -> str:
+        return f"fsdp={self.fsdp},tp={self.tp} batch {self.batch} {'remat' if self.remat else 'no remat'}"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes on one device by kind, and seconds of one micro-batch. An estimate by formula."""
+
+    weights: int
+    weight_copies: int
+    adapters: int
+    optimizer: int
+    activations: int
+    logits: int
+    seconds: float
+    flops: float
+
+    @property
+    def peak(self) -> int:
+        return self.weights + self.weight_copies + self.adapters + self.optimizer + self.activations + self.logits
+
+
+def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = None) -> Estimate:
+    """The step of `step`'s script run as `wanted` on `where`, with `layers` of its layers (all of them by default).
+
+    `step` may be a trace on any mesh and of any number of layers; weights grow with the layers.
+    """
+    layers = layers or step.all_layers
+    sizes = step.sizes
+    rows = max(1, wanted.batch // wanted.fsdp)
+    weights = _grown(step, "weights", wanted, layers)
+    adapters = _grown(step, "adapters", wanted, layers, fixed=0)
+    optimizer = _grown(step, "optimizer", wanted, layers, fixed=0)
+    kept = sum(_layer_bytes(sizes, kind, rows, wanted) for kind in _kinds(sizes, layers))
+    largest = max(_layer_bytes(sizes, kind, rows, wanted) for kind in set(sizes["kinds"]))
+    boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES // wanted.tp
+    activations = layers * boundary + largest if wanted.remat else kept
+    logits = int(LOGITS_COPIES * rows * wanted.length * -(-sizes["vocab"] // wanted.tp) * 4)
+    flops = _flops(step, wanted, layers) / (wanted.fsdp * wanted.tp)
+    seconds = max(
+        flops / (where.chip.bf16_tflops * 1e12 / where.chip.devices * COMPUTE_SHARE),
+        _link_seconds(step, wanted, where, layers),
+    )
+    # Adapters in training stand twice: what goes in and what comes out.
+    return Estimate(
+        weights, (WEIGHT_COPIES - 1) * weights, 2 * adapters, optimizer, int(activations), logits, seconds, flops
+    )
+
+
+def layer_bytes(step: Step) -> float:
+    """Bytes of one layer's weights over the whole mesh: those of the traced model less its embeddings, a layer."""
+    sizes = step.sizes
+    return max(0.0, sum(step.state["weights"].values()) - _embedding_bytes(sizes)) / step.layers
+
+
+def _embedding_bytes(sizes: Mapping[str, object]) -> float:
+    tables = 1 if sizes["tied"] else 2
+    return tables * int(str(sizes["vocab"])) * int(str(sizes["embed"])) * ACTIVATION_BYTES
+
+
+def _grown(step: Step, kind: str, wanted: Candidate, layers: int, fixed: float | None = None) -> int:
+    """Bytes on one device of `kind`, scaled from the traced layers to `layers`; `fixed` is what doesn't grow."""
+    sizes = {"fsdp": wanted.fsdp, "tp": wanted.tp}
+    here = 0.0
+    for axes, count in step.state[kind].items():
+        parts = 1
+        for axis in axes.split():
+            parts *= sizes.get(axis, 1)
+        here += count / parts
+    constant = fixed if fixed is not None else _embedding_bytes(step.sizes) / (wanted.fsdp * wanted.tp)
+    return int(constant + (here - constant) * layers / step.layers)
+
+
+def _kinds(sizes: Mapping[str, object], layers: int) -> list[str]:
+    kinds = list(sizes["kinds"])  # type: ignore[call-overload]
+    return [kinds[i % len(kinds)] for i in range(layers)]
+
+
+def _heads(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
+    """Query heads and their width in a layer of this attention kind."""
+    width = sizes["global_head_dim"] if kind == "global" else sizes["head_dim"]
+    return int(str(sizes["heads"])), int(str(width))
+
+
+def _layer_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> int:
+    heads, width = _heads(sizes, kind)
+    scores = heads * wanted.length**2 * SCORE_BYTES
+    linear = (
+        KEPT_EMBED * int(str(sizes["embed"])) + KEPT_HIDDEN * int(str(sizes["hidden"])) + KEPT_HEADS * heads * width
+    )
+    return rows * (scores + wanted.length * linear * ACTIVATION_BYTES) // wanted.tp
+
+
+def _flops(step: Step, wanted: Candidate, layers: int) -> float:
+    """FLOPs of a micro-batch over all chips: frozen weights need the forward pass and the gradient of their input.
+
+    2 FLOPs a weight and token each, once more with remat; adapters 6; attention 2 products forward and 4 backward.
+    """
+    sizes = step.sizes
+    tokens = wanted.batch * wanted.length
+    passes = 6 if wanted.remat else 4
+    body = layer_bytes(step) / ACTIVATION_BYTES * layers * passes
+    adapters = step.trainable * layers / step.layers * 6
+    attention = 0.0
+    for kind in _kinds(sizes, layers):
+        heads, width = _heads(sizes, kind)
+        attention += 2 * 2 * heads * width * wanted.length * (4 if wanted.remat else 3)
+    head = 4 * sizes["vocab"] * sizes["embed"]
+    return float(tokens * (body + adapters + attention + head))
+
+
+def _link_seconds(step: Step, wanted: Candidate, where: Slice, layers: int) -> float:
+    """Time on the ICI: gathering the weights over fsdp in each pass, and summing activations over tp."""
+    bandwidth = where.chip.ici_link_gbps * 1e9 / 2 * where.axes * LINK_SHARE
+    passes = 3 if wanted.remat else 2
+    gathered = layer_bytes(step) * layers / wanted.tp * passes * (wanted.fsdp - 1) / wanted.fsdp
+    rows = max(1, wanted.batch // wanted.fsdp)
+    reduced = 0.0
+    if wanted.tp > 1:
+        each = rows * wanted.length * step.sizes["embed"] * ACTIVATION_BYTES
+        reduced = 2 * each * (wanted.tp - 1) / wanted.tp * layers * 2 * passes
+    return float((gathered + reduced) / bandwidth)

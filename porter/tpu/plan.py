@@ -1,0 +1,256 @@
+"""Choose mesh, remat and micro-batch for a slice: by divisibility, then by formula, then by compiling the best few.
+
+The effective batch stays the GPU run's: candidates differ in how many rows go through the mesh at once and how often.
+Compiling takes one and two periods of layers and extrapolates linearly to all of them, unless the model is that small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ..errors import InputError
+from ..runtime.families import families
+from ..runtime.mesh import mesh_problems
+from .compile import CompileFailed, Request, Step, compile_step, libtpu_problem
+from .memory import Candidate, Estimate, estimate
+from .slices import GIB, Price, Slice
+
+SPARE = (
+    0.10  # of a chip's HBM, for what the compiler doesn't see: the runtime, fragmentation, a checkpoint being written
+)
+SLOWER = 2.0  # the cost's upper end: XLA's time is an estimate without the host, and no run has been timed against it
+
+
+@dataclass(frozen=True)
+class Row:
+    """A candidate with what is known of it. `seconds` of one micro-batch, `peak` bytes on one device.
+
+    `how`: "formula", "compiled" or "extrapolated" (from the layers in `compiled_layers`); `why_not` when it fell out.
+    """
+
+    candidate: Candidate
+    estimate: Estimate
+    micro_batches: int
+    peak: int
+    seconds: float
+    how: str
+    compiled_layers: tuple[int, ...] = ()
+    why_not: str = ""
+
+    @property
+    def step_seconds(self) -> float:
+        """One optimizer step."""
+        return self.seconds * self.micro_batches
+
+    @property
+    def tokens_a_second(self) -> float:
+        return self.candidate.batch * self.candidate.length / self.seconds
+
+
+@dataclass(frozen=True)
+class Cost:
+    """US dollars of the whole run at one price: from XLA's time to `SLOWER` times it."""
+
+    price: Price
+    hours: tuple[float, float]
+    usd: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Candidates of one slice, the best first; `dropped` are meshes that the model doesn't fit, with the tensors."""
+
+    slice: Slice
+    step: Step
+    rows: tuple[Row, ...]
+    dropped: tuple[tuple[str, str], ...]
+    costs: tuple[Cost, ...]
+    note: str = ""
+
+    @property
+    def best(self) -> Row | None:
+        return next((row for row in self.rows if not row.why_not), None)
+
+
+def plan(
+    request: Request,
+    *,
+    compiled: int = 3,
+    full: bool = False,
+    price: float | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    timeout: float = 3600,
+) -> Plan:
+    """Plan `request` (its mesh and remat are chosen here) on its slice. `compiled`: how many candidates are compiled.
+
+    `full`: compile the winner with all its layers. `price`: the user's own, USD a chip-hour. Without libtpu, or with
+    `compiled` 0, the order is the formula's and every row says so.
+    """
+    where = request.slice
+    say("tracing the step")
+    traced = compile_step(replace(request, mesh={"fsdp": 1, "tp": 1}, remat="decoder", layers=0, compile=False), say)
+    meshes, dropped = fitting_meshes(traced, where)
+    rows = [
+        _by_formula(traced, candidate, where) for candidate in candidates(traced, meshes, request.batch, request.remat)
+    ]
+    rows.sort(key=_order)
+    if not rows:
+        raise InputError(f"no mesh of {where.name} divides {traced.model}", fix=dropped[0][1] if dropped else "")
+    note = libtpu_problem() if compiled else ""
+    if compiled and not note:
+        rows = _decide(request, traced, rows, where, compiled, full, say, timeout)
+    best = next((row for row in rows if not row.why_not), None)
+    costs = costs_of(traced, best, where, price) if best else ()
+    return Plan(where, traced, tuple(rows), tuple(dropped), costs, note)
+
+
+def fitting_meshes(step: Step, where: Slice) -> tuple[list[tuple[int, int]], list[tuple[str, str]]]:
+    """(fsdp, tp) that divide every tensor, and the others with the first tensors that they don't divide."""
+    family = next((known for known in families() if known.name == step.family), None)
+    count = where.devices
+    fit, dropped = [], []
+    for tp in [n for n in range(1, count + 1) if count % n == 0]:
+        problems = mesh_problems(family, step.sizes, count // tp, tp)[:-1] if family is not None else []
+        if problems:
+            dropped.append((f"fsdp={count // tp},tp={tp}", "; ".join(problems[:2])))
+        else:
+            fit.append((count // tp, tp))
+    return fit, dropped
+
+
+def candidates(step: Step, meshes: list[tuple[int, int]], batch: int | None, remat: str = "script") -> list[Candidate]:
+    """Every mesh with 1, 2, 4... rows a device, as far as the effective batch fills them, with remat and without."""
+    found = []
+    for fsdp, tp in meshes:
+        most = max(1, math.ceil(step.effective_rows / fsdp))
+        sizes = [batch // fsdp] if batch and batch % fsdp == 0 else [2**n for n in range(most.bit_length())]
+        for rows in dict.fromkeys(min(size, most) for size in sizes):
+            for with_remat in {"none": (False,), "decoder": (True,)}.get(remat, (False, True)):
+                found.append(Candidate(fsdp, tp, rows * fsdp, step.length, with_remat))
+    return found
+
+
+def costs_of(step: Step, best: Row, where: Slice, price: float | None) -> tuple[Cost, ...]:
+    """The run's cost at each price of the chip, or at the user's own."""
+    prices = where.chip.prices
+    if price is not None:
+        prices = (Price(price, "your price", "--price", "", "--price"),)
+    hours = best.step_seconds * step.steps / 3600
+    span = (hours, hours * SLOWER)
+    return tuple(Cost(p, span, (span[0] * p.usd * where.chips, span[1] * p.usd * where.chips)) for p in prices)
+
+
+def usable(where: Slice) -> int:
+    """Bytes of a device's HBM that a plan may fill."""
+    return int(where.hbm * (1 - SPARE))
+
+
+def _by_formula(step: Step, candidate: Candidate, where: Slice) -> Row:
+    found = estimate(step, candidate, where)
+    micro = max(1, math.ceil(step.effective_rows / candidate.batch))
+    return Row(candidate, found, micro, found.peak, found.seconds, "formula", (), _why_not(found.peak, where))
+
+
+def _why_not(peak: int, where: Slice) -> str:
+    over = peak - usable(where)
+    return f"{over / GIB:.1f} GiB over {usable(where) / GIB:.1f} GiB ({SPARE:.0%} of HBM kept free)" if over > 0 else ""
+
+
+def _order(row: Row) -> tuple[bool, float]:
+    return bool(row.why_not), row.step_seconds
+
+
+def _decide(
+    request: Request,
+    step: Step,
+    rows: list[Row],
+    where: Slice,
+    compiled: int,
+    full: bool,
+    say: Callable[[str], None],
+    timeout: float,
+) -> list[Row]:
+    """Compile candidates in the formula's order until `compiled` of them fit, and put those first."""
+    done: list[Row] = []
+    left = list(rows)
+    while left and sum(not row.why_not for row in done) < compiled and len(done) < 2 * compiled:
+        row = left.pop(0)
+        if row.why_not and any(not other.why_not for other in done):
+            left.insert(0, row)
+            break
+        done.append(_measure(request, step, row, where, say, timeout))
+    done.sort(key=_order)
+    if full and done and not done[0].why_not and done[0].how != "compiled":
+        done[0] = _measure(request, step, done[0], where, say, timeout, whole=True)
+        done.sort(key=_order)
+    return [*done, *left]
+
+
+def _measure(
+    request: Request,
+    step: Step,
+    row: Row,
+    where: Slice,
+    say: Callable[[str], None],
+    timeout: float,
+    *,
+    whole: bool = False,
+) -> Row:
+    candidate = row.candidate
+    asked = replace(
+        request,
+        mesh=candidate.mesh,
+        batch=candidate.batch,
+        seq_len=candidate.length,
+        remat="decoder" if candidate.remat else "none",
+    )
+    counts = (step.all_layers,) if whole else layer_counts(step)
+    found = []
+    for count in counts:
+        layers = None if count == step.all_layers else count
+        what = f"{candidate.name}, {count} of {step.all_layers} layers"
+        try:
+            compiled = compile_step(replace(asked, layers=layers), partial(_about, say, what), timeout=timeout)
+        except CompileFailed as failure:
+            return replace(row, why_not=f"XLA: {failure}")
+        if compiled.short_of_memory:
+            return replace(
+                row,
+                how="compiled",
+                compiled_layers=(count,),
+                peak=compiled.wanted_memory,
+                why_not=f"XLA: {compiled.short_of_memory / GIB:.1f} GiB more than the chip has, at {count} layers",
+            )
+        found.append(compiled)
+    peak, seconds = extrapolate(found, step.all_layers)
+    how = "compiled" if len(found) == 1 else "extrapolated"
+    return replace(row, peak=peak, seconds=seconds, how=how, compiled_layers=counts, why_not=_why_not(peak, where))
+
+
+def _about(say: Callable[[str], None], what: str, line: str) -> None:
+    say(f"{what}: {line}")
+
+
+def layer_counts(step: Step) -> tuple[int, ...]:
+    """Layers to compile: one and two periods of the attention pattern, or all when that is hardly more.
+
+    Layers that share keys and values with others (Gemma 4's small models) are never cut apart.
+    """
+    first = max(step.period, 2)
+    if step.sizes.get("kv_shared") or step.all_layers <= 3 * first:
+        return (step.all_layers,)
+    return (first, 2 * first)
+
+
+def extrapolate(found: list[Step], layers: int) -> tuple[int, float]:
+    """Peak bytes and seconds at `layers` layers on the line through the steps compiled (through one: as it is)."""
+    first, last = found[0], found[-1]
+    assert first.memory is not None and last.memory is not None
+    if first is last:
+        return first.memory.peak, first.seconds
+    slope = (layers - first.layers) / (last.layers - first.layers)
+    peak = first.memory.peak + slope * (last.memory.peak - first.memory.peak)
+    return int(peak), first.seconds + slope * (last.seconds - first.seconds)

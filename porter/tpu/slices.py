@@ -1,0 +1,148 @@
+"""TPU slices by name: how many chips and hosts, what a chip can do, what it costs. One table, slices.toml."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars for one chip for one hour. Never bare: `source`, `date`, `region` and `kind` (on demand, spot)."""
+
+    usd: float
+    kind: str
+    region: str
+    date: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One chip of a generation. Bandwidths in GB/s; `ici_link_gbps` is one torus axis, both ways; HBM in GiB."""
+
+    generation: str
+    title: str
+    devices: int
+    hbm_gib: float
+    bf16_tflops: float
+    hbm_gbps: float
+    ici_gbps: float
+    ici_link_gbps: float
+    source: str
+    prices: tuple[Price, ...]
+
+    @property
+    def alpha(self) -> float:
+        """FLOPs a byte over one ICI axis: FSDP is compute-bound above alpha / axes tokens a chip (JAX scaling book)."""
+        return self.bf16_tflops * 1e3 / self.ici_link_gbps
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice as it is asked for (`v5p-8`): `topology` is "2x2x1", `chips` its product, `arguments` for libtpu."""
+
+    name: str
+    chip: Chip
+    chips: int
+    hosts: int
+    topology: str
+    topology_name: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def devices(self) -> int:
+        """Devices that JAX shows: what a mesh has to multiply to."""
+        return self.chips * self.chip.devices
+
+    @property
+    def hbm(self) -> int:
+        """HBM of one device in bytes."""
+        return int(self.chip.hbm_gib * GIB / self.chip.devices)
+
+    @property
+    def axes(self) -> int:
+        """Torus axes that are longer than one chip, at least 1."""
+        return max(1, sum(int(length) > 1 for length in self.topology.split("x")))
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((Path(__file__).parent / "slices.toml").read_text(encoding="utf-8"))
+
+
+def names() -> list[str]:
+    """Every slice that can be asked for."""
+    return [f"{row['prefix']}-{size}" for row in _table().values() for size in row["topologies"]]
+
+
+def slice_named(name: str) -> Slice:
+    """The slice `name`; InputError with the nearest names when there is none."""
+    match = re.fullmatch(r"([a-z0-9]+?)-(\d+)", name.strip().lower())
+    for generation, row in _table().items():
+        if match and match[1] in row["names"] and match[2] in row["topologies"]:
+            return _slice(generation, row, match[2])
+    near = difflib.get_close_matches(name.strip().lower(), names(), n=3, cutoff=0.3)
+    sizes = next((row for row in _table().values() if match and match[1] in row["names"]), None)
+    if sizes is not None:
+        wanted = int(match[2]) if match else 0
+        near = [f"{sizes['prefix']}-{n}" for n in sorted(sizes["topologies"], key=lambda n: abs(int(n) - wanted))[:3]]
+    raise InputError(f"there is no TPU slice {name!r}", fix=f"nearest: {', '.join(near or names()[:5])}")
+
+
+def _slice(generation: str, row: Mapping[str, Any], size: str) -> Slice:
+    chips = int(size) // row["cores_a_chip"]
+    topology = row["topologies"][size]
+    prices = tuple(Price(p["usd"], p["class"], p["region"], str(p["date"]), p["source"]) for p in row.get("price", []))
+    chip = Chip(
+        generation=generation,
+        title=row["title"],
+        devices=row["devices_a_chip"],
+        hbm_gib=row["hbm_gib"],
+        bf16_tflops=row["bf16_tflops"],
+        hbm_gbps=row["hbm_gbps"],
+        ici_gbps=row["ici_gbps"],
+        ici_link_gbps=row["ici_link_gbps"],
+        source=row["source"],
+        prices=prices,
+    )
+    lengths = [int(length) for length in topology.split("x")]
+    bounds = [min(b, n) for b, n in zip(row["host_bounds"], [*lengths, 1, 1], strict=False)]
+    arguments = {
+        **row["topology_arguments"],
+        "chips_per_host_bounds": bounds,
+        "num_slices": 1,
+        "wrap": [False] * 3,
+    }
+    hosts = max(1, -(-chips // row["chips_a_host"]))
+    return Slice(f"{row['prefix']}-{size}", chip, chips, hosts, topology, f"{generation}:{topology}", arguments)
+
+
+def parse_mesh(text: str, wanted: Slice) -> dict[str, int]:
+    """`fsdp=4,tp=1` as axes; InputError when it isn't that, or when its product isn't the slice's devices."""
+    axes: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, size = part.strip().partition("=")
+        if name not in ("fsdp", "tp") or not size.isdigit() or int(size) < 1 or name in axes:
+            raise InputError(f"--mesh {text!r} is no mesh", fix="write it as fsdp=4,tp=1")
+        axes[name] = int(size)
+    axes = {"fsdp": axes.get("fsdp", 1), "tp": axes.get("tp", 1)}
+    product = axes["fsdp"] * axes["tp"]
+    if product != wanted.devices:
+        n = wanted.devices
+        what = (
+            f"{n} chips" if wanted.chip.devices == 1 else f"{wanted.chips} chips of {wanted.chip.devices} devices, {n}"
+        )
+        meshes = ", ".join(f"fsdp={n // tp},tp={tp}" for tp in range(1, n + 1) if n % tp == 0)
+        raise InputError(f"the mesh {text} has {product} devices, {wanted.name} has {what}", fix=f"use one of {meshes}")
+    return axes
