@@ -15,7 +15,16 @@ from ..target.imports import GPU_SIDE, names_in
 from .porting import Porting
 
 RULE = "TP001"
-OF_THE_GPU = frozenset({"transformers.BitsAndBytesConfig"})
+OF_THE_GPU = frozenset(
+    {
+        "transformers.BitsAndBytesConfig",
+        "torch.device",
+        "torch.cuda.is_available",
+        "torch.cuda.is_bf16_supported",
+        "torch.cuda.device_count",
+        "torch.cuda.current_device",
+    }
+)
 
 
 def drop_leftovers(porting: Porting) -> None:
@@ -36,7 +45,7 @@ def _drop(porting: Porting, scope: Scope) -> bool:
         if any(begin <= start < end for begin, end in spans if (begin, end) != porting.module.span(value)):
             continue
         uses = [porting.module.span(use)[0] for use in porting.module.references(name, scope)]
-        if uses and all(_inside(use, spans) for use in uses) and not re.search(rf"\b{name}\b", written):
+        if uses and all(_inside(use, spans) for use in uses) and not re.search(rf"\b{name}\b(?!\s*=[^=])", written):
             inner = porting.module.span(value)
             porting.edits = [edit for edit in porting.edits if not (inner[0] <= edit.start and edit.end <= inner[1])]
             porting.remove_statement(value, RULE, f"nothing uses {name} any more")
@@ -52,7 +61,8 @@ def _is_of_the_gpu(porting: Porting, binding: Binding) -> bool:
         return False
     value = binding.value
     if isinstance(value, cst.IfExp):
-        return all(_names_gpu_library(porting, part) for part in (value.body, value.orelse))
+        parts = (value.body, value.orelse)
+        return _names_gpu_library(porting, value.test) or all(_names_gpu_library(porting, part) for part in parts)
     return _names_gpu_library(porting, value)
 
 

@@ -95,6 +95,7 @@ def _signature(use: Use) -> tuple[str, ...]:
         "save_model": ("output_dir",),
         "save_pretrained": ("save_directory",),
         "evaluate": ("eval_dataset",),
+        "push_to_hub": ("commit_message",) if use.match == "@trainer.push_to_hub()" else ("repo_id",),
     }.get(use.chain.rsplit(".", 1)[-1], ())
 
 

@@ -26,7 +26,7 @@ from .reading import find_other_trainer, find_sites, table_of, versions_in
 from .rewriting import apply_rewrites
 from .sites import Site
 from .todos import with_todos
-from .understanding import read_launch, read_trainer
+from .understanding import read_launch, read_trainer, settle_compute_type
 
 
 def port_module(module: Module, options: Options) -> Port:
@@ -51,6 +51,7 @@ def port_module(module: Module, options: Options) -> Port:
     porting.recipe = replace(
         porting.recipe, trainer=porting.trainer.qualified, target="PeftTrainer", family=family.name if family else None
     )
+    settle_compute_type(porting, family)
     impossible = refused(porting, family)
     check_mesh(porting, family, sizes, mesh)
     if impossible:

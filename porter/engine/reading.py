@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..source.module import Module
 from ..source.scopes import Binding
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
-from .sites import Argument, Site, read_site
+from .sites import Argument, Site, assigned_name, read_site
 
 
 def find_sites(porting: Porting) -> None:
@@ -31,7 +32,32 @@ def find_sites(porting: Porting) -> None:
         rule = by_class.get(name or "")
         if rule is not None and name is not None and porting.options.active(rule.id):
             site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
-            porting.sites.append(site)
+            porting.sites.append(_with_placement(porting.module, site) if rule.role == "model" else site)
+
+
+# Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
+PLACEMENT = ("to", "cuda", "train", "eval")
+
+
+def _with_placement(module: Module, site: Site) -> Site:
+    """`from_pretrained(...).to(device)` is one site: Tunix's model is on the mesh when it is loaded."""
+    outer: cst.CSTNode = site.node
+    while isinstance(around := module.parents[outer], cst.Attribute) and around.attr.value in PLACEMENT:
+        call = module.parents[around]
+        if not isinstance(call, cst.Call) or call.func is not around:
+            break
+        outer = call
+    if outer is site.node:
+        return site
+    start, end = module.span(outer)
+    return replace(site, start=start, end=end, variable=assigned_name(module, outer))
+
+
+def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """The `from_pretrained(...)` in `from_pretrained(...).to(device)`."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in PLACEMENT:
+        node = node.func.value
+    return node
 
 
 def find_other_trainer(porting: Porting) -> str | None:
@@ -110,10 +136,8 @@ def follow(porting: Porting, argument: Argument | None, role: str) -> Site | Non
     if isinstance(node, cst.Name):
         binding = porting.module.single_binding(node)
         node = binding.value if binding is not None and binding.kind == "assign" else None
-    for site in porting.sites:
-        if site.role == role and site.node is node:
-            return site
-    return None
+    node = without_placement(node)
+    return next((site for site in porting.sites if site.role == role and site.node is node), None)
 
 
 def bindings_of(module: Module, name: cst.BaseExpression | None) -> list[Binding]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import libcst as cst
 
 from ..recipe import Fate, Field, Origin, Value
+from ..runtime.families import Family
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting
 from ..source.values import dict_items, read_value
@@ -27,6 +28,7 @@ from .reading import (
     short_name,
     table_of,
     tables_by_class,
+    without_placement,
 )
 from .sites import Argument, Site
 
@@ -206,7 +208,7 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
     if argument is None:
         return None
     bindings = bindings_of(porting.module, argument.node)
-    values = {id(binding.value): binding for binding in bindings if binding.value is not None}
+    values = {id(without_placement(binding.value)): binding for binding in bindings if binding.value is not None}
     found = [site for site in porting.sites if site.role == role and id(site.node) in values]
     return found[0] if len(found) == 1 and not values[id(found[0].node)].conditional else None
 
@@ -228,7 +230,8 @@ def _precision(porting: Porting) -> None:
         weights = "bfloat16"
     if weights is None:
         return
-    values = {"model.weights": Value("literal", repr(weights), dtype.origin if dtype else None)}
+    name = _name_of_type(porting) if weights == _dtype_name(dtype) else ""
+    values = {"model.weights": Value("literal", repr(weights), dtype.origin if dtype else None, name)}
     config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
     lora = porting.inject is not None or follow(porting, config, "lora") is not None
     if weights == "float32" and autocast and "?" not in half:
@@ -242,6 +245,30 @@ def _precision(porting: Porting) -> None:
             "SFTConfig.bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason
         )
     porting.fill(values)
+
+
+def settle_compute_type(porting: Porting, family: Family | None) -> None:
+    """A family of Tunix that computes in its weights' type can't multiply float32 weights in bfloat16."""
+    if family is None or family.compute_dtype or porting.value("model.compute") is None or porting.trainer is None:
+        return
+    porting.fill({"model.compute": Value("literal", "None")})
+    reason = (
+        f"Tunix's {family.model_class} computes in its weights' type: float32 as they are, where autocast took bfloat16"
+    )
+    porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=jnp.float32)", reason=reason)
+    fix = "Load the weights in bfloat16 for half the memory; the updates are rounded then."
+    porting.find("TP302", "info", f"{reason}.", fix, porting.trainer.line, porting.trainer.column)
+
+
+def _name_of_type(porting: Porting) -> str:
+    """The source's own name of the model's type, `DTYPE = torch.bfloat16`, which is JAX's type in the port."""
+    argument = porting.model.argument("dtype", "torch_dtype") if porting.model is not None else None
+    if argument is None or not isinstance(argument.node, cst.Name):
+        return ""
+    binding = porting.module.single_binding(argument.node)
+    value = binding.value if binding is not None else None
+    made = isinstance(value, cst.Attribute) and (porting.module.qualified(value) or "").startswith("torch.")
+    return argument.text if made else ""
 
 
 TYPE_NAME = r"b?float(16|32)?|half"

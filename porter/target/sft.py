@@ -120,7 +120,9 @@ def load_call(porting: Porting, model: str) -> Call:
         value = porting.value(place)
         if value is None or value.is_literal(None, "auto"):
             continue
-        if value.known:
+        if value.text and value.known:
+            arguments.append(Arg(value.text, keyword))
+        elif value.known:
             porting.imports.add("import jax.numpy as jnp")
             arguments.append(Arg(f"jnp.{value.literal}", keyword))
         else:

@@ -8,7 +8,7 @@ Safety: the model card is not generated.
 """
 
 ID = "TP113"
-MATCHES = ("@trainer.push_to_hub()", "@model.push_to_hub()")
+MATCHES = ("@trainer.push_to_hub()", "@trainer.model.push_to_hub()", "@model.push_to_hub()")
 REASON = "uploaded from one host, without a generated model card"
 
 
@@ -17,8 +17,6 @@ def apply(site, porting):
     folder = porting.output_dir()
     repository = porting.text("run.hub_model_id") if porting.value("run.hub_model_id") is not None else "None"
     first = site.argument("repo_id")
-    if first is None and site.qualified.startswith("@model") and site.arguments and not site.arguments[0].name:
-        first = site.arguments[0]
     if first is not None:
         repository = first.text
     push = f"{porting.rt('push_to_hub')}({folder}{'' if repository == 'None' else f', {repository}'})"

@@ -10,7 +10,7 @@ from porter import runtime as rt
 
 mesh = jax.make_mesh((8, 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("google/gemma-2-9b")
-model = rt.load_model("google/gemma-2-9b", mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)
+model = rt.load_model("google/gemma-2-9b", mesh, dtype=jnp.float32)
 batches = rt.SFTBatches(
     load_dataset("trl-lib/Capybara", split="train"),
     tokenizer,

@@ -12,7 +12,7 @@ from porter import runtime as rt
 DTYPE = jnp.bfloat16
 half = getattr(torch, "float16")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
+model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=DTYPE)
 print("trained in", DTYPE, torch.float32)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 batches = rt.SFTBatches(

@@ -8,7 +8,6 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter import runtime as rt
 
-bf16 = True
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")

@@ -11,7 +11,7 @@ from porter import runtime as rt
 dataset = load_dataset("trl-lib/Capybara")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
-model = rt.load_model("meta-llama/Llama-3.1-8B-Instruct", mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)
+model = rt.load_model("meta-llama/Llama-3.1-8B-Instruct", mesh, dtype=jnp.float32)
 batches = rt.SFTBatches(
     dataset["train"],
     tokenizer,

@@ -12,7 +12,7 @@ from porter import runtime as rt
 
 model_name = "meta-llama/Llama-3.2-1B"
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-model = rt.load_model(model_name, mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)
+model = rt.load_model(model_name, mesh, dtype=jnp.float32)
 tokenizer = AutoTokenizer.from_pretrained(model_name)
 dataset = load_dataset("tatsu-lab/alpaca", split="train")
 

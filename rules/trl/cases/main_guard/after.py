@@ -11,7 +11,7 @@ if __name__ == "__main__":
     dataset = load_dataset("trl-lib/Capybara", split="train")
     mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     tokenizer = AutoTokenizer.from_pretrained("google/gemma-3-1b-it")
-    model = rt.load_model("google/gemma-3-1b-it", mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)
+    model = rt.load_model("google/gemma-3-1b-it", mesh, dtype=jnp.float32)
     batches = rt.SFTBatches(
         dataset,
         tokenizer,

@@ -11,7 +11,7 @@ from porter import runtime as rt
 data = load_dataset("json", data_files="train.jsonl", split="train")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("google/gemma-2-2b")
-model = rt.load_model("google/gemma-2-2b", mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)
+model = rt.load_model("google/gemma-2-2b", mesh, dtype=jnp.float32)
 batches = rt.SFTBatches(
     data,
     tokenizer,
