@@ -56,7 +56,7 @@ def load_model(
 ) -> nnx.Module:
     """The Tunix model of a Hub id or a local folder, its weights sharded over `mesh` (axes fsdp and tp).
 
-    `dtype` is the weights' dtype, the checkpoint's when None, as `from_pretrained(dtype="auto")` has it.
+    `dtype` is the weights' dtype, the checkpoint's when None or "auto"; torch's types and names will do, too.
     `compute_dtype` is what the layers compute in where Tunix separates the two (qwen2, qwen3, gemma4); None, and in
     the other families always, means the weights' dtype. `family` is the file of a model family table that the porter
     does not know, relative to the running script.
@@ -79,7 +79,9 @@ def load_model(
         below = Counter(".".join(name.split(".")[:2]) for name in plan.other if name != "lm_head.weight")
         for name, count in below.items():
             warnings.warn(f"{model_id}: {count} tensors below {name} are not part of the text model", stacklevel=2)
+    dtype = _jax_type(dtype)
     dtype = jnp.dtype(dtype if dtype is not None else _checkpoint_dtype(config, folder))
+    compute_dtype = _jax_type(compute_dtype)
     model_config = tunix_config(found, config, dtype, compute_dtype)
     module = importlib.import_module(found.module + ".model")
     patches.apply(module)
@@ -102,6 +104,14 @@ def load_model(
     model.porter = ModelInfo(str(model_id), str(folder), found, json.dumps(config))
     sidecar.describe(model)
     return model
+
+
+def _jax_type(dtype: Any) -> Any:
+    """What a script may have in hand: a JAX type, its name, "auto" (None) or torch's type; float16 is bfloat16 here."""
+    if not isinstance(dtype, str) and not str(dtype).startswith("torch."):
+        return dtype
+    name = str(dtype).removeprefix("torch.")
+    return None if name in ("auto", "None") else jnp.bfloat16 if name == "float16" else jnp.dtype(name)
 
 
 def tunix_config(family: Family, config: Mapping[str, Any], dtype: Any, compute_dtype: Any = None) -> Any:
