@@ -1,0 +1,59 @@
+"""Slices by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.errors import InputError
+from porter.tpu.slices import GIB, names, parse_mesh, slice_named
+
+
+def test_the_number_counts_cores_or_chips() -> None:
+    assert [slice_named(name).chips for name in ("v4-8", "v5p-8", "v5litepod-8", "v6e-8", "tpu7x-8")] == [4, 4, 8, 8, 4]
+    assert [slice_named(name).hosts for name in ("v5p-8", "v5p-16", "v6e-8", "v6e-16")] == [1, 2, 1, 2]
+    assert slice_named("v5e-8") == slice_named("v5litepod-8")
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_topology_multiplies_to_the_chips(name: str) -> None:
+    found = slice_named(name)
+    product = 1
+    for length in found.topology.split("x"):
+        product *= int(length)
+    assert product == found.chips
+    assert found.devices == found.chips * found.chip.devices
+
+
+def test_a_price_is_never_bare() -> None:
+    for name in names():
+        for price in slice_named(name).chip.prices:
+            assert price.usd > 0 and all((price.kind, price.region, price.date, price.source))
+
+
+def test_ironwood_shows_two_devices_a_chip_that_share_its_memory() -> None:
+    found = slice_named("tpu7x-8")
+    assert (found.devices, found.hbm) == (8, 96 * GIB)
+
+
+@pytest.mark.parametrize(("chip", "alpha"), [("v5p-8", 2550), ("v6e-8", 5100), ("v5e-8", 2190)])
+def test_alpha_is_the_scaling_books(chip: str, alpha: int) -> None:
+    assert slice_named(chip).chip.alpha == pytest.approx(alpha, rel=0.002)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("v5p-9", "v5p-8"), ("v5q-8", "v5p-8"), ("v6e-7", "v6e-8"), ("H100", "nearest"), ("", "nearest")]
+)
+def test_an_unknown_slice_gets_the_nearest_names(name: str, near: str) -> None:
+    with pytest.raises(InputError, match=near):
+        slice_named(name)
+
+
+def test_a_mesh_has_the_slices_devices() -> None:
+    where = slice_named("v5p-8")
+    assert parse_mesh("tp=2, fsdp=2", where) == {"fsdp": 2, "tp": 2}
+    assert parse_mesh("fsdp=4", where) == {"fsdp": 4, "tp": 1}
+    with pytest.raises(InputError, match="8 devices, v5p-8 has 4 chips; use one of fsdp=4,tp=1"):
+        parse_mesh("fsdp=4,tp=2", where)
+    for wrong in ("4x1", "fsdp=0,tp=4", "dp=4", "fsdp=2,fsdp=2"):
+        with pytest.raises(InputError, match="fsdp=4,tp=1"):
+            parse_mesh(wrong, where)
