@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from ..errors import InputError
+
 PATH = click.Path(path_type=Path)
 DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 SIZES = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -62,8 +64,11 @@ def command(
     # Threads are ours, a block each: more of them inside a product of small matrices only wait for each other.
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
-    from ..export.run import Options, export
-    from ..export.trained import Told
+    try:
+        from ..export.run import Options, export
+        from ..export.trained import Told
+    except ModuleNotFoundError as error:
+        raise InputError(f"export needs {error.name}", fix="pip install 'tpu-port[tpu]'") from error
     from ..report.export import export_document, progress_bar, show_check, show_export
     from ..report.json import to_text
     from ..report.terminal import console

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorstore
 from etils import epath  # type: ignore[import-untyped]
 
 from ..errors import InputError
@@ -79,6 +80,9 @@ def open_checkpoint(path: str | Path, step: int | None = None) -> Checkpoint:
         whole = folder.exists() and any((folder / name).exists() for name in ("commit_success.txt", ITEM))
         problem = "it is incomplete: its parameters have no _METADATA" if whole else f"it holds no {ITEM}"
         raise InputError(f"{problem}; a step of PeftTrainer has one", folder, fix="export another step")
+    if "://" in str(item) and not (item / "commit_success.txt").exists():
+        # Object stores rename nothing: Orbax says with this file that all is there.
+        raise InputError("it was never finished, or is still being written", str(folder), fix="export another step")
     described = _sidecar(folder.parent) or _sidecar(folder)
     return Checkpoint(str(item), found, described, _arrays(item))
 
@@ -143,8 +147,6 @@ def _arrays(item: Any) -> dict[str, Any]:
 
 
 def _requests(item: Any, keys: Mapping[str, str], metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    import tensorstore
-
     base = str(item) if "://" in str(item) else f"file://{item.resolve()}"
     context = tensorstore.Context({"cache_pool": {"total_bytes_limit": 64 << 20}})
     for name, key in keys.items():

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
+from .terminal import show
 
 if TYPE_CHECKING:
     from ..export.check import Checked
@@ -60,21 +61,24 @@ def show_export(exported: Exported, out: Console) -> None:
             value = exported.retained[name]
             moved = value.moved / value.elements if value.elements else 1.0
             table.add_row(name, f"{value.kept:.0%}", f"{value.size:.2%}", f"{moved:.0%}")
-        out.print(
+        show(
             Text(
                 f"{len(exported.little)} tensors kept less than {LITTLE:.0%}: their deltas are small beside the "
-                "weights' rounding. The PEFT adapter (without --merged) loses nothing, nor does --dtype float32",
+                "weights' rounding. The PEFT adapter (without --merged) keeps all of them, --dtype float32 nearly all",
                 style="yellow",
-            )
+            ),
+            out,
         )
-        out.print(table)
+        show(table, out)
+        if len(exported.little) > SHOWN:
+            out.print(f"... and {len(exported.little) - SHOWN} more; --json has them all")
     for note in exported.notes:
-        out.print(f"- {note}")
+        show(Text(f"- {note}"), out)
     if exported.output is not None:
         speed = exported.bytes / max(exported.seconds, 1e-9) / 1e9
         size = f"{exported.bytes / 1e9:.2f} GB" if exported.bytes > 1e8 else f"{exported.bytes / 1e6:.2f} MB"
         rate = f", {speed:.2f} GB/s" if exported.bytes > 1e8 else ""
-        out.print(f"Wrote {exported.output} ({size} of tensors in {exported.seconds:.1f} s{rate})")
+        out.out(f"Wrote {exported.output} ({size} of tensors in {exported.seconds:.1f} s{rate})")
 
 
 def show_check(checked: Checked, out: Console) -> None:
@@ -85,8 +89,8 @@ def show_check(checked: Checked, out: Console) -> None:
     for row in checked.rows:
         word = Text("equal" if row.equal else "differ", style="green" if row.equal else "bold red")
         table.add_row(f"{row.one} and {row.other}", word, f"{row.difference:.1e}", f"{row.tolerance:.1e}")
-    out.print(table)
-    out.print(f"The adapter moves logits by up to {checked.effect:.2e}; {checked.tokens} tokens, float32")
+    show(table, out)
+    out.print(f"Training moved logits by up to {checked.effect:.2e}; {checked.tokens} tokens, float32")
 
 
 def export_document(exported: Exported, checked: Checked | None = None) -> dict[str, Any]:

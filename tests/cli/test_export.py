@@ -42,3 +42,12 @@ def test_bad_usage_and_bad_input(words: list[str], tmp_path: Path, capsys: Any) 
     assert tpu_port([*words, "--alpha", "99", "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["findings"][0]["message"].startswith("--alpha 99")
     assert not (tmp_path / "out").exists()
+
+
+def test_what_rounding_kept_is_said(tmp_path: Path, capsys: Any) -> None:
+    run, base = made.run(tmp_path / "run", made.arrays(scale=0.004)), made.base(tmp_path / "base")
+    assert tpu_port(["export", str(run), "--base", str(base), "-o", str(tmp_path / "out"), "--merged"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "merged model: 14 linears" in said and "Rounding kept" in said
+    assert "14 tensors kept less than 80%" in said and "--dtype float32" in said
+    assert "model.layers.0.mlp.down_proj.weight" in said

@@ -23,6 +23,11 @@ CONFIG: dict[str, Any] = {
     "intermediate_size": 128, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 16, "vocab_size": 512,
     "dtype": "bfloat16", "query_pre_attn_scalar": 16, "tie_word_embeddings": True,
 }  # fmt: skip
+# The same text model inside a multimodal one.
+MULTIMODAL: dict[str, Any] = {
+    "architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "tie_word_embeddings": True,
+    "text_config": {k: v for k, v in CONFIG.items() if k != "architectures"}, "vision_config": {"hidden_size": 8},
+}  # fmt: skip
 SEVEN = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 LORA = {"r": 3, "lora_alpha": 6, "target_modules": list(SEVEN)}
 

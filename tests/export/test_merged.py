@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from porter.errors import InputError
 from porter.export import merging
@@ -114,6 +114,24 @@ def test_a_delta_that_rounding_eats_is_said(tmp_path: Path) -> None:
     assert len(exported.little) == 14
     kept = [exported.retained[name].kept for name in exported.little]
     assert kept == sorted(kept) and kept[-1] < 0.8
+
+
+def test_a_text_model_inside_a_multimodal_one(tmp_path: Path) -> None:
+    """PEFT and transformers 5 say model.language_model.layers, a checkpoint of 2025 language_model.model.layers."""
+    base = made.base(tmp_path / "base", shards=1, config=made.MULTIMODAL)
+    renamed = {n.replace("model.language_model.", "language_model.model."): v for n, v in tensors(base).items()}
+    vision = {"vision_tower.patch.weight": np.ones((3, 2, 2, 2), ml_dtypes.bfloat16)}
+    save_file({**renamed, **vision}, base / "model.safetensors", metadata={"format": "pt"})
+    made.step(tmp_path / "run" / "5", made.arrays(made.MULTIMODAL))
+    made.describe(tmp_path / "run", made.MULTIMODAL)
+    exported = export(tmp_path / "run", base, tmp_path / "out", MERGED)
+    export(tmp_path / "run", base, tmp_path / "adapter")
+    after = tensors(tmp_path / "out")
+    changed = {name for name, value in tensors(base).items() if value.tobytes() != after[name].tobytes()}
+    assert changed == set(exported.retained) and len(changed) == 14
+    assert all(name.startswith("language_model.model.layers.") for name in changed)
+    first = "base_model.model.model.language_model.layers.0.self_attn.q_proj.lora_A.weight"
+    assert first in load_file(tmp_path / "adapter" / "adapter_model.safetensors")
 
 
 def test_a_whole_model(tmp_path: Path) -> None:
