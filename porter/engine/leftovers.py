@@ -11,10 +11,11 @@ import re
 import libcst as cst
 
 from ..source.scopes import Binding, Scope
-from ..target.imports import GPU_SIDE, names_in
+from ..target.imports import names_in
 from .porting import Porting
 
 RULE = "TP001"
+LIBRARIES = frozenset({"torch", "accelerate", "bitsandbytes", "deepspeed"})
 OF_THE_GPU = frozenset(
     {
         "transformers.BitsAndBytesConfig",
@@ -72,9 +73,9 @@ def _names_gpu_library(porting: Porting, value: cst.BaseExpression) -> bool:
             return _names_gpu_library(porting, value.args[0].value)
         name = porting.module.qualified(value.func) or ""
         makes = name.rsplit(".", 1)[-1][:1].isupper()
-        return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in GPU_SIDE)
+        return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in LIBRARIES)
     name = porting.module.qualified(value) or ""
-    return name.split(".", 1)[0] in GPU_SIDE
+    return name.split(".", 1)[0] in LIBRARIES
 
 
 def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:

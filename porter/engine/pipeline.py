@@ -159,6 +159,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
                 porting.find(
                     "TP001", "warning", message, f"Replace it if {library} is not on the TPU machine.", line, 1, False
                 )
+    _forget_what_is_gone(porting, edits)
     edits = with_todos(porting, edits)
     after = apply_edits(module.text, edits)
     if status is None:
@@ -176,6 +177,21 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     recipe = replace(porting.recipe, fields=fields)
     files = family_files(porting)
     return Port(module.path, module.text, after, status, recipe, ordered, module.bom, module.encoding, files)
+
+
+def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
+    """A use that no rule knows, in a statement that another rule takes out, needs nobody any more."""
+    gone = [(edit.start, edit.end) for edit in edits if not edit.new.strip() and edit.end > edit.start]
+    for finding in porting.recipe.findings:
+        offset = porting.module.offset(finding.line, finding.column)
+        if finding.rule == "TP190" and any(start <= offset < end for start, end in gone):
+            findings = tuple(kept for kept in porting.recipe.findings if kept is not finding)
+            porting.recipe = replace(porting.recipe, findings=findings)
+            said = f"# TODO(tpu-port {finding.rule}): {finding.message} {finding.fix}".strip()
+            left = [comment for comment in porting.todos.get(finding.line, ()) if comment != said]
+            porting.todos[finding.line] = left
+            if not left:
+                del porting.todos[finding.line]
 
 
 def _import_anchor(porting: Porting) -> cst.CSTNode | None:

@@ -16,7 +16,7 @@ from ..port import Edit, Options
 from ..recipe import Field, Finding, Recipe, Severity, Value
 from ..source.module import Module
 from ..source.scopes import Scope
-from ..target.expressions import quoted
+from ..target.expressions import python, quoted
 from .edits import whole_lines
 from .packs import Pack
 from .sites import Argument, Site
@@ -145,6 +145,8 @@ class Porting:
     def text(self, place: str) -> str:
         """The code that stands for `place` at the trainer: the source's own spelling where it can be seen there."""
         value = self.recipe.values[place]
+        if value.known and "\n" in value.text:
+            return python(value.literal)
         if value.kind == "expression" or (value.text and self.visible(value)):
             return value.text or value.code
         if not value.known:

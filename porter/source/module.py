@@ -95,6 +95,10 @@ class Module:
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
+    def offset(self, line: int, column: int) -> int:
+        """The offset in `text` of a line and column, both from 1."""
+        return self._line_starts[min(line, len(self._line_starts)) - 1] + column - 1
+
     @cached_property
     def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
         found: dict[cst.CSTNode, cst.CSTNode] = {}

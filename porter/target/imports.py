@@ -378,6 +378,10 @@ def _is_sorted(group: Sequence[_Line]) -> bool:
 def _third_party_group(groups: Sequence[Sequence[_Line]]) -> int:
     known = {"torch", "transformers", "datasets", "trl", "peft", "accelerate"}
     for index, group in enumerate(groups):
+        libraries = {line.module.split(".")[0] for line in group}
+        if "trl" in libraries and libraries & (known - {"trl"}):
+            return index
+    for index, group in enumerate(groups):
         if any(line.module.split(".")[0] in known - {"trl"} for line in group):
             return index
     for index, group in enumerate(groups):

@@ -286,7 +286,7 @@ def memory_line(porting: Porting) -> list[str]:
 def _optimizer_lines(porting: Porting, indent: str) -> list[str]:
     names = porting.names
     steps = f"{names.batches}.steps"
-    lora_maybe = bool(porting.lora_object)
+    lora_maybe = bool(porting.lora_object) or porting.lora_conditional
     full = porting.lora is None and not lora_maybe
     separate = lora_maybe or (porting.lora is not None and porting.fuses)
     chain = optimizer_call(porting, full=full, separate_kv=separate, lora_maybe=lora_maybe)

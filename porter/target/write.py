@@ -12,7 +12,7 @@ from ..engine.sites import Argument, Site
 from ..recipe import Field
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
-from .layout import render
+from .layout import Arg, Call, render
 from .lora import apply_call, literal_rules, provider_code, vision_note
 from .sft import Writing, load_call, trainer_block
 
@@ -153,10 +153,29 @@ def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...]
                 elsewhere = True
             else:
                 porting.remove_statement(site.node, site.rule, "the adapters' rules stand where the model is known")
+    for other in porting.sites:
+        if other.role == "inject" and other is not inject:
+            _write_conditional_inject(porting, other)
     if inject is not None:
         _write_inject(porting, inject, family, rules, provider, elsewhere)
         return provider, True
     return provider, elsewhere
+
+
+def _write_conditional_inject(porting: Porting, site: Site) -> None:
+    """`if use_lora: model = get_peft_model(model, config)`: put in where it stands, from the config as it is there."""
+    model, config = site.argument("model"), site.argument("peft_config")
+    trainer = porting.trainer
+    assert trainer is not None
+    if model is None or config is None or site.variable != porting.names.model or site.scope is not trainer.scope:
+        message = "get_peft_model: whether the trainer gets this model is not known at port time."
+        fix = "Write model = rt.apply_peft(model, config, mesh, seed=...) where it does."
+        porting.find(site.rule, "error", message, fix, site.line, site.column)
+        return
+    porting.lora_conditional = True
+    arguments = [Arg(model.text), Arg(config.text), Arg(porting.names.mesh), Arg(porting.text("run.seed"), "seed")]
+    call = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable) + 3)
+    porting.replace(site, call, "the same adapters in Tunix's model, when the script puts them in")
 
 
 def _inside(site: Site, other: Site) -> bool:

@@ -34,14 +34,22 @@ def apply(site, porting):
     data = [names.batches, names.eval_batches] if names.eval_batches else [names.batches]
     call = f"{names.trainer}.train({', '.join(data)})"
     inner = site.indent + porting.module.indent
-    if site.alone or site.variable is None:
-        new = f"with {names.mesh}:\n{inner}{call}"
-    else:
-        new = f"with {names.mesh}:\n{inner}{call}"
+    new = f"with {names.mesh}:\n{inner}{call}"
+    if site.variable is not None and _is_read(site, porting):
         fix = "Read trainer.train_steps instead, and the losses from the log."
         message = f"{site.variable} = trainer.train(): Tunix's train() returns nothing."
         porting.find(ID, "error", message, fix, site.line, site.column)
     porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh")
+
+
+def _is_read(site, porting):
+    """Whether something besides the trainer's own log, which goes, reads what train() returned."""
+    uses = porting.module.references(site.variable, site.scope)
+    calls = (porting.module.code(porting.module.statement(use)) for use in uses)
+    return any(
+        not call.startswith((f"{porting.names.trainer}.log_metrics", f"{porting.names.trainer}.save_metrics"))
+        for call in calls
+    )
 
 
 def _row(site, argument, fate, target, reason):

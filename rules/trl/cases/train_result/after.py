@@ -41,7 +41,6 @@ trainer = PeftTrainer(
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
 trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
-# TODO(tpu-port TP111): result = trainer.train(): Tunix's train() returns nothing. Read trainer.train_steps instead, and the losses from the log.
 with mesh:
     trainer.train(batches)
 # TODO(tpu-port TP190): trainer.state.log_history: Tunix's PeftTrainer has no counterpart. Replace this line by hand.
