@@ -7,8 +7,9 @@ a step into micro-batches follows the mesh, which changes nothing, because the l
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -32,6 +33,9 @@ class SFTBatches:
     B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows; what is missing is filled with
     untrained rows. T is the longest row, rounded up to a multiple of 128, and fixed, so that the step compiles once.
     With several JAX processes each gets its own consecutive part of B.
+
+    `buckets`: lengths that a micro-batch may have instead of T, each compiled once: the smallest that holds its rows.
+    A step's rows are then dealt by length, longest first, which changes nothing: its loss is their sum.
 
     `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are SFTConfig's, with its names and defaults (`epochs`:
@@ -77,6 +81,7 @@ class SFTBatches:
         sampling: str = "random",
         average_tokens_across_devices: bool = True,
         pad_to_multiple_of: int | str | None = None,
+        buckets: Sequence[int] | None = None,
     ) -> None:
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
@@ -127,6 +132,7 @@ class SFTBatches:
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         self.length = self._fixed_length(self._rows)
+        self.buckets = () if buckets is None else self._lengths(buckets)
         if jax.process_index() == 0:
             print(self)
 
@@ -183,11 +189,17 @@ class SFTBatches:
             yield from self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing)
 
     def __repr__(self) -> str:
+        length = " or ".join(map(str, self.buckets or (self.length,)))
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
+        if self.buckets:
+            epoch = itertools.islice(self._steps(), self.steps_per_epoch)
+            starts = range(0, self._micro_batches * self.batch_size, self.batch_size)
+            parts = (picked[start:][: self.batch_size] for picked, _ in epoch for start in starts)
+            slots = self.batch_size * sum(self._bucket(self._rows, part) for part in parts)
         filled = int(self._rows.lengths.sum())
         return (
             f"{self.rows} rows, {self.steps} steps of {math.prod(self._source)} rows "
-            f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens, "
+            f"as {self._micro_batches} x {self.batch_size} x {length} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
         )
 
@@ -264,7 +276,24 @@ class SFTBatches:
                 if self._rows.epochs is not None and len(group) < accumulation:
                     continue  # the end of a stream makes no step; HF adds its gradients to the next pass's first
                 done += 1
-                yield np.concatenate(group), self._scale(group)
+                picked, scale = np.concatenate(group), self._scale(group)
+                if self.buckets:
+                    by_length = np.argsort(-self._rows.lengths[picked], kind="stable")
+                    picked, scale = picked[by_length], scale[by_length]
+                yield picked, scale
+
+    def _lengths(self, buckets: Sequence[int]) -> tuple[int, ...]:
+        """`buckets` as lengths that batches have: rounded up as T is, none longer than T, and T itself."""
+        wrong = [bucket for bucket in buckets if bucket < 1]
+        if wrong:
+            raise ValueError(f"buckets={list(buckets)}: a row can't be {wrong[0]} tokens long")
+        rounded = {-(-int(bucket) // self._multiple) * self._multiple for bucket in buckets}
+        return (*sorted(bucket for bucket in rounded if bucket < self.length), self.length)
+
+    def _bucket(self, prepared: Rows, picked: np.ndarray, length: int = 0) -> int:
+        """The smallest bucket that holds these rows; without buckets `length`."""
+        longest = int(prepared.lengths[picked].max()) if len(picked) else 0
+        return next((bucket for bucket in self.buckets if longest <= bucket <= (length or bucket)), length)
 
     def _scale(self, group: list[np.ndarray]) -> np.ndarray:
         trained = self._rows.trained
@@ -281,7 +310,8 @@ class SFTBatches:
         share = batch_size // jax.process_count()
         own = share * jax.process_index()
         for first in range(own, count * batch_size, batch_size):
-            batch = self._empty(share, length, packing)
+            whole = picked[first - own : first - own + batch_size]  # all processes agree on the length
+            batch = self._empty(share, self._bucket(prepared, whole, length), packing)
             for place, (row, weight) in enumerate(
                 zip(picked[first : first + share], scale[first : first + share], strict=True)
             ):

@@ -94,7 +94,7 @@ def check_batches(source: Trace, port: Trace) -> Check:
     if not any(step.trained for step in source.steps):
         return Check(BATCHES, "differs", "no token of the source's batches is trained", cause="nothing to compare")
     for number, (ours, theirs) in enumerate(zip(source.steps, port.steps, strict=False), 1):
-        if not same_rows(ours, theirs):
+        if not same_rows(ours, theirs, ordered=not port.config.get("buckets")):
             detail, cause = causes.of_rows(source, port, number)
             return Check(BATCHES, "differs", detail, step=number, cause=cause)
     if len(source.steps) != len(port.steps):
@@ -238,9 +238,17 @@ def check_devices(reference: Trace, others: Sequence[tuple[str, Trace]], toleran
     return checks
 
 
-def same_rows(a: Step, b: Step) -> bool:
-    """Whether both steps hold the same documents in the same order."""
-    return len(a.rows) == len(b.rows) and all(x.same(y) for x, y in zip(a.rows, b.rows, strict=True))
+def same_rows(a: Step, b: Step, *, ordered: bool = True) -> bool:
+    """Whether both steps hold the same documents, in the same order or (length buckets) in any: the loss is a sum."""
+    if ordered:
+        return len(a.rows) == len(b.rows) and all(x.same(y) for x, y in zip(a.rows, b.rows, strict=True))
+    left = list(b.rows)
+    for row in a.rows:
+        match = next((place for place, other in enumerate(left) if row.same(other)), None)
+        if match is None:
+            return False
+        del left[match]
+    return not left
 
 
 def relative(a: float, b: float) -> float:

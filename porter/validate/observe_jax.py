@@ -303,6 +303,8 @@ class Observer:
     def batches(self, trainer: Any, data: Any) -> Iterator[Any]:
         """The script's own batches, noted down, until the wanted steps are done."""
         accumulation = trainer.config.get_with_default("gradient_accumulation_steps", 1)
+        if not self._done and getattr(data, "buckets", ()):
+            self._config["buckets"] = list(data.buckets)  # which deal the rows of a step by length
         for number, batch in enumerate(data):
             if number >= self.settings.steps * accumulation:
                 return

@@ -168,3 +168,33 @@ def test_from_args_reads_an_sft_config() -> None:
 def test_the_summary_says_how_the_step_is_split(capsys: Any, tiny_mesh: Any) -> None:
     make(text_rows(8), tiny_mesh(4, 1), accumulation=4)
     assert "8 rows, 1 steps of 8 rows as 2 x 4 x 128 tokens, 96% padding" in capsys.readouterr().out
+
+
+def test_buckets_deal_a_step_by_length_and_keep_its_sum(tiny_mesh: Any) -> None:
+    rows = [{"text": letter * n} for letter, n in zip("abcdefgh", (300, 10, 20, 500, 30, 200, 40, 50), strict=True)]
+    settings: dict[str, Any] = {"accumulation": 4, "max_length": 512}
+    plain, bucketed = make(rows, **settings), make(rows, buckets=[100, 256], **settings)
+    assert (bucketed.buckets, bucketed.length) == ((128, 256, 512), 512)
+    assert [batch["input_tokens"].shape for batch in bucketed] == [(2, 512), (2, 256), (2, 128), (2, 128)]
+    assert [batch["input_tokens"].shape for batch in plain] == [(2, 512)] * 4
+
+    def weights(batches: SFTBatches) -> dict[tuple[int, ...], float]:
+        return {
+            tuple(labels[labels != -100]): float(scale)
+            for batch in batches
+            for labels, scale in zip(batch["labels"], batch["scale"], strict=True)
+        }
+
+    assert weights(plain) == pytest.approx(weights(bucketed))
+    assert "128 or 256 or 512" in str(bucketed) and str(bucketed).endswith("padding")
+
+
+def test_a_short_group_is_filled_in_its_shortest_micro_batch() -> None:
+    made = list(make([{"text": "a" * 200}, {"text": "b" * 10}, {"text": "c" * 300}], accumulation=2, buckets=[128]))
+    assert [batch["input_tokens"].shape[1] for batch in made] == [384, 128]
+    assert made[1]["scale"][1] == 0
+
+
+def test_a_bucket_of_no_tokens_is_refused() -> None:
+    with pytest.raises(ValueError, match="a row can't be 0 tokens long"):
+        make(text_rows(3), buckets=[0, 128])

@@ -185,6 +185,14 @@ def test_rows_of_a_step_in_another_order() -> None:
     assert check.cause == "the order of rows within a step"
 
 
+def test_length_buckets_may_deal_the_rows_of_a_step_in_another_order() -> None:
+    port = with_steps(run(), lambda number, step: replace(step, rows=step.rows[::-1]))
+    bucketed = replace(port, config={**port.config, "buckets": [128]})
+    assert all(check.status != "differs" for check in checks.compare(run(), bucketed, FLOAT32))
+    missing = with_steps(bucketed, lambda number, step: replace(step, rows=(*step.rows[:-1], step.rows[0])))
+    assert first(run(), missing).name == checks.BATCHES
+
+
 def test_other_tokens() -> None:
     rows = [Row.of(row.tokens + 1, row.labels) for row in dataset()]
 
