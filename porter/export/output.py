@@ -48,6 +48,17 @@ def check_folder(folder: Path, names: Iterable[str], others: Iterable[Path], *, 
         raise InputError("the output folder isn't empty", folder, fix="--force replaces files of the same names in it")
 
 
+def check_strangers(folder: Path, ours: Iterable[str], patterns: Iterable[str]) -> None:
+    """InputError when `folder` holds files of these patterns that aren't `ours`: they would be loaded, too."""
+    if folder.is_dir():
+        found = {path.name for pattern in patterns for path in folder.glob(pattern)} - set(ours)
+        if found:
+            raise InputError(
+                f"the output folder holds {', '.join(sorted(found)[:4])}, which would be loaded with the export or "
+                "in its place", folder, fix="write into another folder",
+            )  # fmt: skip
+
+
 def holds_only_partials(folder: Path, names: Iterable[str]) -> bool:
     """Whether `folder` holds nothing but what an export leaves that was killed before its first file was whole."""
     return folder.is_dir() and {path.name for path in folder.iterdir()} <= {f"{name}{PARTIAL}" for name in names}

@@ -22,12 +22,15 @@ from .checkpoint import Checkpoint, open_checkpoint
 from .layout import Layout, plan_layout
 from .manifest import NAME, job_hash, matches, read_manifest
 from .merging import Retained
-from .output import check_folder, check_space, holds_only_partials, sync_folder, write_bytes
+from .output import check_folder, check_space, check_strangers, holds_only_partials, sync_folder, write_bytes
 from .trained import Adapters, Told, has_adapters, read_adapters
 from .writing import write_files
 
 # Below this share of a delta left after rounding, a tensor is worth a word.
 LITTLE = 0.8
+# Files that would be loaded in place of an export, or with it: other weights; beside a whole model an adapter too.
+WEIGHTS = ("*.safetensors", "*.bin", "*.index.json")
+WHOLE = (*WEIGHTS, "adapter_config.json")
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ class _Job:
         size = adapter_bytes(self.adapters)
         known = holds_only_partials(self.output, FILES)
         check_folder(self.output, FILES, self._read_folders(), known=known, force=self.options.force)
+        check_strangers(self.output, FILES, WEIGHTS)
         check_space(self.output, size)
         described = (self.checkpoint.described or {}).get("base") or {}
         self._make()
@@ -147,6 +151,7 @@ class _Job:
         all_names = (*names, *beside, INDEX, NAME)
         known = matches(self.output, job) or holds_only_partials(self.output, (NAME,))
         check_folder(self.output, all_names, self._read_folders(), known=known, force=self.options.force)
+        check_strangers(self.output, names if layout.index is None else (*names, INDEX), WHOLE)
         manifest = read_manifest(self.output, job, names)
         left = [file for file in layout.files if not manifest.is_done(file.name)]
         check_space(
@@ -189,7 +194,8 @@ class _Job:
 
     def _config_dtype(self, layout: Layout) -> str | None:
         """What config.json has to say, where that isn't what the base's says."""
-        text = {t.dtype for name, t in self.base.tensors.items() if name in fitting(self.base).tensors}
+        trained = fitting(self.base).tensors
+        text = {tensor.dtype for name, tensor in self.base.tensors.items() if name in trained}
         made = {piece.goal for file in layout.files for piece in file.pieces if hasattr(piece, "goal")}
         return next(iter(made)) if len(made) == 1 and made != text else None
 

@@ -220,6 +220,18 @@ def test_outputs_that_are_not_ours(base: Path, tmp_path: Path) -> None:
     assert "the output is a file" in refused(run, base, base / "config.json")
 
 
+def test_files_that_would_be_loaded_with_the_export(base: Path, tmp_path: Path) -> None:
+    run, out = made.run(tmp_path / "run"), tmp_path / "out"
+    export(run, base, out)
+    assert "holds adapter_config.json, adapter_model.safetensors" in refused(
+        run, base, out, Options(merged=True, force=True)
+    )
+    export(run, base, tmp_path / "merged", MERGED)
+    assert "which would be loaded" in refused(run, base, tmp_path / "merged", Options(force=True))
+    other = Options(merged=True, force=True, max_shard_size=10**9)
+    assert "model-00001-of-00003.safetensors" in refused(run, base, tmp_path / "merged", other)
+
+
 def test_symbolic_links(base: Path, tmp_path: Path) -> None:
     run, real, link = made.run(tmp_path / "run"), tmp_path / "real", tmp_path / "link"
     real.mkdir()
