@@ -167,9 +167,13 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         row = now.get(argument.name) or rule.table.row(argument.name)
         if row is None:
             reason = f"{short} {version} has no such keyword"
-            porting.fate(_row(source, argument, "manual", "", reason, rule.id))
             message = f"{source} is not a keyword of {short} {version}."
             fix = "Check the spelling, or name the version with --source-trl."
+            if argument.name.startswith("argument "):
+                reason = "it has no keyword"
+                message = f"{short}({argument.text}): {argument.name} is given without its keyword."
+                fix = "Write the keyword: the order of a configuration's fields changes between versions."
+            porting.fate(_row(source, argument, "manual", "", reason, rule.id))
             porting.find(rule.id, "error", message, fix, argument.line, argument.column)
             continue
         if row.place:

@@ -164,5 +164,5 @@ def _named(arguments: Iterator[Argument], positional: tuple[str, ...]) -> Iterat
     for index, argument in enumerate(arguments):
         if argument.name:
             yield argument
-        elif index < len(positional):
-            yield replace(argument, name=positional[index])
+        else:
+            yield replace(argument, name=positional[index] if index < len(positional) else f"argument {index + 1}")

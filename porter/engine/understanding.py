@@ -160,7 +160,8 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
         message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
         fix = f"Make {model.text} with rt.load_model and the mesh."
         porting.find(site.rule, "error", message, fix, model.line, model.column)
-        porting.names.model = model.text
+        plain = isinstance(model.node, cst.Name | cst.Attribute)
+        porting.names.model = model.text if plain else porting.fresh("model")
         porting.foreign_model = True
         _precision(porting)
         return

@@ -95,6 +95,9 @@ def _model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
     quantization = site.argument("quantization_config")
     if quantization is not None and not quantization.reference and porting.refuses_itself(quantization):
         lines.append(f"{quantization.text}  # refuses a quantised base")
+    model = site.argument("model")
+    if porting.foreign_model and model is not None and model.text != porting.names.model:
+        lines.append(f"{porting.names.model} = {model.text}")
     if porting.model is None and not porting.foreign_model:
         call = load_call(porting, porting.text("model.id"))
         lines.append(_assign(porting.names.model, call, indent))

@@ -198,3 +198,27 @@ def test_a_launch_config_that_is_none(tmp_path: Path) -> None:
 
 def test_a_vendored_runtime_is_imported_from_beside() -> None:
     check_becomes(PLAIN, "import porter_runtime as rt", gone=("from porter import",), vendor=True)
+
+
+def test_an_argument_without_its_keyword_is_said() -> None:
+    found = port(PLAIN.replace("SFTConfig('out')", "SFTConfig('out', 3)"))
+    assert found.status == "partial" and "argument 2 is given without its keyword" in found.after
+
+
+def test_a_model_that_is_placed_is_one_site() -> None:
+    text = PLAIN.replace("from trl", "from transformers import AutoModelForCausalLM\nfrom trl").replace(
+        "trainer = SFTTrainer('Qwen/Qwen3-0.6B'",
+        "m = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B').to('cuda')\ntrainer = SFTTrainer(m",
+    )
+    check_becomes(text, "m = rt.load_model('Qwen/Qwen3-0.6B', mesh)\n", gone=(".to(",))
+
+
+@pytest.mark.parametrize("model", ["make()", "self.model"])
+def test_a_model_from_elsewhere_is_said_and_kept(model: str) -> None:
+    found = port(PLAIN.replace("'Qwen/Qwen3-0.6B'", model))
+    assert found.status == "partial" and f"rt.load_model({model}" not in found.after
+
+
+@pytest.mark.parametrize("model", ["model_name", "args.model", "os.environ['MODEL']", "f'{base}-it'"])
+def test_a_models_name_that_only_the_script_knows_is_loaded(model: str) -> None:
+    check_becomes(PLAIN.replace("'Qwen/Qwen3-0.6B'", model), f"rt.load_model({model}, mesh")
