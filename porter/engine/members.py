@@ -78,7 +78,7 @@ def apply_members(porting: Porting) -> None:
             start = porting.module.span(use.name)[0]
             if any(begin <= start < end for begin, end in covered) or use.kind == "bare":
                 continue
-            rule = rules.get(use.match)
+            rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
             if rule is None:
                 _unknown(porting, use)
             elif isinstance(rule, SiteRule):

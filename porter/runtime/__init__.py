@@ -23,6 +23,7 @@ _HOMES = {
     "models": ("load_model",),
     "optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer"),
     "remat": ("remat",),
+    "results": ("train_result",),
     "saving": ("save_model",),
     "schedules": ("hf_schedule",),
     "training_config": ("evaluate", "metrics_options", "training_config", "training_hooks"),

@@ -6,11 +6,12 @@ Why: TRL's trainer holds its data; Tunix's is given it.
 Example: `trainer.train()`
 Use instead: `with mesh:` and `trainer.train(batches, eval_batches)`
 Safety: exact. `resume_from_checkpoint=True` becomes `rt.resume_dir` at the trainer; a path to a torch checkpoint
-can't be read and is refused.
+can't be read and is refused. What `train()` returned is `rt.train_result(trainer)`, where something reads it.
 """
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)
+UNMEASURED = ("train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos")
 
 
 def apply(site, porting):
@@ -36,9 +37,10 @@ def apply(site, porting):
     inner = site.indent + porting.module.indent
     new = f"with {names.mesh}:\n{inner}{call}"
     if site.variable is not None and _is_read(site, porting):
-        fix = "Read trainer.train_steps instead, and the losses from the log."
-        message = f"{site.variable} = trainer.train(): Tunix's train() returns nothing."
-        porting.find(ID, "error", message, fix, site.line, site.column)
+        new += f"\n{site.indent}{site.variable} = {porting.rt('train_result')}({names.trainer})"
+        if any(key in porting.module.text for key in UNMEASURED):
+            message = f"{site.variable}: of transformers' metrics the port has train_loss alone."
+            porting.find(ID, "error", message, "Take times from the log's clock.", site.line, site.column)
     porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh")
 
 
