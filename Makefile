@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.tpu-port-installed
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: demo test lint format types tests fast docs examples bench clean
+.PHONY: demo test lint format types tests fast docs examples bench tpu clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -50,6 +50,11 @@ examples: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python bench/port.py
+
+# Needs libtpu (about 200 MB): a small model of each family under the real TPU compiler.
+tpu: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[tpu-compile]'
+	$(BIN)/python -m pytest -q tests/tpu tests/real/test_tpu_compile.py
 
 clean:
 	rm -rf demo .mypy_cache .ruff_cache .pytest_cache
