@@ -16,6 +16,7 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from porter.runtime.checkpoints import fresh_dir, resume_dir
 from porter.runtime.hooks import log_every
 from porter.runtime.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
+from porter.runtime.results import train_result
 from porter.runtime.schedules import hf_schedule
 from porter.runtime.training_config import evaluate, metrics_options, training_config, training_hooks
 
@@ -68,7 +69,7 @@ def run_transformers(folder: Path, **settings: Any) -> list[dict[str, Any]]:
     )
     trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=rows)
     trainer.train()
-    return [line for line in trainer.state.log_history if "loss" in line or "eval_loss" in line]
+    return [line for line in trainer.state.log_history if {"loss", "eval_loss", "train_loss"} & line.keys()]
 
 
 def run_tunix(folder: Path, data: Any = BATCHES, **settings: Any) -> tuple[PeftTrainer, Any]:
@@ -89,11 +90,13 @@ def run_tunix(folder: Path, data: Any = BATCHES, **settings: Any) -> tuple[PeftT
 
 
 def test_the_log_lines_are_the_trainers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, hooks = run_tunix(tmp_path / "tunix")
+    trainer, hooks = run_tunix(tmp_path / "tunix")
     printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     before, *lines = hooks.history
     assert list(before) == ["eval_loss", "epoch", "step"] and before["step"] == 0
-    theirs = run_transformers(tmp_path / "trainer")
+    *theirs, result = run_transformers(tmp_path / "trainer")
+    assert train_result(trainer).training_loss == pytest.approx(result["train_loss"], rel=2e-6)
+    assert train_result(trainer).global_step == result["step"]
     assert len(printed) == len(hooks.history)
     assert [(line["step"], "loss" in line) for line in lines] == [(line["step"], "loss" in line) for line in theirs]
     for ours, line in zip(lines, theirs, strict=True):
