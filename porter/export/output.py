@@ -86,11 +86,16 @@ def whole(file: Path) -> Iterator[Path]:
     try:
         yield partial
         with open(partial, "rb+") as stream:
-            os.fsync(stream.fileno())
-        os.replace(partial, file)
-        sync_folder(file.parent)
+            settle(stream.fileno(), partial, file)
     except OSError as error:
         raise refused(error, file) from error
+
+
+def settle(descriptor: int, partial: Path, file: Path) -> None:
+    """Makes the open file `partial` into `file`: on the disk first, then under its name, then in its folder."""
+    os.fsync(descriptor)
+    os.replace(partial, file)
+    sync_folder(file.parent)
 
 
 def refused(error: OSError, file: Path) -> InputError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Protocol
 
@@ -15,10 +15,12 @@ from ..errors import InputError
 from .layout import PIECE, Copy, Make, OutFile
 from .manifest import Manifest
 from .merging import Retained, merge
-from .output import whole
+from .output import PARTIAL, refused, settle
 
 # Bytes that the kernel copies in one call; progress is said in between.
 AT_ONCE = 64 << 20
+# Bytes that may wait in memory for the disk before it is told to go on with them.
+FLUSH = 256 << 20
 # File systems that cannot copy, or set room aside, say one of these.
 _UNABLE = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 
@@ -45,37 +47,66 @@ def write_files(
     `said` hears of bytes as they are written, from several threads.
     """
     workers = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(1) as disk, ThreadPoolExecutor(workers) as pool:
+        settled: Future[None] | None = None
         for file in files:
             if manifest.is_done(file.name):
                 said(file.size)
                 continue
             target = manifest.folder / file.name
-            with whole(target) as partial:
-                retained = _write(file, partial, pool, workers, change, said)
-            manifest.finish(file.name, retained)
+            try:
+                descriptor, retained = _write(file, target, pool, disk, workers, change, said)
+            except OSError as error:
+                raise refused(error, target) from error
+            if settled is not None:
+                settled.result()
+            settled = disk.submit(_finish, descriptor, manifest, file.name, retained)
+        if settled is not None:
+            settled.result()
 
 
 def _write(
     file: OutFile,
-    partial: Path,
+    target: Path,
     pool: ThreadPoolExecutor,
+    disk: ThreadPoolExecutor,
     workers: int,
     change: Callable[[str], Change],
     said: Callable[[int], None],
-) -> dict[str, Retained]:
+) -> tuple[int, dict[str, Retained]]:
+    """Writes a file under its temporary name; returns its descriptor, still open, and what rounding kept.
+
+    `disk` brings to the disk what is written while the rest is computed, which otherwise would wait for the end.
+    """
+    partial = target.with_name(target.name + PARTIAL)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
     retained: dict[str, Retained] = {}
     try:
         _set_aside(descriptor, file.size)
         os.pwrite(descriptor, file.header, 0)
         said(len(file.header))
-        for tensor, kept in _in_order(pool, workers, (_job(p, descriptor, change, said) for p in file.pieces)):
+        flushed = len(file.header)
+        for piece, (tensor, kept) in _in_order(pool, workers, file.pieces, descriptor, change, said):
             if tensor:
                 retained.setdefault(tensor, Retained()).add(kept)
+            if piece.to - flushed > FLUSH:
+                flushed = piece.to
+                disk.submit(os.fdatasync, descriptor)
+    except BaseException:
+        disk.submit(os.close, descriptor)  # after what it still has to do with it
+        raise
+    return descriptor, retained
+
+
+def _finish(descriptor: int, manifest: Manifest, name: str, retained: dict[str, Retained]) -> None:
+    target = manifest.folder / name
+    try:
+        settle(descriptor, target.with_name(name + PARTIAL), target)
+    except OSError as error:
+        raise refused(error, target) from error
     finally:
         os.close(descriptor)
-    return retained
+    manifest.finish(name, retained)
 
 
 def _set_aside(descriptor: int, size: int) -> None:
@@ -88,24 +119,32 @@ def _set_aside(descriptor: int, size: int) -> None:
                 raise
 
 
-Job = Callable[[], tuple[str, Retained]]
-
-
-def _in_order(pool: ThreadPoolExecutor, workers: int, jobs: Iterator[Job]) -> Iterator[tuple[str, Retained]]:
-    """Results in the jobs' order (sums of floats must not depend on who is first), few jobs ahead of them."""
-    waiting: list[Future[tuple[str, Retained]]] = []
+def _in_order(
+    pool: ThreadPoolExecutor,
+    workers: int,
+    pieces: tuple[Copy | Make, ...],
+    descriptor: int,
+    change: Callable[[str], Change],
+    said: Callable[[int], None],
+) -> Iterator[tuple[Copy | Make, tuple[str, Retained]]]:
+    """Results in the pieces' order (sums of floats must not depend on who is first), few pieces ahead of them."""
+    waiting: list[tuple[Copy | Make, Future[tuple[str, Retained]]]] = []
     try:
-        for job in jobs:
-            waiting.append(pool.submit(job))
+        for piece in pieces:
+            waiting.append((piece, pool.submit(_job(piece, descriptor, change, said))))
             if len(waiting) > 2 * workers:
-                yield waiting.pop(0).result()
+                first, future = waiting.pop(0)
+                yield first, future.result()
         while waiting:
-            yield waiting.pop(0).result()
+            first, future = waiting.pop(0)
+            yield first, future.result()
     finally:
-        for future in waiting:
+        for _, future in waiting:
             future.cancel()
-        while waiting:
-            waiting = list(wait(waiting, return_when=FIRST_COMPLETED).not_done)
+        wait([future for _, future in waiting])
+
+
+Job = Callable[[], tuple[str, Retained]]
 
 
 def _job(piece: Copy | Make, descriptor: int, change: Callable[[str], Change], said: Callable[[int], None]) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,12 @@ from porter.export.checkpoint import open_checkpoint
 from porter.export.run import Options, export
 from porter.export.trained import Told
 from porter.runtime import sidecar
-from porter.runtime.adapters import load_adapter
-from porter.runtime.checkpoints import fresh_dir
-from porter.runtime.lora import adapters, apply_peft
+from porter.runtime.adapters import load_adapter, save_adapter
+from porter.runtime.checkpoints import fresh_dir, resume_dir
+from porter.runtime.lora import adapters, apply_peft, separate_kv
 from porter.runtime.models import load_model
 from tests import tiny as models
-from tests.real.test_lora import logits, random_adapter
+from tests.real.test_lora import logits, random_adapter, train
 
 pytestmark = pytest.mark.real
 
@@ -82,6 +83,24 @@ def test_peft_to_tunix_to_orbax_to_peft(name: str, tiny: Callable[..., Path], ti
     whole = AutoModelForCausalLM.from_pretrained(tmp_path / "merged", dtype=torch.float32, attn_implementation="eager")
     assert np.abs(torch_logits(whole) - tunix).max() < 1e-4
     assert np.abs(torch_logits(loaded.unload()) - tunix).max() > 1e-1  # the adapter is seen at all
+
+
+def test_what_a_run_of_the_trainer_leaves(tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path) -> None:
+    """The folder first, then the model: a script may come in this order, too."""
+    mesh, base = tiny_mesh(1, 1), tiny("gemma3", num_hidden_layers=2)
+    folder = fresh_dir(tmp_path / "run")
+    model = apply_peft(load_model(base, mesh), {"r": 2, "lora_alpha": 8, "target_modules": SEVEN}, mesh, seed=0)
+    optimizer = optax.chain(separate_kv(model), optax.adamw(1e-2))
+    train(model, mesh, optimizer, steps=2, checkpoint_root_directory=folder)
+    exported = export(tmp_path / "run", base, tmp_path / "adapter")
+    assert exported.step == 2 and not exported.notes
+    assert resume_dir(folder) == folder
+    save_adapter(model, tmp_path / "saved")
+    one, other = (json.loads((tmp_path / f / "adapter_config.json").read_text()) for f in ("saved", "adapter"))
+    assert one == other
+    saved, found = (load_file(tmp_path / f / "adapter_model.safetensors") for f in ("saved", "adapter"))
+    assert found.keys() == saved.keys() and all(np.array_equal(found[k], saved[k]) for k in found)
+    assert all(value.any() for value in found.values())
 
 
 def test_a_whole_model_of_every_layout(tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path) -> None:
