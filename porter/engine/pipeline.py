@@ -45,6 +45,8 @@ def port_module(module: Module, options: Options) -> Port:
     porting.trainer = trainers[0]
     if len(trainers) > 1:
         return _several(porting, trainers)
+    if trainers[0].variable is None:
+        return _without_name(porting, trainers[0])
     read_trainer(porting)
     read_launch(porting, packs, launch)
     family, sizes = find_model_family(porting)
@@ -85,6 +87,13 @@ def _several(porting: Porting, trainers: list[Site]) -> Port:
     return _finish(porting, "unsupported")
 
 
+def _without_name(porting: Porting, site: Site) -> Port:
+    message = "This trainer is not assigned to a name, so what follows can't be told apart."
+    porting.find(site.rule, "error", message, "Write `trainer = SFTTrainer(...)`.", site.line, site.column)
+    porting.recipe = replace(porting.recipe, trainer=site.qualified)
+    return _finish(porting, "unsupported")
+
+
 def _scan_members(porting: Porting) -> None:
     """What the writer has to know of the lines after the trainer: whether it evaluates, whether it resumes."""
     site = porting.trainer
@@ -100,7 +109,22 @@ def _scan_members(porting: Porting) -> None:
             for argument in use.outer.args:
                 text = porting.module.code(argument.value)
                 if text not in ("None", "False"):
-                    porting.resumes = True
+                    porting.resumes = text
+                    _check_resume(porting, argument.value)
+
+
+def _check_resume(porting: Porting, value: cst.BaseExpression) -> None:
+    """What decides about resuming has to be known where the trainer is made: Tunix resumes in its constructor."""
+    module, site = porting.module, porting.trainer
+    assert site is not None
+    if not isinstance(value, cst.Name) or value.value in ("True", "False", "None"):
+        return
+    found = module.scope(value).lookup(value.value)
+    bindings = found[1] if found is not None else []
+    if any(module.span(binding.node)[0] > site.statement_end for binding in bindings if binding.kind != "parameter"):
+        line, column = module.location(value)
+        message = f"resume_from_checkpoint={value.value}: it is set after the trainer, which resumes when it is made."
+        porting.find("TP111", "error", message, f"Set {value.value} before the trainer.", line, column)
 
 
 def _substitute_arguments(porting: Porting) -> None:

@@ -54,7 +54,7 @@ class Porting:
     lora_object: str = ""
     lora_conditional: bool = False
     evaluates: bool = False
-    resumes: bool = False
+    resumes: str = ""
     fuses: bool = False
     foreign_model: bool = False  # an object that this file doesn't load: the port takes it as Tunix's
     versions: dict[str, str] = field(default_factory=dict)
@@ -169,6 +169,15 @@ class Porting:
                 if value is not None and argument.value is value:
                     return argument.comment
         return ""
+
+    def eval_rows(self) -> str:
+        """The code of an evaluation batch's rows on all processes of the GPU run."""
+        size, processes = self.text("batch.eval_per_device"), int(self.known("mesh.processes", 1))
+        if processes == 1:
+            return size
+        if re.fullmatch(r"\d+", size):
+            return str(int(size) * processes)
+        return f"{size} * {processes}" if re.fullmatch(r"[\w.]+", size) else f"({size}) * {processes}"
 
     def refuses_itself(self, argument: Argument) -> bool:
         """Whether a keyword's value is a call that the runtime answers with its own refusal."""

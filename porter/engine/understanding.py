@@ -43,7 +43,8 @@ def read_trainer(porting: Porting) -> None:
     porting.arguments = follow(porting, arguments, "arguments")
     given = arguments is not None and not arguments.value.is_literal(None)
     if arguments is not None and given and not _plain_object(porting, arguments, porting.arguments):
-        porting.arguments_object = arguments.text
+        made_here = re.fullmatch(r"[\w.]+", arguments.text) is None
+        porting.arguments_object = porting.fresh("training_args") if made_here else arguments.text
         porting.arguments = None
     fill_site(porting, site, table_of(porting, site), versions)
     base = tables.get("trl.SFTConfig")
@@ -229,12 +230,20 @@ def _precision(porting: Porting) -> None:
         for name in (source, source.replace("dtype", "torch_dtype")):
             porting.change_fate(name, fate="changed", target="rt.load_model(dtype=jnp.bfloat16)", reason=reason)
         weights = "bfloat16"
+    config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
+    lora = porting.inject is not None or follow(porting, config, "lora") is not None
+    full = not lora and (config is None or config.value.is_literal(None))
+    if full and weights in (None, "bfloat16") and autocast and _under_fsdp(porting):
+        # accelerate makes trained parameters float32 when FSDP runs in mixed precision.
+        reason = "float32 weights and bfloat16 products, as accelerate prepares a trained model under FSDP"
+        porting.fill({"model.weights": Value("literal", "'float32'"), "model.compute": Value("literal", "'bfloat16'")})
+        for keyword in (".dtype", ".torch_dtype"):
+            porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
+        return
     if weights is None:
         return
     name = _name_of_type(porting) if weights == _dtype_name(dtype) else ""
     values = {"model.weights": Value("literal", repr(weights), dtype.origin if dtype else None, name)}
-    config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
-    lora = porting.inject is not None or follow(porting, config, "lora") is not None
     if weights == "float32" and autocast and "?" not in half:
         if lora:
             values["model.weights"] = Value("literal", "'bfloat16'")
@@ -246,6 +255,12 @@ def _precision(porting: Porting) -> None:
             "SFTConfig.bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason
         )
     porting.fill(values)
+
+
+def _under_fsdp(porting: Porting) -> bool:
+    """Whether the GPU run sharded its weights: by the launch config or by `fsdp=`."""
+    launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() == "FSDP"
+    return launched or bool(porting.known("mesh.fsdp"))
 
 
 def settle_compute_type(porting: Porting, family: Family | None) -> None:
@@ -324,7 +339,9 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         fix = "Give --launch-config FILE or --processes N if it had more."
         porting.find("TP401", "info", message, fix, porting.trainer.line, porting.trainer.column)
     porting.fill(values)
+    if _under_fsdp(porting) and not porting.arguments_object:
+        _precision(porting)
     mixed = porting.known("mesh.mixed_precision")
-    if mixed in ("bf16", "fp16") and not porting.given("precision.bf16") and not porting.arguments_object:
+    if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
         porting.fill({"precision.bf16": Value("literal", "True")})
         _precision(porting)

@@ -72,7 +72,7 @@ def _settle_training(args: Any, rows: Mapping[str, Row]) -> None:
     evaluation = "eval_strategy" if "eval_strategy" in rows else "evaluation_strategy"
     for name in (*_ENUMS, evaluation):
         setattr(args, name, _one_of(name, getattr(args, name), rows[name]))
-    if args.warmup_ratio and not (rows["warmup_ratio"].default == "0.0" and args.warmup_steps):
+    if args.warmup_ratio is not None and not (rows["warmup_ratio"].default == "0.0" and args.warmup_steps):
         args.warmup_steps = args.warmup_ratio  # before transformers 5 the steps came first
     _settle_steps(args, getattr(args, evaluation))
     args.report_to = _trackers(args.report_to, rows["report_to"])

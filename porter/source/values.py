@@ -202,7 +202,42 @@ def changed_later(module: Module, name: cst.Name) -> bool:
             return True
         if isinstance(parent, cst.Del | cst.AugAssign):
             return True
+        if isinstance(parent, cst.Assign) and parent.value is use:
+            return True  # another name for it, which may change it
+        if isinstance(parent, cst.Arg) and not parent.star and _may_change(module, parent):
+            return True
     return False
+
+
+# Builtins that read what they are given.
+READERS = frozenset(
+    {
+        "print",
+        "len",
+        "list",
+        "tuple",
+        "set",
+        "dict",
+        "sorted",
+        "str",
+        "repr",
+        "sum",
+        "min",
+        "max",
+        "any",
+        "all",
+        "enumerate",
+    }
+)
+
+
+def _may_change(module: Module, argument: cst.Arg) -> bool:
+    """Whether the function that gets a list or dict may change it: one of this file, called by its name."""
+    call = module.parents[argument]
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Name) or call.func.value in READERS:
+        return False
+    found = module.scope(call).lookup(call.func.value)
+    return found is not None and any(isinstance(binding.node, cst.FunctionDef) for binding in found[1])
 
 
 def _element(module: Module, element: cst.BaseElement, depth: int) -> Any:

@@ -33,7 +33,7 @@ def is_atom(text: str) -> bool:
 
 def quoted(text: str) -> str:
     """A string literal in double quotes; raw where it holds backslashes (a regular expression)."""
-    if "\\" in text and '"' not in text and not text.endswith("\\") and "\n" not in text:
+    if "\\" in text and '"' not in text and not text.endswith("\\") and text.isprintable():
         return f'r"{text}"'
     body = repr(text)[1:-1]
     if repr(text).startswith("'"):

@@ -6,6 +6,7 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 from __future__ import annotations
 
 from ..engine.porting import Porting
+from ..runtime.field_tables import version_key
 from .expressions import is_atom, python
 from .layout import WIDTH, Arg, Call, render
 
@@ -56,6 +57,9 @@ def _optax_name(porting: Porting) -> str | None:
     """The schedule's name when Optax has it exactly: one of `OPTAX_SCHEDULES` without further arguments."""
     name = porting.value("schedule.name")
     plain = porting.known("schedule.kwargs", fallback="?") in (None, {})
+    last, warmup = porting.known("run.max_steps", -1), porting.known("schedule.warmup_steps", 0) or 0
+    if isinstance(last, int) and 0 < last <= warmup:
+        return None  # Optax's cosine has to be longer than its warmup
     return str(name.literal) if name is not None and name.known and plain and name.literal in OPTAX_SCHEDULES else None
 
 
@@ -81,14 +85,10 @@ def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: 
 def _general(porting: Porting, rate: str, steps: str) -> Call:
     """`rt.hf_schedule`: transformers' schedule by name, for a name or kwargs that Optax has no function for."""
     arguments = [Arg(porting.text("schedule.name")), Arg(rate)]
-    warmup = porting.value("schedule.warmup_steps")
-    ratio = porting.value("schedule.warmup_ratio")
-    if porting.arguments_object:
-        ratio = None  # the arguments put it into warmup_steps, as transformers does
-    if ratio is not None and ratio.kind != "default" and not ratio.is_literal(None, 0, 0.0):
-        arguments.append(Arg(porting.text("schedule.warmup_ratio"), "warmup_steps"))
-    elif warmup is not None and not warmup.is_literal(0, 0.0):
-        arguments.append(Arg(porting.text("schedule.warmup_steps"), "warmup_steps"))
+    place = warmup_place(porting)
+    warmup = porting.value(place)
+    if warmup is not None and not warmup.is_literal(None, 0, 0.0):
+        arguments.append(Arg(porting.text(place), "warmup_steps"))
     arguments.append(Arg(steps, "steps"))
     kwargs = porting.value("schedule.kwargs")
     if kwargs is not None and not kwargs.is_literal(None):
@@ -96,23 +96,34 @@ def _general(porting: Porting, rate: str, steps: str) -> Call:
     return Call(porting.rt("hf_schedule"), arguments)
 
 
+def warmup_place(porting: Porting) -> str:
+    """Which of the two keywords counts: transformers 5 takes the ratio if there is one, 4 the steps unless they are 0.
+
+    A config object puts the ratio into its warmup_steps, as transformers does.
+    """
+    ratio, steps = porting.value("schedule.warmup_ratio"), porting.value("schedule.warmup_steps")
+    if porting.arguments_object or ratio is None or ratio.kind == "default" or ratio.is_literal(None):
+        return "schedule.warmup_steps"
+    older = version_key(porting.versions.get("transformers", "5")) < (5,)
+    if older and steps is not None and not steps.is_literal(0, 0.0):
+        return "schedule.warmup_steps"
+    return "schedule.warmup_ratio"
+
+
 def warmup_steps(porting: Porting, steps: str) -> str | None:
     """The code of the warmup's length in optimizer steps; None when only the running script can tell.
 
-    transformers 5 reads `warmup_steps` below 1 as a ratio; `warmup_ratio` counts when no steps are given.
+    A number below 1 is a ratio of all steps, rounded up.
     """
-    ratio, warmup = porting.value("schedule.warmup_ratio"), porting.value("schedule.warmup_steps")
-    if warmup is not None and not warmup.known:
+    place = warmup_place(porting)
+    warmup = porting.value(place)
+    if warmup is None or warmup.is_literal(None, 0, 0.0):
+        return "0"
+    if place == "schedule.warmup_ratio":
+        return _ceil(porting, porting.text(place), steps)
+    if not warmup.known:
         return None
-    if warmup is not None and warmup.literal:
-        if 0 < float(warmup.literal) < 1:
-            return _ceil(porting, porting.text("schedule.warmup_steps"), steps)
-        return porting.text("schedule.warmup_steps") if float(warmup.literal) >= 1 else "0"
-    if ratio is None or ratio.is_literal(None):
-        return "0"
-    if ratio.known and not ratio.literal:
-        return "0"
-    return _ceil(porting, porting.text("schedule.warmup_ratio"), steps)
+    return _ceil(porting, porting.text(place), steps) if 0 < float(warmup.literal) < 1 else porting.text(place)
 
 
 def _ceil(porting: Porting, ratio: str, steps: str) -> str:

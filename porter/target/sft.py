@@ -86,6 +86,9 @@ def _model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
         lines.append(f"{porting.names.mesh} = {writing.mesh_code}")
     site = porting.trainer
     assert site is not None
+    config = site.argument("args")
+    if porting.arguments_object and config is not None and config.text != porting.arguments_object:
+        lines.append(f"{porting.arguments_object} = {config.text}")
     if site.argument("processing_class", "tokenizer") is None or porting.names.tokenizer == "":
         porting.names.tokenizer = _own_tokenizer(porting, lines)
     elif not re.fullmatch(r"[\w.]+", porting.names.tokenizer):
@@ -224,10 +227,7 @@ def _eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argume
         return []
     names = porting.names
     names.eval_batches = porting.fresh("eval_batches")
-    size = porting.text("batch.eval_per_device")
-    if writing.processes > 1:
-        plain = re.fullmatch(r"\d+", size) is not None
-        size = str(int(size) * writing.processes) if plain else f"{_atom(size)} * {writing.processes}"
+    size = porting.eval_rows()
     packing = porting.value("data.eval_packing")
     extra = []
     if packing is not None and not packing.is_literal(None) and not porting.arguments_object:

@@ -47,8 +47,15 @@ def _every(porting: Porting, part: str, steps: str) -> str:
 def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     strategy = porting.value("save.strategy")
     if strategy is None or (strategy.known and str(strategy.literal) in ("no", "False")):
+        if porting.resumes and porting.trainer is not None:
+            message = 'resume_from_checkpoint with save_strategy "no": Tunix resumes and saves in one place.'
+            site = porting.trainer
+            porting.find(site.rule, "error", message, "Save checkpoints, or start anew.", site.line, site.column)
         return []
-    start = "resume_dir" if porting.resumes else "fresh_dir"
+    folder = porting.output_dir()
+    start = f"{porting.rt('resume_dir' if porting.resumes == 'True' else 'fresh_dir')}({folder})"
+    if porting.resumes not in ("", "True"):
+        start = f"{porting.rt('resume_dir')}({folder}) if {porting.resumes} else {start}"
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
     policy = Call("ocp.checkpoint_managers.FixedIntervalPolicy", [Arg(_every(porting, "save", steps))])
@@ -56,7 +63,7 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     limit = porting.value("save.total_limit")
     options.append(Arg(porting.text("save.total_limit") if limit is not None else "None", "max_to_keep"))
     return [
-        Arg(f"{porting.rt(start)}({porting.output_dir()})", "checkpoint_root_directory"),
+        Arg(start, "checkpoint_root_directory"),
         Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
     ]
 

@@ -20,6 +20,6 @@ def apply(site, porting):
             message = "trainer.evaluate(): the trainer has no eval_dataset."
             porting.find(ID, "error", message, "Give the trainer one.", site.line, site.column)
             return
-        batches = f"{names.batches}.evaluation({dataset.text}, batch_size={porting.text('batch.eval_per_device')})"
+        batches = f"{names.batches}.evaluation({dataset.text}, batch_size={porting.eval_rows()})"
     new = f"{porting.rt('evaluate')}({names.trainer}, {batches})"
     porting.replace(site, new, "the same loss over the same rows")
