@@ -38,10 +38,6 @@ def write(
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
     block = trainer_block(porting, writing)
-    if trainer.variable is None:
-        message = "This trainer is not assigned to a name, so what follows can't be told apart."
-        porting.find(trainer.rule, "error", message, "Write `trainer = SFTTrainer(...)`.", trainer.line, trainer.column)
-        return
     porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer")
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
