@@ -251,7 +251,7 @@ def _run(request: Request, say: Callable[[str], None], timeout: float) -> dict[s
         try:
             while True:
                 try:
-                    code = process.wait(15)
+                    code = process.wait(min(15, timeout))
                     break
                 except subprocess.TimeoutExpired:
                     spent = time.monotonic() - started

@@ -15,11 +15,14 @@ from .slices import Slice
 
 # google-tunix 0.1.7 jits its step without donating the model: flax returns all weights, and XLA copies what it returns.
 WEIGHT_COPIES = 2
-# Float32 copies of the logits alive at once: the softmax, its gradient, and what bf16 copies come to.
-LOGITS_COPIES = 2.25
+# Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
+LOGITS_COPIES, LOGITS_COPIES_TP = 3.75, 1.0
 # Without remat, what a layer keeps for its backward pass: bytes for each attention score, and arrays of each width.
-SCORE_BYTES = 4
-KEPT_EMBED, KEPT_HIDDEN, KEPT_HEADS = 8, 3, 5
+KEPT_SCORE_BYTES = 2.5
+KEPT_EMBED, KEPT_HIDDEN = 5, 2
+# What a layer that is recomputed holds while its gradient is made.
+LIVE_SCORE_BYTES = 6
+LIVE_EMBED, LIVE_HIDDEN, LIVE_HEADS = 8, 3, 5
 ACTIVATION_BYTES = 2
 # Share of the peak FLOP/s and of the links' bandwidth that XLA reaches by its own estimate.
 COMPUTE_SHARE = 0.75
@@ -74,11 +77,12 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     weights = _grown(step, "weights", wanted, layers)
     adapters = _grown(step, "adapters", wanted, layers, fixed=0)
     optimizer = _grown(step, "optimizer", wanted, layers, fixed=0)
-    kept = sum(_layer_bytes(sizes, kind, rows, wanted) for kind in _kinds(sizes, layers))
-    largest = max(_layer_bytes(sizes, kind, rows, wanted) for kind in set(sizes["kinds"]))
+    kept = sum(_kept_bytes(sizes, kind, rows, wanted) for kind in _kinds(sizes, layers))
+    largest = max(_live_bytes(sizes, kind, rows, wanted) for kind in set(sizes["kinds"]))
     boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES // wanted.tp
     activations = layers * boundary + largest if wanted.remat else kept
-    logits = int(LOGITS_COPIES * rows * wanted.length * -(-sizes["vocab"] // wanted.tp) * 4)
+    copies = LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP
+    logits = int(copies * rows * wanted.length * -(-sizes["vocab"] // wanted.tp) * 4)
     flops = _flops(step, wanted, layers) / (wanted.fsdp * wanted.tp)
     seconds = max(
         flops / (where.chip.bf16_tflops * 1e12 / where.chip.devices * COMPUTE_SHARE),
@@ -125,13 +129,21 @@ def _heads(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
     return int(str(sizes["heads"])), int(str(width))
 
 
-def _layer_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> int:
+def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
+    """What one layer keeps on a device from the forward to the backward pass, without remat."""
+    heads, _ = _heads(sizes, kind)
+    scores = heads * wanted.length**2 * KEPT_SCORE_BYTES
+    widths = KEPT_EMBED * int(str(sizes["embed"])) + KEPT_HIDDEN * int(str(sizes["hidden"]))
+    return rows * (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp
+
+
+def _live_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
+    """What one layer holds on a device while its backward pass runs."""
     heads, width = _heads(sizes, kind)
-    scores = heads * wanted.length**2 * SCORE_BYTES
-    linear = (
-        KEPT_EMBED * int(str(sizes["embed"])) + KEPT_HIDDEN * int(str(sizes["hidden"])) + KEPT_HEADS * heads * width
-    )
-    return rows * (scores + wanted.length * linear * ACTIVATION_BYTES) // wanted.tp
+    scores = heads * wanted.length**2 * LIVE_SCORE_BYTES
+    widths = LIVE_EMBED * int(str(sizes["embed"])) + LIVE_HIDDEN * int(str(sizes["hidden"]))
+    widths += LIVE_HEADS * heads * width
+    return rows * (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp
 
 
 def _flops(step: Step, wanted: Candidate, layers: int) -> float:

@@ -56,7 +56,9 @@ def gemma4(**changes: Any) -> Step:
     [
         (Candidate(4, 1, 4, 1024, False), 6, 9.416),
         (Candidate(4, 1, 4, 1024, False), 12, 13.646),
-        (Candidate(1, 4, 1, 3072, True), 6, 7.251),
+        (Candidate(4, 1, 8, 1024, False), 6, 13.97),
+        (Candidate(4, 1, 4, 2048, False), 6, 13.89),
+        (Candidate(1, 4, 2, 1024, False), 6, 5.11),
     ],
 )
 def test_the_formula_is_within_15_percent_of_xla(candidate: Candidate, layers: int, peak: float) -> None:
