@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,8 @@ class _Job:
             layout = self._layout(changes, dtype)
         names = tuple(file.name for file in layout.files)
         beside = model_files.names(self.base)
-        job = job_hash(self.base, self._trained_hash(), {**asdict(self.options), "force": False})
+        asked = {"dtype": self.options.dtype, "max_shard_size": self.options.max_shard_size}
+        job = job_hash(self.base, self._trained_hash(), asked)
         all_names = (*names, *beside, INDEX, NAME)
         known = matches(self.output, job) or holds_only_partials(self.output, (NAME,))
         check_folder(self.output, all_names, self._read_folders(), known=known, force=self.options.force)

@@ -162,6 +162,10 @@ def test_shards_that_are_missing_or_damaged(base: Path, tmp_path: Path) -> None:
     assert "cut off in its header" in refused(run, base, out)
     shard.write_bytes(whole.replace(b'"BF16"', b'"F32" ', 1))
     assert "its header is damaged" in refused(run, base, out)
+    entry = b'"model.norm.weight":{"dtype":"BF16","shape":[64],"data_offsets":[0,128]}'
+    header = b"{" + entry + b"," + entry + b"}"
+    shard.write_bytes(len(header).to_bytes(8, "little") + header + bytes(128))
+    assert "model.norm.weight is there twice" in refused(run, base, out)
     shard.unlink()
     assert "this shard is missing" in refused(run, base, out)
     (base / "config.json").unlink()
