@@ -126,12 +126,13 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         return
     arguments = f"{porting.arguments_object or '{args}'}"
     new = rule.replacement.replace("{object}", variable)
+    new = new.replace("{processes}", str(porting.known("mesh.processes", 1)))
     if "{args}" in new:
         if not porting.arguments_object:
             porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Write the value here.", line, column)
             return
         new = new.replace("{args}", arguments)
-    if kind == "call" and isinstance(node, cst.Call) and not stands_for_call(new):
+    if kind == "call" and isinstance(node, cst.Call) and not stands_for_call(rule.replacement):
         start, end = module.span(node.func)
     if new.startswith("rt."):
         new = porting.rt(new.removeprefix("rt."))
@@ -156,7 +157,7 @@ def _stands_alone(parent: cst.CSTNode) -> bool:
 
 def stands_for_call(replacement: str) -> bool:
     """Whether a replacement stands for a whole call (it is one, or a constant), not for the function's name."""
-    return replacement.endswith(")") or replacement in ("True", "False", "None")
+    return replacement.endswith(")") or replacement in ("True", "False", "None", "{processes}")
 
 
 def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:

@@ -37,6 +37,11 @@ What it does: leaves the line as it is, names it in the report and puts a `# TOD
 Why: Tunix's trainer and model have other methods than transformers', and a guess would run and be wrong.
 Use instead: Tunix's own way, or a rule in a pack of your own (`tpu-port rules new`).
 """,
+    "TP420": """WORLD_SIZE: the GPU run's number of processes, where the script reads it from its environment.
+
+What it does: `os.environ.get("WORLD_SIZE", 1)` becomes the number that the launch config or `--processes` says.
+Why: batch sizes and learning rates are calculated from it; on a TPU one process drives all chips and it is not set.
+""",
 }
 
 

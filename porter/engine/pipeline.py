@@ -27,6 +27,7 @@ from .rewriting import apply_rewrites
 from .sites import Site
 from .todos import with_todos
 from .understanding import read_launch, read_trainer, settle_compute_type
+from .world_size import apply_world_size
 
 
 def port_module(module: Module, options: Options) -> Port:
@@ -64,6 +65,7 @@ def port_module(module: Module, options: Options) -> Port:
     apply_members(porting)
     _substitute_arguments(porting)
     apply_rewrites(porting)
+    apply_world_size(porting)
     drop_leftovers(porting)
     _check_trained(porting)
     return _finish(porting, None)

@@ -65,7 +65,8 @@ def _respell(porting: Porting, rule: Rewrite, text: str) -> None:
     for index, edit in enumerate(porting.edits):
         if rule.action == "replace" and re.search(pattern, edit.new):
             porting.imports.update(rule.imports)
-            new = re.sub(pattern, lambda _: rule.replacement, edit.new)
+            said = rule.replacement.replace("{processes}", str(porting.known("mesh.processes", 1)))
+            new = re.sub(pattern, lambda _, said=said: said, edit.new)  # type: ignore[misc]
             porting.edits[index] = replace(edit, new=new)
 
 
