@@ -17,7 +17,7 @@ _HOMES = {
     "load_arguments": ("load_arguments",),
     "lora": ("apply_lora", "apply_peft", "lora_rules", "print_trainable_parameters", "separate_kv"),
     "lora_provider": ("PEFT_INIT", "LoraProvider"),
-    "loss": ("model_inputs", "token_loss"),
+    "loss": ("chunked_token_loss", "model_inputs", "token_loss"),
     "main_process": ("main_print", "push_to_hub"),
     "mixtures": ("get_dataset",),
     "models": ("load_model",),

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+
+from .head import hidden_states
 
 IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
 
@@ -47,12 +49,50 @@ def token_loss(
     predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32. `documents`: (B,) int32,
     there in packed batches only.
     """
+    call = _call(model, input_tokens, positions, attention_mask, segment_ids, documents)
+    logits, _ = model(*call.arguments, **call.named)
+    return jnp.sum(token_nll(logits, labels) * scale[:, None])
+
+
+def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
+    """`token_loss` that makes logits of a part of T at a time: `.with_loss_fn(rt.chunked_token_loss(8))`.
+
+    The head is applied to `chunks` parts one after the other, and again in the backward pass. The sum is the same.
+    """
+    if chunks < 1:
+        raise ValueError(f"chunked_token_loss({chunks}): a row has at least one part")
+
+    def loss(
+        model: nnx.Module,
+        input_tokens: jax.Array,
+        labels: jax.Array,
+        positions: jax.Array,
+        attention_mask: jax.Array,
+        scale: jax.Array,
+        segment_ids: jax.Array | None = None,
+        documents: jax.Array | None = None,
+    ) -> jax.Array:
+        call = _call(model, input_tokens, positions, attention_mask, segment_ids, documents)
+        hidden, head = hidden_states(model, *call.arguments, **call.named)
+        return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), chunks) * scale[:, None])
+
+    return loss
+
+
+class _Call(NamedTuple):
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+def _call(
+    model: Any, input_tokens: Any, positions: Any, attention_mask: Any, segment_ids: Any, documents: Any
+) -> _Call:
+    """What a Tunix model is called with."""
     if documents is not None:
         check_packing(model, input_tokens.shape[1])
     flash = getattr(getattr(model, "config", None), "use_flash_attention", False)
     extra = {"segment_ids": segment_ids} if flash and segment_ids is not None else {}  # flash attention reads no mask
-    logits, _ = model(input_tokens, positions, None, attention_mask, **extra)
-    return jnp.sum(token_nll(logits, labels) * scale[:, None])
+    return _Call((input_tokens, positions, None, attention_mask), extra)
 
 
 def token_nll(logits: jax.Array, labels: jax.Array) -> jax.Array:
@@ -61,11 +101,33 @@ def token_nll(logits: jax.Array, labels: jax.Array) -> jax.Array:
     The labels are moved instead of the logits cut, which keeps T what the hardware likes; the gather
     replaces a one-hot of (B, T, vocabulary).
     """
+    return _nll(logits, next_labels(labels))
+
+
+def next_labels(labels: jax.Array) -> jax.Array:
+    """(B, T): the label that each token predicts, -100 at the end."""
+    return jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORED)
+
+
+def _nll(logits: jax.Array, targets: jax.Array) -> jax.Array:
     logits = logits.astype(jnp.float32)
-    targets = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORED)
     trained = targets != IGNORED
     chosen = jnp.take_along_axis(logits, jnp.where(trained, targets, 0)[..., None], axis=-1)[..., 0]
     return jnp.where(trained, jax.nn.logsumexp(logits, axis=-1) - chosen, 0.0)
+
+
+def _chunked_nll(hidden: jax.Array, head: Any, targets: jax.Array, chunks: int) -> jax.Array:
+    """`token_nll` of head(hidden), (B, T), of which a part of T has logits at a time; the last may be shorter."""
+    length = hidden.shape[1]
+    size = -(-length // min(chunks, length))
+    part = jax.checkpoint(lambda states, wanted: _nll(head(states), wanted))
+    found: list[jax.Array] = []
+    for start in range(0, length, size):
+        if found:
+            # Otherwise XLA may compute the parts side by side, which is what is to be avoided.
+            hidden, found[-1] = jax.lax.optimization_barrier((hidden, found[-1]))
+        found.append(part(hidden[:, start : start + size], targets[:, start : start + size]))
+    return jnp.concatenate(found, axis=1)
 
 
 def check_packing(model: nnx.Module, length: int) -> None:
