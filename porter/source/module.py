@@ -238,6 +238,9 @@ def read_module(path: Path) -> Module:
     """Read and parse a Python file. InputError when it is no readable Python source."""
     if path.is_dir():
         raise InputError("is a folder; tpu-port ports one Python file at a time", path, fix="name a .py file in it")
+    if path.suffix == ".ipynb" and path.exists():
+        fix = "save it as a script: jupyter nbconvert --to script"
+        raise InputError("is a notebook; notebooks are not read yet", path, fix=fix)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -248,6 +251,9 @@ def read_module(path: Path) -> Module:
         raise InputError("is empty", path, fix="name the training script")
     if b"\0" in data:
         raise InputError("is a binary file, not Python source", path, fix="name the training script")
+    if path.suffix == ".ipynb" or (data.lstrip().startswith(b"{") and b'"nbformat"' in data):
+        fix = f"save it as a script first: jupyter nbconvert --to script {path.name}"
+        raise InputError("is a notebook; tpu-port ports scripts", path, fix=fix)
     return parse_module(data, str(path))
 
 

@@ -147,6 +147,12 @@ def test_bad_files(tmp_path: Path, data: bytes, said: str) -> None:
     assert error.value.path == str(path)
 
 
+def test_a_notebook(tmp_path: Path) -> None:
+    for name in ("train.ipynb", "train.py"):
+        with pytest.raises(InputError, match="is a notebook"):
+            port_file(write(tmp_path, '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', name))
+
+
 def test_a_folder_and_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
         port_file(tmp_path)
