@@ -3,7 +3,7 @@
     from porter.runtime.arguments import ModelConfig, ScriptArguments, SFTConfig, TrlParser
 
 The classes are dataclasses made from the field tables, so `transformers.HfArgumentParser` takes them too.
-Settings that can't be ported are refused by name when an object is made; those without effect on a TPU are
+Settings that can't be ported are refused by name when an object is made or changed; those without effect on a TPU are
 named in one line.
 """
 
@@ -102,9 +102,15 @@ def argument_class(name: str, version: str | None) -> type[Any]:
         settling.settle(self, name, rows)
         _refuse(self, name, table, rows)
         _fill_in(self, table, rows, versions)
+        self._made = True
+
+    def __setattr__(self: Any, field: str, value: Any) -> None:
+        if field in rows and "_made" in self.__dict__ and (said := _refusal(rows[field], value)):
+            raise ValueError(f"{name} can't be ported with\n  {said}")
+        object.__setattr__(self, field, value)
 
     fields = [_field(row, version) for row in rows.values()]
-    members: dict[str, Any] = {"__post_init__": __post_init__}
+    members: dict[str, Any] = {"__post_init__": __post_init__, "__setattr__": __setattr__}
     if name in settling.TRAINING:
         members |= {"to_dict": settling.to_dict, "get_warmup_steps": settling.get_warmup_steps}
     made = dataclasses.make_dataclass(name, fields, namespace=members)
@@ -137,18 +143,26 @@ def _refuse(args: Any, name: str, table: FieldTable, rows: dict[str, Row]) -> No
     refused, idle = [], []
     for row in rows.values():
         value = getattr(args, row.name)
-        default = None if _default(row) == REQUIRED else literal_eval(_default(row))
-        if value == default or not (value or default):
-            continue
-        fate, reason = row.verdict(value)
-        if fate == "manual":
-            refused.append(f"{row.name}={value!r}: {reason}")
-        elif row.fate == "dropped" and row.name not in settling.QUIET:
+        if said := _refusal(row, value):
+            refused.append(said)
+        elif not _is_default(row, value) and row.fate == "dropped" and row.name not in settling.QUIET:
             idle.append(row.name)
     if refused:
         raise ValueError(f"{name} can't be ported with\n  " + "\n  ".join(refused))
     if idle:
         print(f"{name}: without effect on a TPU: {', '.join(idle)}", file=sys.stderr)
+
+
+def _refusal(row: Row, value: Any) -> str:
+    """Why a field can't be ported with this value; an empty string where it can."""
+    fate, reason = row.verdict(getattr(value, "value", value))
+    return f"{row.name}={value!r}: {reason}" if fate == "manual" and not _is_default(row, value) else ""
+
+
+def _is_default(row: Row, value: Any) -> bool:
+    """Whether a value changes nothing: the default, or as empty as the default is."""
+    default = None if _default(row) == REQUIRED else literal_eval(_default(row))
+    return bool(value == default) or not (value or default)
 
 
 def _fill_in(args: Any, table: FieldTable, rows: dict[str, Row], versions: Any) -> None:

@@ -60,6 +60,11 @@ class Row:
     bare: str | None = None
     help: str = ""
 
+    @property
+    def judged_later(self) -> bool:
+        """Whether some values can't be ported, so that an expression has to be judged when it has a value."""
+        return self.fate == "manual" or any(special.fate == "manual" for special in self.values)
+
     def verdict(self, value: Any) -> tuple[Fate, str]:
         """Fate and reason of setting the field to `value`: harmless ones are dropped, others may have their own."""
         if any(_same(value, text) for text in self.harmless):

@@ -36,6 +36,10 @@ def settle(args: Any, name: str, rows: Mapping[str, Row]) -> None:
         targets = args.lora_target_modules
         if targets is not None and len(targets) == 1:
             args.lora_target_modules = targets[0]
+    elif name == "LoraConfig":
+        for field in ("target_modules", "exclude_modules"):
+            if isinstance(modules := getattr(args, field, None), list):
+                setattr(args, field, set(modules))  # as PEFT keeps them
     elif name == "DatasetMixtureConfig":
         from .arguments import argument_class
 

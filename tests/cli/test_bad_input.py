@@ -43,6 +43,12 @@ def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return got.err
 
 
+def test_a_notebook(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "train.ipynb").write_text('{"cells": []}')
+    said = refused(capsys, "train.ipynb")
+    assert said.startswith("tpu-port: train.ipynb: is a notebook; notebooks are not read yet") and "nbconvert" in said
+
+
 @pytest.mark.parametrize(
     ("data", "want"),
     [

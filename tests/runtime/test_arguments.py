@@ -1,0 +1,38 @@
+"""The argument classes of ported scripts refuse what can't be ported, at start and afterwards."""
+
+import copy
+import dataclasses
+
+import pytest
+
+from porter.runtime.arguments import LoraConfig, SFTConfig
+
+
+def test_a_value_that_cannot_be_ported_is_refused_when_it_is_set_later() -> None:
+    args = SFTConfig(output_dir="out")
+    for change in ({"label_smoothing_factor": 0.1}, {"save_strategy": "best"}, {"loss_type": "dft"}):
+        ((name, value),) = change.items()
+        with pytest.raises(ValueError, match=f"SFTConfig can't be ported with\n  {name}=") as late:
+            setattr(args, name, value)
+        with pytest.raises(ValueError, match="can't be ported") as early:
+            SFTConfig(output_dir="out", **change)
+        assert str(late.value) == str(early.value)
+
+
+def test_what_can_be_ported_is_set() -> None:
+    args = SFTConfig(output_dir="out", label_smoothing_factor=0.0)
+    args.label_smoothing_factor = 0
+    args.model_init_kwargs = {"dtype": "bfloat16"}  # as trl/scripts/sft.py does
+    args.something_of_the_script = 3
+    assert args.model_init_kwargs == {"dtype": "bfloat16"}
+    assert copy.deepcopy(args) == args
+    assert "_made" not in dataclasses.asdict(args)
+    assert dataclasses.replace(args, seed=3).seed == 3
+
+
+def test_a_lora_config_holds_its_targets_as_peft_does() -> None:
+    config = LoraConfig(r=8, target_modules=["q_proj"])
+    config.target_modules.add("v_proj")
+    assert config.target_modules == {"q_proj", "v_proj"}
+    with pytest.raises(ValueError, match="use_dora"):
+        config.use_dora = True
