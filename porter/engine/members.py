@@ -15,8 +15,7 @@ import libcst as cst
 from ..source.scopes import Scope
 from .packs import Rewrite, SiteRule
 from .porting import Porting
-from .reading import shown
-from .sites import read_site
+from .sites import read_site, shown
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})

@@ -19,7 +19,7 @@ from ..source.scopes import Scope
 from ..target.expressions import python, quoted
 from .edits import whole_lines
 from .packs import Pack
-from .sites import Argument, Site
+from .sites import Argument, Site, shown, small_statement
 
 
 @dataclass
@@ -79,12 +79,32 @@ class Porting:
         self.imports.update(imports)
 
     def replace_statement(self, site: Site, new: str, reason: str, *imports: str) -> None:
-        """The whole statement of `site` becomes `new` (several lines, the first without indentation)."""
-        self.edit(site.statement_start, site.statement_end, new, site.rule, reason)
+        """The whole statement of `site` becomes `new` (several lines, the first without indentation).
+
+        Where other code shares the statement, nothing is replaced and a person is asked to part them.
+        """
+        if not (site.alone or site.variable):
+            message = f"{shown(self.module.text[site.start : site.end])} stands inside other code on its line."
+            fix = "Write it as a statement of its own line, and port again."
+            self.find(site.rule, "error", message, fix, site.line, site.column)
+            return
+        start = site.statement_start
+        if site.place == "suite":  # `if x: trainer.train()`: the body goes below its header
+            start = len(self.module.text[:start].rstrip(" \t"))
+            step = self.module.indent
+            new = f"\n{site.indent}{step}" + new.replace("\n", f"\n{step}")
+        self.edit(start, site.statement_end, new, site.rule, reason)
         self.imports.update(imports)
 
     def remove_statement(self, node: cst.CSTNode, rule: str, reason: str) -> None:
         """The statement that holds `node` goes; a block that would be empty keeps `pass`."""
+        if not isinstance(node, cst.BaseCompoundStatement):
+            small, place = small_statement(self.module, node)
+            if small is None:
+                return
+            if place != "line":
+                self.edit(*self.module.span(small), "pass", rule, reason)
+                return
         statement = self.module.statement(node)
         start, end = self.module.span(statement)
         parent = self.module.parents.get(statement)

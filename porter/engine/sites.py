@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import libcst as cst
 
@@ -16,6 +17,8 @@ from ..recipe import Value
 from ..source.module import Module
 from ..source.scopes import Scope
 from ..source.values import dict_items, read_value
+
+Place = Literal["line", "suite", "crowded"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class Argument:
 class Site:
     """A matched call.
 
-    `start:end` is the call, `statement_start:statement_end` its statement without indentation and line end.
+    `start:end` is the call, `statement_start:statement_end` its statement without indentation and line end. `place`
+    says what shares the line with that statement: nothing (`line`), the header that it is the body of (`suite`,
+    `if x: trainer.train()`), or other code (`crowded`, where nothing may be replaced but the call itself).
     `variable` is the name it is assigned to when the statement is exactly `name = call`; `alone` when the
     statement is exactly the call. `unknown_keywords` is the text of a `**` argument that can't be read.
     """
@@ -55,6 +60,7 @@ class Site:
     indent: str
     line: int
     column: int
+    place: Place
     variable: str | None
     alone: bool
     unknown_keywords: str
@@ -74,8 +80,8 @@ def read_site(
 ) -> Site:
     """The Site of a call; positional arguments get their names from `positional`."""
     start, end = module.span(call)
-    statement = module.statement(call)
-    first, last = module.span(statement)
+    small, place = small_statement(module, call)
+    first, last = module.span(small if small is not None else call)
     line, column = module.location(call)
     unknown: list[str] = []
     arguments = tuple(_named(_arguments(module, call, rule, unknown), positional))
@@ -87,12 +93,13 @@ def read_site(
         start=start,
         end=end,
         statement_start=first,
-        statement_end=_code_end(module, statement, last),
+        statement_end=last,
         indent=indentation(module.text, first),
         line=line,
         column=column,
+        place=place,
         variable=assigned_name(module, call),
-        alone=isinstance(module.parents[call], cst.Expr) and _single(statement),
+        alone=isinstance(module.parents[call], cst.Expr) and place != "crowded",
         unknown_keywords=", ".join(unknown),
         scope=module.scope(call),
         node=call,
@@ -102,7 +109,7 @@ def read_site(
 def assigned_name(module: Module, value: cst.CSTNode) -> str | None:
     """`name` when the statement of `value` is exactly `name = value` (annotated or not)."""
     parent = module.parents[value]
-    if not _single(module.statement(value)):
+    if small_statement(module, value)[1] == "crowded":
         return None
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
         return parent.targets[0].target.value
@@ -118,15 +125,18 @@ def indentation(text: str, offset: int) -> str:
     return space[0].replace("\f", "") if space else ""
 
 
-def _single(statement: cst.CSTNode) -> bool:
-    return isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
-
-
-def _code_end(module: Module, statement: cst.CSTNode, last: int) -> int:
-    """The end of the code of a statement line: without its trailing comment."""
-    if isinstance(statement, cst.SimpleStatementLine):
-        return module.span(statement.body[-1])[1]
-    return last
+def small_statement(module: Module, node: cst.CSTNode) -> tuple[cst.BaseSmallStatement | None, Place]:
+    """The statement that holds `node`, and what shares its line; None where it stands in a compound one's header."""
+    for ancestor in (node, *module.ancestors(node)):
+        if isinstance(ancestor, cst.BaseSmallStatement):
+            holder = module.parents[ancestor]
+            alone = isinstance(holder, cst.SimpleStatementLine | cst.SimpleStatementSuite) and len(holder.body) == 1
+            if not alone:
+                return ancestor, "crowded"
+            return ancestor, "line" if isinstance(holder, cst.SimpleStatementLine) else "suite"
+        if isinstance(ancestor, cst.BaseCompoundStatement):
+            break
+    return None, "crowded"
 
 
 def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) -> Iterator[Argument]:
@@ -166,3 +176,10 @@ def _named(arguments: Iterator[Argument], positional: tuple[str, ...]) -> Iterat
             yield argument
         else:
             yield replace(argument, name=positional[index] if index < len(positional) else f"argument {index + 1}")
+
+
+def shown(text: str) -> str:
+    """An expression for the report: on one line; a call spread over several lines without its arguments."""
+    if "\n" in text and (call := re.match(r"[\w.]+\(", text)):
+        return f"{call[0]}...)"
+    return " ".join(text.split())
