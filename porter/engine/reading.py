@@ -18,7 +18,7 @@ from ..source.module import Module
 from ..source.scopes import Binding
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
-from .sites import Argument, Site, assigned_name, read_site
+from .sites import Argument, Site, assigned_name, read_site, shown
 
 
 def find_sites(porting: Porting) -> None:
@@ -179,6 +179,8 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         if row.place:
             porting.fill({row.place: argument.value})
         fate, reason = judge(argument.value, row)
+        if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
+            fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
         if fate == "manual" and porting.refuses_itself(argument):
             fate, reason = "dropped", "4-bit and 8-bit bases are refused when the port starts; without them it is None"
         target = "" if fate in ("dropped", "manual") else row.target
@@ -219,13 +221,6 @@ def same(code: str, other: str) -> bool:
 
 def _row(source: str, argument: Argument, fate: Any, target: str, reason: str, rule: str) -> Field:
     return Field(source, shown(argument.text), fate, target, reason, rule, argument.line, argument.column)
-
-
-def shown(text: str) -> str:
-    """An expression for the report: on one line; a call spread over several lines without its arguments."""
-    if "\n" in text and (call := re.match(r"[\w.]+\(", text)):
-        return f"{call[0]}...)"
-    return " ".join(text.split())
 
 
 def versions_in(porting: Porting) -> dict[str, str]:
