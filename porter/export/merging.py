@@ -55,7 +55,8 @@ def merge(
 ) -> tuple[np.ndarray, Retained]:
     """Rows of W as stored (uint8, (rows, bytes)) → rows of W + b @ a as stored in `goal`, and what rounding kept.
 
-    `b` (rows, r) and `a` (r, in), float32, the scale already in `b`; None only converts.
+    `b` (rows, r) and `a` (r, in), float32, the scale already in `b`; None only converts. OverflowError where float16
+    has no room for a value.
     """
     stored = rows.view(_NUMPY[dtype])
     count, width = stored.shape
@@ -95,7 +96,7 @@ def _measured(delta: np.ndarray, base: np.ndarray, exact: np.ndarray, rounded: n
 
 
 def narrowed(values: np.ndarray, goal: str) -> np.ndarray:
-    """float32 (rows, columns) as stored in `goal`: uint8 (rows, bytes)."""
+    """float32 (rows, columns) as stored in `goal`: uint8 (rows, bytes). OverflowError as in `merge`."""
     out = np.empty(values.shape, _NUMPY[goal])
     if values.size:
         step = max(8, BLOCK // values.shape[1])
@@ -122,8 +123,10 @@ def _widened(block: np.ndarray, dtype: str, spare: np.ndarray) -> np.ndarray:
 def _narrow(total: np.ndarray, goal: str, spare: np.ndarray, out: np.ndarray) -> None:
     """float32 rounded to nearest even into `out`; `total` and `spare` are written to."""
     if goal != "BF16":
-        with np.errstate(over="ignore"):  # beyond float16's range: infinity, as torch has it
+        with np.errstate(over="ignore"):
             np.copyto(out, total, casting="unsafe")
+        if goal == "F16" and np.isinf(out).any() and not np.isinf(total).any():
+            raise OverflowError("beyond float16's range of ±65504")
         return
     bits = total.view(np.uint32)
     np.right_shift(bits, 16, out=spare)

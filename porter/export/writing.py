@@ -190,10 +190,15 @@ def _make(
         with piece.source.open("rb", buffering=0) as stream:
             stream.seek(tensor.start + piece.first * width)
             _fill(stream, stored, piece.source)
-    if becomes is None:
-        made, kept = merge(stored, tensor.dtype, piece.goal, None, None)
-    else:
-        made, kept = becomes.rows(piece, stored)
+    try:
+        if becomes is None:
+            made, kept = merge(stored, tensor.dtype, piece.goal, None, None)
+        else:
+            made, kept = becomes.rows(piece, stored)
+    except OverflowError as error:
+        raise InputError(
+            f"{tensor.name} has values {error}", piece.source, fix="--dtype bfloat16 or float32"
+        ) from error
     view, at = made.data.cast("B"), piece.to
     while view:
         written = os.pwrite(descriptor, view, at)

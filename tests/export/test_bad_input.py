@@ -199,6 +199,15 @@ def test_a_base_without_a_tensor(base: Path, tmp_path: Path) -> None:
     assert f"missing: {gone}" in refused(run, base, tmp_path / "out", Options())
 
 
+def test_values_that_float16_cannot_hold(base: Path, tmp_path: Path) -> None:
+    held = made.arrays()
+    held[f"{Q}_b"] *= 1e9
+    run, narrow = made.run(tmp_path / "run", held), Options(merged=True, dtype="F16")
+    with pytest.raises(InputError, match=r"layers\.0\.self_attn\.q_proj\.weight has values beyond float16's range"):
+        export(run, base, tmp_path / "out", narrow)
+    export(run, base, tmp_path / "wide", MERGED)
+
+
 def test_quantised_or_unknown(base: Path, tmp_path: Path) -> None:
     run, config = made.run(tmp_path / "run"), base / "config.json"
     change(config, lambda d: d.update(quantization_config={"quant_method": "gptq"}))
