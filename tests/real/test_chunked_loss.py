@@ -1,0 +1,55 @@
+"""The loss with the head in chunks against the whole head: the same value, the same gradients of the adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.tiny import VOCAB
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gemma4", "llama3"])  # softcaps of both kinds; tied and untied
+@pytest.mark.parametrize("chunks", [3])
+def test_chunks_change_neither_loss_nor_gradients(tiny: Any, tiny_mesh: Any, family: str, chunks: int) -> None:
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    from porter.runtime.lora import apply_peft
+    from porter.runtime.loss import chunked_token_loss, model_inputs, token_loss
+    from porter.runtime.models import load_model
+    from porter.runtime.remat import remat
+
+    mesh = tiny_mesh(1, 1)
+    model = load_model(tiny(family), mesh, dtype=jnp.float32)
+    model = remat(apply_peft(model, {"r": 4, "target_modules": "all-linear", "init_lora_weights": False}, mesh, seed=0))
+    config = model.config
+    tokens = np.random.default_rng(0).integers(0, 500, (2, 64)).astype(np.int32)
+    batch = {
+        "input_tokens": tokens,
+        "labels": np.where(tokens % 3 == 0, -100, tokens),
+        "positions": np.tile(np.arange(64, dtype=np.int32), (2, 1)),
+        "segment_ids": np.ones((2, 64), np.int32),
+        "scale": np.asarray([0.01, 0.02], np.float32),
+    }
+
+    def result(loss: Any) -> tuple[float, list[Any]]:
+        step = nnx.jit(nnx.value_and_grad(loss, argnums=nnx.DiffState(0, nnx.LoRAParam)))
+        inputs = model_inputs(batch)  # by name, as PeftTrainer calls a loss
+        with mesh:
+            value, gradients = step(model, **inputs)
+        return float(value), jax.tree.leaves(gradients)
+
+    whole, expected = result(token_loss)
+    parts, gradients = result(chunked_token_loss(chunks))
+    assert parts == pytest.approx(whole, rel=1e-6)
+    for ours, theirs in zip(gradients, expected, strict=True):
+        assert np.allclose(ours, theirs, rtol=1e-4, atol=1e-6 * float(np.abs(theirs).max() + 1e-9))
+    assert model.config is config  # the softcap is back, and so is the head:
+    states = jnp.ones((1, 2, config.embed_dim))
+    logits = model.embedder.decode(states) if getattr(model, "lm_head", None) is None else model.lm_head(states)
+    assert logits.shape[-1] == VOCAB
