@@ -177,6 +177,11 @@ class Module:
 
     def references(self, name: str, scope: Scope) -> list[cst.Name]:
         """Every loading use of `name` that means the binding in `scope`, in source order."""
+        found = ((use, self.scope(use).lookup(name)) for use in self.loads(name))
+        return [use for use, meant in found if meant is not None and meant[0] is scope]
+
+    def loads(self, name: str) -> list[cst.Name]:
+        """Every loading use of `name`, whatever it means, in source order."""
         uses = []
         for node in self._names.get(name, ()):
             parent = self.parents[node]
@@ -188,9 +193,9 @@ class Module:
                 continue
             if isinstance(parent, cst.AsName):
                 continue
-            found = self.scope(node).lookup(name)
-            if found is not None and found[0] is scope:
-                uses.append(node)
+            if isinstance(parent, cst.AnnAssign | cst.For | cst.CompFor | cst.NamedExpr) and parent.target is node:
+                continue
+            uses.append(node)
         return sorted(uses, key=lambda node: self.span(node)[0])
 
     @cached_property

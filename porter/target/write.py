@@ -145,7 +145,11 @@ def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...]
             provider = site.variable
             if rules is not None and in_reach(site.scope, user.scope):
                 code = provider_code(porting, rules, family, site.indent, len(provider) + 3)
-                porting.replace(site, code, "the same layers, rank and scale under Tunix's names")
+                reason = "the same layers, rank and scale under Tunix's names"
+                if isinstance(porting.module.parents[site.node], cst.AnnAssign):  # `lora: LoraConfig` it is no more
+                    porting.replace_statement(site, f"{provider} = {code}", reason)
+                else:
+                    porting.replace(site, code, reason)
                 elsewhere = True
             else:
                 porting.remove_statement(site.node, site.rule, "the adapters' rules stand where the model is known")

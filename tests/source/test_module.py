@@ -117,6 +117,14 @@ def test_references_are_those_of_the_same_binding() -> None:
     assert [found.location(use)[0] for use in uses] == [2, 6]
 
 
+@pytest.mark.parametrize(
+    "text", ["x: int = 1", "for x in y: ...", "[0 for x in y]", "(x := 1)", "def f(x): ...", "y.x"]
+)
+def test_what_binds_a_name_is_no_use_of_it(text: str) -> None:
+    found = module(f"{text}\n")
+    assert found.references("x", found.scopes[found.tree]) == []
+
+
 def test_a_binding_is_single_when_nothing_else_can_have_been_bound() -> None:
     def single(text: str) -> bool:
         found = module(text)

@@ -72,3 +72,9 @@ def test_targets_that_no_layer_has() -> None:
 def test_rank_stabilised_scale() -> None:
     after = port(script("r=16, lora_alpha=16, use_rslora=True, target_modules=['q_proj']")).after
     assert "alpha=64.0" in after and "for rsLoRA" in after
+
+
+def test_an_annotation_goes_with_its_class() -> None:
+    text = script("r=4").replace("peft_config=LoraConfig(r=4)", "peft_config=lora")
+    text = text.replace("trainer = ", "lora: LoraConfig = LoraConfig(r=4)\ntrainer: SFTTrainer = ", 1)
+    check_becomes(text, "\nlora = rt.LoraProvider(", gone=("LoraConfig", "SFTTrainer"))

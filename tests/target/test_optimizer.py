@@ -24,12 +24,12 @@ def after(settings: str, trainer: str = "") -> str:
             "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=7, decay_steps=batches.steps)",
         ),
         (
-            "learning_rate=rate(), warmup_steps=7, lr_scheduler_type='constant_with_warmup'",
-            "optax.join_schedules([optax.linear_schedule(0.0, rate(), 7), optax.constant_schedule(rate())], [7])",
+            "learning_rate=flags.rate, warmup_steps=7, lr_scheduler_type='constant_with_warmup'",
+            "optax.join_schedules([optax.linear_schedule(0.0, flags.rate, 7), optax.constant_schedule(flags.rate)], [7])",
         ),
         (
-            "learning_rate=1e-4, lr_scheduler_type=kind()",
-            "rt.hf_schedule(kind(), 1e-4, steps=batches.steps)",
+            "learning_rate=1e-4, lr_scheduler_type=flags.kind",
+            "rt.hf_schedule(flags.kind, 1e-4, steps=batches.steps)",
         ),
         (
             "learning_rate=1e-4, lr_scheduler_type='polynomial', lr_scheduler_kwargs={'power': 2}, warmup_steps=0.1",
@@ -53,7 +53,7 @@ def test_a_ratio_of_warmup_is_calculated_once() -> None:
         ("", "optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0)"),
         ("adam_beta2=0.95, adam_epsilon=1e-6", "optax.adamw(schedule, b1=0.9, b2=0.95, eps=1e-6, weight_decay=0.0)"),
         ("optim='adafactor'", 'rt.hf_optimizer("adafactor", schedule'),
-        ("optim=name()", "rt.hf_optimizer(name(), schedule"),
+        ("optim=flags.name", "rt.hf_optimizer(flags.name, schedule"),
         ("optim='adamw_torch_fused'", "optax.adamw(schedule"),
     ],
 )
@@ -75,4 +75,4 @@ def test_clipping(norm: str, there: bool) -> None:
 
 
 def test_clipping_that_only_the_script_knows() -> None:
-    assert "rt.clip_by_global_norm(limit())" in after("max_grad_norm=limit()")
+    assert "rt.clip_by_global_norm(flags.limit)" in after("max_grad_norm=flags.limit")
