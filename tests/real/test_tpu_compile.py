@@ -1,0 +1,121 @@
+"""A small model of each family under the real TPU compiler, for slices that aren't there. Needs libtpu."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from porter.tpu.compile import CompileFailed, Request, compile_step, libtpu_problem
+from porter.tpu.memory import Candidate, estimate
+from porter.tpu.slices import slice_named
+from tests.tiny import hf_config
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(bool(libtpu_problem()), reason=libtpu_problem() or "libtpu is there"),
+]
+
+SCRIPT = """
+import jax
+import jax.numpy as jnp
+import optax
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter import runtime as rt
+
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+tokenizer = AutoTokenizer.from_pretrained("{model}")
+model = rt.load_model("{model}", mesh, dtype=jnp.bfloat16)
+lora = {{"r": 4, "target_modules": "all-linear", "lora_dropout": 0.1}}
+model = rt.remat(rt.apply_peft(model, lora, mesh, seed=0))
+batches = rt.SFTBatches(load_dataset("x"), tokenizer, mesh, epochs=1, batch_size=4, accumulation=2, max_length=128)
+optimizer = optax.chain(rt.separate_kv(model), optax.adamw(1e-3))
+config = TrainingConfig(
+    max_steps=batches.steps, eval_every_n_steps=1, gradient_accumulation_steps=batches.accumulation
+)
+trainer = PeftTrainer(model, optimizer, config).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+with mesh:
+    trainer.train(batches)
+raise SystemExit("nothing may run after training")
+"""
+
+
+# A compile takes as long as its program is: two layers are enough.
+TWO_LAYERS = {
+    "gemma3": {"num_hidden_layers": 2},
+    "gemma4_keqv": {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"]},
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def request(tmp_path: Path, family: str, tpu: str, text: str = SCRIPT, **settings: object) -> Request:
+    folder = tmp_path / family
+    folder.mkdir(exist_ok=True)
+    tiny = hf_config(family, **TWO_LAYERS.get(family, {}))
+    config = json.loads(tiny.to_json_string(use_diff=False))
+    architecture = tiny.__class__.__name__.removesuffix("Config").removesuffix("Text")
+    config["architectures"] = [f"{architecture}ForCausalLM"]
+    (folder / "config.json").write_text(json.dumps(config))
+    script = tmp_path / "train.py"
+    script.write_text(text.format(model=folder))
+    return replace(Request(script=script, slice=slice_named(tpu)), **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("family", "tpu"),
+    [
+        ("gemma", "v5p-8"),
+        ("gemma2", "v6e-4"),
+        ("gemma3", "v5p-8"),
+        ("gemma4_keqv", "v6e-4"),
+        ("llama3", "v5p-8"),
+        ("qwen2", "v6e-4"),
+        ("qwen3", "v5p-8"),
+    ],
+)
+def test_each_family_compiles(tmp_path: Path, family: str, tpu: str) -> None:
+    asked = request(tmp_path, family, tpu)
+    step = compile_step(asked)
+    assert (step.devices, step.mesh) == (4, {"fsdp": 4, "tp": 1})
+    assert (step.batch_rows, step.length, step.micro_batches) == (4, 128, 2)
+    assert step.memory is not None and step.memory.peak > step.memory.weights > 0
+    assert step.lora_tensors > 0 and step.seconds > 0
+    assert step.collectives is not None and "all-gather" in step.collectives
+    again = compile_step(asked)
+    assert again.cached and replace(again, cached=False) == step
+
+
+def test_a_script_that_fails_says_so_and_leaves_the_cache_as_it_was(tmp_path: Path) -> None:
+    with pytest.raises(CompileFailed, match="no such thing"):
+        compile_step(request(tmp_path, "qwen3", "v5p-8", "raise ValueError('no such thing')"))
+    with pytest.raises(CompileFailed, match="without training"):
+        compile_step(request(tmp_path, "qwen3", "v5p-8", "pass"))
+    assert not list((tmp_path / "cache").rglob("*.json"))
+
+
+def test_a_compile_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(CompileFailed, match="--timeout"):
+        compile_step(request(tmp_path, "qwen3", "v5p-8", "import time; time.sleep(600)"), timeout=1)
+
+
+def test_heads_that_do_not_divide_are_named(tmp_path: Path) -> None:
+    asked = request(tmp_path, "gemma2", "v5p-16", mesh={"fsdp": 1, "tp": 8}, compile=False)
+    with pytest.raises(CompileFailed, match="kv_heads = 4 does not divide by tp = 8"):
+        compile_step(asked)
+
+
+def test_a_trace_without_the_compiler_gives_the_sizes(tmp_path: Path) -> None:
+    step = compile_step(request(tmp_path, "qwen3", "v5p-8", compile=False, remat="none", seq_len=200))
+    assert step.memory is None and not step.remat and step.length == 256
+    assert sum(step.state["weights"].values()) == 2 * step.parameters
+    found = estimate(step, Candidate(4, 1, 4, 256, False), slice_named("v5p-8"))
+    assert found.peak > found.weights > 0
