@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import libcst as cst
@@ -14,8 +15,8 @@ from ..runtime.families import Family
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting
 from ..source.values import dict_items, read_value
-from .members import uses
-from .packs import Pack
+from .objects import adapters_are_spread, is_spread
+from .packs import Pack, TableRule
 from .porting import Porting
 from .reading import (
     bindings_of,
@@ -30,7 +31,7 @@ from .reading import (
     tables_by_class,
     without_placement,
 )
-from .sites import Argument, Site
+from .sites import Argument, Site, shown
 
 
 def read_trainer(porting: Porting) -> None:
@@ -42,13 +43,17 @@ def read_trainer(porting: Porting) -> None:
     arguments = site.argument("args")
     porting.arguments = follow(porting, arguments, "arguments")
     given = arguments is not None and not arguments.value.is_literal(None)
-    if arguments is not None and given and not _plain_object(porting, arguments, porting.arguments):
+    config, table = porting.arguments, table_of(porting, porting.arguments) if porting.arguments is not None else None
+    if arguments is not None and given and not is_spread(porting, arguments, config, table):
         made_here = re.fullmatch(r"[\w.]+", arguments.text) is None
         porting.arguments_object = porting.fresh("training_args") if made_here else arguments.text
         porting.arguments = None
     fill_site(porting, site, table_of(porting, site), versions)
     base = tables.get("trl.SFTConfig")
     if porting.arguments_object and base is not None:
+        if config is not None and table is not None:
+            fill_site(porting, replace(config, unknown_keywords=""), table, versions)
+        _say_trainers_own(porting, site, base)
         porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
         _say_object(porting, arguments)
     elif porting.arguments is not None:
@@ -60,6 +65,7 @@ def read_trainer(porting: Porting) -> None:
     _unset_length(porting, versions.get("trl", ""))
     _read_fsdp_config(porting)
     _say_data_history(porting, site, versions.get("trl", ""))
+    _refuse_datasets(porting, site)
     _read_model(porting, site, versions)
     _read_lora(porting, versions)
 
@@ -106,25 +112,32 @@ def _say_data_history(porting: Porting, site: Site, version: str) -> None:
         )
 
 
-def _plain_object(porting: Porting, argument: Argument, config: Site | None) -> bool:
-    """Whether a config object is only read: then its keywords can be written where they are used."""
-    if config is None or config.unknown_keywords:
-        return False
-    if argument.reference is None:
-        return True
-    if config.variable is None:
-        return False
-    for use in uses(porting, "arguments", config.variable, config.scope):
-        if use.kind == "bare" and use.name is not argument.node:
-            parent = porting.module.parents[use.name]
-            if not isinstance(parent, cst.Arg) or porting.module.parents[parent] is not porting.trainer.node:  # type: ignore[union-attr]
-                return False
-        if use.kind in ("assign", "call"):
-            return False
-        row = table_of(porting, config).table.row(use.chain.split(".")[0]) if use.kind == "read" else None
-        if use.kind == "read" and (row is None or not row.place):
-            return False
-    return True
+def _refuse_datasets(porting: Porting, site: Site) -> None:
+    """Several evaluation sets by name: transformers evaluates each on its own, Tunix one."""
+    argument = site.argument("eval_dataset")
+    bindings = bindings_of(porting.module, argument.node) if argument is not None else []
+    for node in (argument.node if argument is not None else None, *(binding.value for binding in bindings)):
+        called = isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "dict"
+        if argument is not None and (called or isinstance(node, cst.Dict | cst.DictComp)):
+            reason = "Tunix evaluates one dataset while it trains"
+            porting.change_fate(".eval_dataset", fate="manual", target="", reason=reason)
+            message = f"SFTTrainer.eval_dataset={shown(argument.text)}: {reason}."
+            fix = "Choose one here, and evaluate the others with rt.evaluate after training."
+            porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+            return
+
+
+def _say_trainers_own(porting: Porting, site: Site, base: TableRule) -> None:
+    """Keywords of an older trainer (`max_seq_length=`) beside a config object: the object has to hold them."""
+    names = {row.place: row.name for row in base.table.rows().values() if row.place}
+    for argument in site.arguments:
+        row = table_of(porting, site).table.row(argument.name)
+        name = names.get(row.place) if row is not None else None
+        if name is None or name in ("dataset_text_field",) or argument.value.is_literal(None):
+            continue
+        message = f"SFTTrainer.{argument.name}={argument.text}: the port reads it from {porting.arguments_object}."
+        fix = f"Set {porting.arguments_object}.{name} before the trainer is made."
+        porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 
 def _say_object(porting: Porting, argument: Argument | None) -> None:
@@ -179,15 +192,22 @@ def _read_init_kwargs(porting: Porting) -> None:
     value = porting.value("model.init_kwargs")
     if value is None:
         return
-    places = {"dtype": "model.dtype", "torch_dtype": "model.dtype", "revision": "model.revision"}
+    argument = porting.arguments.argument("model_init_kwargs") if porting.arguments is not None else None
+    argument = argument or (porting.trainer.argument("model_init_kwargs") if porting.trainer is not None else None)
+    items: dict[str, Value] = {}
     if value.known and isinstance(value.literal, dict):
         items = {name: Value("literal", repr(inner), value.origin) for name, inner in value.literal.items()}
-        porting.fill({places[name]: inner for name, inner in items.items() if name in places})
-        return
-    argument = porting.arguments.argument("model_init_kwargs") if porting.arguments is not None else None
-    for name, node in (dict_items(porting.module, argument.node) if argument and argument.node else None) or ():
-        if name in places:
-            porting.fill({places[name]: read_value(porting.module, node)})
+    elif argument is not None and argument.node is not None:
+        pairs = dict_items(porting.module, argument.node) or ()
+        items = {name: read_value(porting.module, node) for name, node in pairs}
+    table = next((rule for pack in porting.packs for rule in pack.tables if rule.role == "model"), None)
+    for name, inner in items.items():
+        row = table.table.row(name) if table is not None else None
+        if row is not None and row.place in ("model.dtype", "model.revision"):
+            porting.fill({row.place: inner})
+        elif argument is not None and table is not None and (row is None or judge(inner, row)[0] == "manual"):
+            message = f"model_init_kwargs: {name}={inner.text or inner.code} has no counterpart in rt.load_model."
+            porting.find(table.id, "error", message, "", argument.line, argument.column)
 
 
 def _is_model_object(porting: Porting, model: Argument) -> bool:
@@ -304,14 +324,22 @@ def _read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
     config = site.argument("peft_config")
     if config is None or config.value.is_literal(None):
         return
-    porting.lora = follow(porting, config, "lora")
-    if porting.lora is not None and not porting.lora.unknown_keywords:
-        rule = table_of(porting, porting.lora)
-        fill_site(porting, porting.lora, rule, versions)
+    made = follow(porting, config, "lora")
+    if made is None:
+        porting.lora_object = config.text
+        return
+    rule = table_of(porting, made)
+    if adapters_are_spread(porting, config, made, rule):
+        porting.lora = made
+        fill_site(porting, made, rule, versions)
         fill_defaults(porting, rule, versions)
         return
-    porting.lora = None
     porting.lora_object = config.text
+    fill_site(porting, replace(made, unknown_keywords=""), rule, versions)
+    name = config.text if config.reference is not None else "peft_config"
+    porting.fill(object_values(rule.table.rows(versions), name))
+    target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
+    porting.change_fate(".peft_config", target=target, reason=reason)
 
 
 def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:

@@ -1,0 +1,80 @@
+"""Which config objects stay objects in the port: those whose values only the running script knows.
+
+A config that is only read is spread: each value stands where Tunix wants it. One that the script changes, hands on
+or fills with what it decides at run time stays, as the runtime's class of the same name, which judges its values
+when the script starts.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ..source.values import dict_items
+from .members import member_rules, uses
+from .packs import TableRule
+from .porting import Porting
+from .sites import Argument, Site
+
+# Values that shape the port's code, so that an expression can't just be written where the value goes.
+SHAPES = ("eval.strategy", "save.strategy", "log.strategy")
+# Names that the runtime's own function refuses where it is called.
+REFUSED_IN_PLACE = ("optimizer.name", "schedule.name")
+
+
+def is_spread(porting: Porting, argument: Argument, config: Site | None, table: TableRule | None) -> bool:
+    """Whether a training config is only read and what decides about the port's form is known."""
+    if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
+        return False
+    if argument.reference is None:
+        return True
+    if config.variable is None or _changed(porting, "arguments", argument, config):
+        return False
+    rules = member_rules(porting)
+    for use in uses(porting, "arguments", config.variable, config.scope):
+        row = table.table.row(use.chain.split(".")[0]) if use.kind == "read" else None
+        if use.kind == "read" and (row is None or not row.place) and use.match not in rules:
+            return False
+    return True
+
+
+def adapters_are_spread(porting: Porting, argument: Argument, config: Site | None, table: TableRule | None) -> bool:
+    """Whether a LoraConfig stays as it was made, and says itself what it asks for."""
+    if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
+        return False
+    return config.variable is None or not _changed(porting, "lora", argument, config)
+
+
+def _decided_later(porting: Porting, config: Site, table: TableRule) -> bool:
+    """Whether a keyword's value is open at port time that has to be judged, or that shapes the code."""
+    for argument in config.arguments:
+        row = table.table.row(argument.name)
+        if row is None or argument.value.known or porting.refuses_itself(argument):
+            continue
+        if row.place in SHAPES or (row.judged_later and row.place not in REFUSED_IN_PLACE):
+            return True
+        if row.place == "data.kwargs":
+            return True
+        if row.place == "model.init_kwargs" and (
+            argument.node is None or not dict_items(porting.module, argument.node)
+        ):
+            return True
+    return False
+
+
+def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> bool:
+    """Whether the script sets an attribute of the config, calls a method of one, or hands it to other code."""
+    assert config.variable is not None
+    takers = [site.node for site in porting.sites if site.role in ("trainer", "inject")]
+    rules = member_rules(porting)
+    for use in uses(porting, role, config.variable, config.scope):
+        if use.kind in ("assign", "call") and use.match not in rules:
+            return True
+        parent = porting.module.parents[use.name]
+        if isinstance(parent, cst.AnnAssign) and parent.target is use.name:
+            continue
+        taken = isinstance(parent, cst.Arg) and porting.module.parents[parent] in takers
+        if use.kind == "bare" and use.name is not argument.node and not taken:
+            return True
+        if use.kind == "read" and role == "lora":
+            return True  # the spread config has no attributes any more
+    return False
