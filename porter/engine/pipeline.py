@@ -17,17 +17,20 @@ from ..target.write import write
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
 from .leftovers import drop_leftovers
+from .lost_names import find_lost_names, find_taken_names
 from .members import apply_members, uses
 from .metadata import script_metadata
 from .own import check_names
 from .packs import load_packs
 from .porting import Porting
-from .reading import find_other_trainer, find_sites, table_of, versions_in
+from .reading import find_other_trainer, find_sites, table_of, version_key, versions_in
 from .rewriting import apply_rewrites
 from .sites import Site
 from .todos import with_todos
 from .understanding import read_launch, read_trainer, settle_compute_type
 from .world_size import apply_world_size
+
+OLDEST_TRL = (0, 7)  # the first release whose defaults the tables give
 
 
 def port_module(module: Module, options: Options) -> Port:
@@ -39,6 +42,7 @@ def port_module(module: Module, options: Options) -> Port:
     find_sites(porting)
     porting.versions = versions_in(porting) if porting.sites else {}
     porting.recipe = Recipe(module.path, versions=porting.versions)
+    _check_release(porting)
     launch = read_launch_config(options.launch_config) if options.launch_config is not None else ()
     trainers = [site for site in porting.sites if site.role == "trainer"]
     if not trainers:
@@ -80,10 +84,26 @@ def _without_trainer(porting: Porting) -> Port:
     return Port(module.path, module.text, module.text, status, recipe, (), module.bom, module.encoding)
 
 
+def _check_release(porting: Porting) -> None:
+    """`--source-trl` names a release that the tables know; a newer one is read as the newest."""
+    asked = porting.options.source_trl
+    table = next(
+        (rule.table for pack in porting.packs for rule in pack.tables if rule.table.name == "trl.SFTConfig"), None
+    )
+    if asked is None or table is None or not porting.sites:
+        return
+    if version_key(asked) < OLDEST_TRL:
+        known = f"{'.'.join(map(str, OLDEST_TRL))} to {table.newest}"
+        raise InputError(f"--source-trl {asked}: tpu-port knows TRL {known}", fix="name one of these releases")
+    if version_key(asked) > version_key(table.newest):
+        site = porting.sites[0]
+        message = f"TRL {asked} is newer than the tables: it is read as {table.newest}."
+        porting.find("TP101", "warning", message, "Check the defaults that changed since.", site.line, site.column)
+
+
 def _several(porting: Porting, trainers: list[Site]) -> Port:
-    lines = ", ".join(str(site.line) for site in trainers)
     for site in trainers:
-        message = f"{len(trainers)} trainers are made in this file (lines {lines}); one can be ported at a time."
+        message = f"{len(trainers)} trainers are made in this file; one can be ported at a time."
         porting.find(site.rule, "error", message, "Split the script.", site.line, site.column)
     porting.recipe = replace(porting.recipe, trainer=trainers[0].qualified)
     return _finish(porting, "unsupported")
@@ -177,7 +197,8 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     if porting.trainer is not None and status is None:
         anchor = _import_anchor(porting)
         if anchor is not None:
-            new = (parse_import(text) for text in porting.imports)
+            new = [parse_import(text) for text in porting.imports]
+            find_taken_names(porting, [item.bound for item in new])
             plan = plan_imports(module, edits, new, porting.moved, anchor)
             edits = without_inner([*edits, *plan.edits])
             for library, line in sorted(plan.still_used.items()):
@@ -186,6 +207,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
                     "TP001", "warning", message, f"Replace it if {library} is not on the TPU machine.", line, 1, False
                 )
     _forget_what_is_gone(porting, edits)
+    find_lost_names(porting, edits)
     edits = with_todos(porting, edits)
     after = apply_edits(module.text, edits)
     if status is None:

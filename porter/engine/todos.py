@@ -27,8 +27,10 @@ def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
     for offset, comments in by_start.items():
         indent = re.compile(r"[ \t]*").match(module.text, offset)
         space = indent[0] if indent else ""
-        text = "".join(f"{space}{comment}{module.newline}" for comment in dict.fromkeys(comments))
-        if text.strip() and text not in module.text:
+        there = _comments_above(module, offset)
+        wanted = [comment for comment in dict.fromkeys(comments) if comment.split(":")[0] not in there]
+        text = "".join(f"{space}{comment}{module.newline}" for comment in wanted)
+        if wanted:
             clash = next((edit for edit in result if edit.start == offset), None)
             line, column = module.line_column(offset)
             if clash is not None:
@@ -37,6 +39,15 @@ def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
             else:
                 result.append(Edit(offset, offset, text, "TP190", "something for a person to decide", line, column))
     return result
+
+
+def _comments_above(module: Module, offset: int) -> str:
+    """The comment lines directly above a line: what an earlier port has already said there."""
+    lines = re.split(r"\r\n|\r|\n", module.text[:offset])[:-1]
+    said: list[str] = []
+    while lines and lines[-1].lstrip().startswith("#"):
+        said.append(lines.pop())
+    return "\n".join(said)
 
 
 def _statement_line(module: Module, offset: int) -> int:
