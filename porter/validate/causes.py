@@ -15,6 +15,9 @@ from .trace import Row, Step, Trace
 CLOSE = 1e-4  # two losses this near are taken to be the same quantity
 
 
+ADAPTER_START = "the adapters' initial values: PEFT's A is kaiming_uniform(a=sqrt(5)) (rt.PEFT_INIT), its B zero"
+
+
 def of_setting(key: str, source: Any, port: Any) -> str:
     """Why one setting differs."""
     if key == "max_grad_norm":
@@ -25,6 +28,10 @@ def of_setting(key: str, source: Any, port: Any) -> str:
         return f"alpha (or rsLoRA) is off: the port scales its adapters by {port[-1] / source[-1]:g} times the source's"
     if key == "steps":
         return "the schedule's length: epochs, rows, batch size, accumulation or the number of processes"
+    if key == "decayed":
+        return "the decay mask: transformers decays neither biases nor norm weights (rt.decay_mask)"
+    if key == "processes":
+        return "the port was made for another number of processes: give the same --launch-config to both"
     return "the setting was not carried over"
 
 

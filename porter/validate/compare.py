@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from . import causes
+from .configuration import CONFIGURATION as CONFIGURATION
+from .configuration import check_configuration as check_configuration
+from .configuration import some
 from .tolerances import Tolerances
 from .trace import Step, Trace
 from .verdict import Check
 
-CONFIGURATION = "configuration"
 BATCHES = "token ids and masks of every batch"
 LEARNING_RATE = "learning rate of every step"
 INITIAL_LOSS = "initial loss"
@@ -25,19 +26,6 @@ GRAD_NORM = "gradient norm"
 WEIGHTS = "final adapter weights"
 EVALUATION = "evaluation loss"
 DEVICES = "the same port on {}"
-
-# Setting -> what a user calls it. Both observers write these keys.
-SETTINGS = {
-    "optimizer": "optimizer",
-    "beta1": "Adam's beta1",
-    "beta2": "Adam's beta2",
-    "epsilon": "Adam's epsilon",
-    "weight_decay": "weight decay",
-    "max_grad_norm": "gradient clipping",
-    "steps": "optimizer steps of the whole run",
-    "lora_scaling": "LoRA scaling (alpha / r)",
-}
-ADAM = ("adam", "adamw")
 
 
 def compare(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
@@ -52,38 +40,6 @@ def compare(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
         check_weights(source, port, tolerances),
         *check_evaluation(source, port, tolerances),
     ]
-
-
-def check_configuration(source: Trace, port: Trace) -> Check:
-    """The settings both libraries understood, and the names and shapes of the trained tensors."""
-    problems: list[str] = list(port.config.get("problems", ()))
-    cause = problems[0] if problems else ""
-    if not port.config.get("optimizer"):
-        problems.append("the port made no Optax optimizer that could be seen")
-    for key, name in SETTINGS.items():
-        if key in source.config and not _same_setting(key, source.config, port.config):
-            problems.append(f"{name}: source {_shown(source.config[key])}, port {_shown(port.config.get(key))}")
-            cause = cause or causes.of_setting(key, source.config.get(key), port.config.get(key))
-    wanted, got = source.config.get("tensors", {}), port.config.get("tensors", {})
-    if got:
-        missing, extra = sorted(set(wanted) - set(got)), sorted(set(got) - set(wanted))
-        shapes = sorted(name for name in set(wanted) & set(got) if list(wanted[name]) != list(got[name]))
-        if missing:
-            problems.append(f"{len(missing)} tensors that the source trains have none in the port: {_some(missing)}")
-        if extra:
-            problems.append(f"{len(extra)} tensors that only the port trains: {_some(extra)}")
-        if shapes:
-            name = shapes[0]
-            problems.append(f"{len(shapes)} tensors of another shape: {name}: source {wanted[name]}, port {got[name]}")
-        if missing or extra or shapes:
-            cause = cause or causes.of_tensors(missing, extra, shapes)
-    elif source.config.get("lora_scaling"):
-        problems.append("the source trains LoRA adapters, the port none")
-        cause = cause or "the port never applied LoRA"
-    if problems:
-        return Check(CONFIGURATION, "differs", "; ".join(problems), cause=cause)
-    count = len(SETTINGS) + 1
-    return Check(CONFIGURATION, "equal", f"{count} settings, {len(wanted)} trained tensors")
 
 
 def check_batches(source: Trace, port: Trace) -> Check:
@@ -166,7 +122,9 @@ def check_grad_norm(source: Trace, port: Trace, tolerances: Tolerances) -> Check
     pairs = [(a.grad_norm, b.grad_norm) for a, b in zip(source.steps, port.steps, strict=False)]
     seen = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not seen:
-        return Check(GRAD_NORM, "skipped", "one side shows none")
+        if any(a is not None for a, _ in pairs):
+            return Check(GRAD_NORM, "differs", "the source shows one, the port none", cause="nothing to compare")
+        return Check(GRAD_NORM, "skipped", "the source shows none: it clips nothing")
     errors = [relative(a, b) for a, b in seen]
     worst = max(errors, key=_nan_first)
     detail = f"{len(seen)} steps, source {seen[0][0]:.4g} and port {seen[0][1]:.4g} at the first"
@@ -192,7 +150,7 @@ def check_weights(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
     if error <= tolerances.weights and not missing:
         return Check(WEIGHTS, "equal", detail, error, tolerances.weights)
     if missing:
-        cause = f"{len(missing)} trained tensors of the source were not compared: {_some(missing)}"
+        cause = f"{len(missing)} trained tensors of the source were not compared: {some(missing)}"
         return Check(WEIGHTS, "differs", detail, error, tolerances.weights, cause=cause)
     worst = max(names, key=lambda name: apart[name])
     cause = causes.of_weights(worst, names, apart, moved)
@@ -200,14 +158,21 @@ def check_weights(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
 
 
 def check_evaluation(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
-    """Evaluation losses at the steps where both evaluated; no check when the source never evaluates."""
+    """Evaluation losses at the steps where both evaluated; no check when the source never evaluates.
+
+    A port that evaluates at none of the source's steps differs, unless the source evaluated before training alone:
+    a call of `trainer.evaluate()` there says nothing of the port's schedule.
+    """
     if not source.evaluations:
         return []
     ours, theirs = dict(source.evaluations), dict(port.evaluations)
     shared = sorted(set(ours) & set(theirs))
     if not shared:
         detail = f"the source evaluated at steps {sorted(ours)}, the port at {sorted(theirs)}"
-        return [Check(EVALUATION, "skipped", detail)]
+        if max(ours) == 0:
+            return [Check(EVALUATION, "skipped", detail)]
+        cause = "the port is given no evaluation set, or evaluates at other steps"
+        return [Check(EVALUATION, "differs", detail, step=max(min(ours), 1), cause=cause)]
     errors = [relative(ours[step], theirs[step]) for step in shared]
     worst = max(errors, key=_nan_first)
     step = shared[errors.index(worst)] if not math.isnan(worst) else shared[0]
@@ -262,27 +227,3 @@ def _nan_first(value: float) -> float:
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.sum((a - b) ** 2)) if a.shape == b.shape else math.inf
-
-
-def _same_setting(key: str, source: Any, port: Any) -> bool:
-    a, b = source.get(key), port.get(key)
-    if key == "optimizer":
-        # Adam without decay is AdamW without decay.
-        return a == b or (a in ADAM and b in ADAM and not source.get("weight_decay") and not port.get("weight_decay"))
-    if a is None and (key.startswith("beta") or key == "epsilon"):
-        return True
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(math.isclose(x, y, rel_tol=1e-6) for x, y in zip(a, b, strict=True))
-    if isinstance(a, float | int) and isinstance(b, float | int):
-        return math.isclose(a, b, rel_tol=1e-6)
-    return bool(a == b)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    return ", ".join(f"{each:g}" for each in value) if isinstance(value, list) else str(value)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")

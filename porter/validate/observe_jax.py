@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import math
 import sys
 import time
@@ -23,17 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from .folded import fold_batches
+from .optax_settings import decayed, of_hf_optimizer, patch_optax, telling
 from .read_jax import adapter_of, documents, evaluate_schedule, norm_of, recorded_norm, trainer_mesh
 from .script import run_script
 from .settings import Settings
+from .starts import starts_of
 from .substitutes import Substitutes, patch_loaders
 from .trace import Row, Step, Trace
-
-NAMES = (
-    "adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad lamb lars lion nadam nadamw "
-    "novograd radam rmsprop rprop sgd sm3 yogi"
-)
-OPTIMIZERS = NAMES.split()
 
 
 def main() -> int:
@@ -45,7 +41,7 @@ def main() -> int:
     patch_loaders(substitutes)
     observer = Observer(settings, substitutes, Path(folder))
     patch_mesh(settings)
-    patch_optax(observer)
+    patch_optax(observer.optimizer, observer.clip)
     patch_qwix(observer)
     for runtime in runtimes(Path(script)):
         patch_runtime(observer, runtime)
@@ -105,45 +101,19 @@ def fitted(shape: tuple[int, ...], devices: int) -> tuple[int, ...]:
     return (left, *reversed(sizes))
 
 
-def patch_optax(observer: Observer) -> None:
-    """Optimizers and clipping tell the observer what they were made with."""
-    import optax
-
-    def told(name: str, original: Any) -> Any:
-        @functools.wraps(original)
-        def make(*args: Any, **kwargs: Any) -> Any:
-            given = inspect.signature(original).bind(*args, **kwargs)
-            given.apply_defaults()
-            observer.optimizer(name, dict(given.arguments))
-            return original(*args, **kwargs)
-
-        return make
-
-    for name in OPTIMIZERS:
-        if hasattr(optax, name):
-            setattr(optax, name, told(name, getattr(optax, name)))
-    clip = optax.clip_by_global_norm
-
-    @functools.wraps(clip)
-    def clip_by_global_norm(max_norm: float) -> Any:
-        observer.clip(max_norm)
-        return clip(max_norm)
-
-    optax.clip_by_global_norm = clip_by_global_norm
-
-
 def patch_qwix(observer: Observer) -> None:
-    """LoRA rules have dropout 0 and tell their scaling."""
+    """LoRA rules have dropout 0, and tell their scaling and the dropout that they were given."""
     import qwix
 
     original = qwix.LoraRule.__init__
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        if kwargs.get("dropout"):
+        dropout = kwargs.get("dropout", 0.0)
+        if dropout:
             kwargs["dropout"] = 0.0
         original(self, *args, **kwargs)
-        observer.scaling(self.alpha / self.rank)
+        observer.rule(self, float(dropout))
 
     qwix.LoraRule.__init__ = init
 
@@ -170,6 +140,8 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         observer.norm_inside = True
         return optax.chain(separate_kv(model), recorded_norm())
 
+    replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
+    fold_batches(runtime.SFTBatches, settings.fold, observer.batching)
     replace_everywhere(runtime, "load_model", patched_load)
     replace_everywhere(runtime, "separate_kv", patched_separate)
     for name in ("fresh_dir", "resume_dir"):
@@ -247,6 +219,9 @@ class Observer:
         self._optimizer: tuple[str, dict[str, Any]] | None = None
         self._clip: float | None = None
         self._scalings: set[float] = set()
+        self._dropouts: dict[str, float] = {}
+        self._starts: dict[str, list[float]] = {}
+        self.batching: dict[str, Any] = {}
         self._problems: list[str] = []
         self._done = self._running = False
         self._rows: list[Row] = []
@@ -267,8 +242,12 @@ class Observer:
         if not self._running:
             self._clip = float(max_norm)
 
-    def scaling(self, value: float) -> None:
-        self._scalings.add(round(float(value), 9))
+    def rule(self, rule: Any, dropout: float) -> None:
+        self._scalings.add(round(float(rule.alpha / rule.rank), 9))
+        self._dropouts.setdefault(rule.module_path, dropout)  # a copy of a rule is made with ours
+
+    def hf_optimizer(self, _: str, arguments: dict[str, Any]) -> None:
+        self.optimizer(*of_hf_optimizer(arguments))
 
     def evaluation(self, step: int, loss: float) -> None:
         if not self._done:
@@ -279,6 +258,7 @@ class Observer:
         if self._initial:
             return
         adapter = adapter_of(self.runtime, model)
+        self._starts = starts_of(adapter)
         if adapter and self.settings.initial:
             with np.load(Path(self.settings.initial) / "initial.npz") as packed:
                 source = {name: packed[name] for name in packed.files}
@@ -303,8 +283,9 @@ class Observer:
     def batches(self, trainer: Any, data: Any) -> Iterator[Any]:
         """The script's own batches, noted down, until the wanted steps are done."""
         accumulation = trainer.config.get_with_default("gradient_accumulation_steps", 1)
-        if not self._done and getattr(data, "buckets", ()):
-            self._config["buckets"] = list(data.buckets)  # which deal the rows of a step by length
+        buckets = getattr(data, "buckets", ())
+        if buckets and not self._done:
+            self._config["buckets"] = list(buckets)  # which deal the rows of a step by length
         for number, batch in enumerate(data):
             if number >= self.settings.steps * accumulation:
                 return
@@ -376,14 +357,25 @@ class Observer:
             "beta2": given.get("b2"),
             "epsilon": given.get("eps"),
             "weight_decay": given.get("weight_decay", 0.0),
+            "optimizer_arguments": given.get("arguments"),
+            "decayed": self._decayed(trainer, given),
             "max_grad_norm": self._clip,
             "steps": steps,
             "accumulation": trainer.config.get_with_default("gradient_accumulation_steps", 1),
             "mesh": mesh,
             "lora_scaling": sorted(self._scalings),
+            "lora_dropout": sorted(set(self._dropouts.values())),
+            "starts": self._starts,
+            **self.batching,
             "tensors": {key: list(array.shape) for key, array in self._initial.items()},
             "problems": self._problems,
         }
+
+    def _decayed(self, trainer: Any, given: dict[str, Any]) -> list[int] | None:
+        from flax import nnx
+
+        params = nnx.state(trainer.model, trainer.optimizer.wrt)
+        return decayed(given.get("weight_decay", 0.0), given.get("mask"), params)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ import numpy as np
 from .read_torch import describe, documents, marks, token_losses, trained_tensors, whole_schedule
 from .script import run_script
 from .settings import Settings
+from .starts import starts_of
 from .substitutes import Substitutes, patch_from_pretrained, patch_loaders, patch_save_pretrained
+from .torch_optimizers import on_cpu, patch_lion
 from .trace import Row, Step, Trace
 
 # Each has a from_pretrained of its own, copied from their base class.
@@ -38,6 +40,7 @@ def main() -> int:
     observer = Observer(settings, substitutes, trace_folder)
     patch_models(settings, substitutes)
     patch_arguments(settings, substitutes)
+    patch_lion()
     patch_trainer(observer)
     return run_script(script, arguments, trace_folder)
 
@@ -85,11 +88,12 @@ def patch_models(settings: Settings, substitutes: Substitutes) -> None:
 
 
 def without_dropout(cls: Any, substitutes: Substitutes) -> None:
-    """LoRA configs are made with dropout 0: two libraries never draw the same masks."""
+    """LoRA configs are made with dropout 0, and remember theirs: two libraries never draw the same masks."""
     original = cls.__post_init__
 
     @functools.wraps(original)
     def post_init(self: Any) -> None:
+        self._porter_dropout = self.lora_dropout
         if self.lora_dropout:
             substitutes.note(f"LoRA dropout 0 instead of {self.lora_dropout} on both sides")
             self.lora_dropout = 0.0
@@ -129,9 +133,10 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
         self.disable_tqdm = True
         self.resume_from_checkpoint = None
         optimizer = str(getattr(self.optim, "value", self.optim))
-        if "8bit" in optimizer or "4bit" in optimizer or "paged" in optimizer:
-            substitutes.note(f"optimizer adamw_torch instead of {optimizer}, which needs a GPU")
-            self.optim = "adamw_torch"
+        plain = on_cpu(optimizer)
+        if plain != optimizer:
+            substitutes.note(f"optimizer {plain} instead of {optimizer}, which needs a GPU")
+            self.optim = plain
         if hasattr(self, "dataset_num_proc"):
             self.dataset_num_proc = None
         original(self)
@@ -241,6 +246,12 @@ class Observer:
                     control.should_training_stop = True
                 return control
 
+            def on_epoch_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
+                # Stopping ends the epoch for the Trainer, which then evaluates as if it were whole.
+                if state.global_step < state.max_steps and abs(state.epoch - round(state.epoch)) > 1e-6:
+                    control.should_evaluate = False
+                return control
+
             def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
                 if metrics and "eval_loss" in metrics and not observer._done:
                     observer.evaluations.append((int(state.global_step), float(metrics["eval_loss"])))
@@ -255,6 +266,8 @@ class Observer:
         self.initial = trained_tensors(model)
         self.schedule = whole_schedule(schedule, int(state.max_steps))
         self.config = describe(args, state, model, optimizer, {name: a.shape for name, a in self.initial.items()})
+        self.config["starts"] = starts_of(self.initial)
+        self.config["processes"] *= self.settings.fold
         self._hook = model.register_forward_hook(self._row_loss, with_kwargs=True)
 
     def batch(self, inputs: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from .trace import Row, rows_of_batch
 
 MOST_MARKS = 50_000
+OPTIMIZER_ARGUMENTS = ("momentum", "dampening", "nesterov", "alpha", "centered", "lr_decay")
 
 
 def documents(batch: dict[str, np.ndarray]) -> list[tuple[Row, tuple[int, slice | np.ndarray]]]:
@@ -100,18 +101,32 @@ def describe(args: Any, state: Any, model: Any, optimizer: Any, shapes: dict[str
         if hasattr(module, "lora_A") and isinstance(module.scaling, dict)
         for value in module.scaling.values()
     }
+    groups = [(group, [p for p in group["params"] if p.requires_grad]) for group in inner.param_groups]
+    sizes = [(sum(p.numel() for p in params), bool(group.get("weight_decay"))) for group, params in groups]
+    epsilon = group.get("eps")
     norm = args.max_grad_norm
     return {
         "optimizer": type(inner).__name__.lower(),
+        "optimizer_arguments": {key: float(group[key]) for key in OPTIMIZER_ARGUMENTS if key in group},
         "beta1": betas[0],
         "beta2": betas[1],
-        "epsilon": group.get("eps"),
+        "epsilon": epsilon[0] if isinstance(epsilon, tuple | list) else epsilon,
         "weight_decay": group.get("weight_decay", 0.0),
+        "decayed": [sum(size for size, decays in sizes if decays), sum(size for size, _ in sizes)],
         "max_grad_norm": norm if norm and norm > 0 else None,
         "steps": int(state.max_steps),
         "seed": args.seed,
         "accumulation": args.gradient_accumulation_steps,
         "processes": args.world_size,
+        "average_tokens": bool(getattr(args, "average_tokens_across_devices", True)),
         "lora_scaling": sorted(scalings),
+        "lora_dropout": dropouts(model),
         "tensors": {name: list(shape) for name, shape in shapes.items()},
     }
+
+
+def dropouts(model: Any) -> list[float]:
+    """LoRA dropouts as the source asked for them, of the adapters that are there; none without any."""
+    configs = getattr(getattr(model, "module", model), "peft_config", {})
+    found = (getattr(config, "_porter_dropout", getattr(config, "lora_dropout", 0.0)) for config in configs.values())
+    return sorted({float(dropout or 0.0) for dropout in found})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +21,11 @@ from .trace import Trace
 from .verdict import Verdict
 
 Mesh = tuple[int, int]
+WORLD_SIZE = re.compile(r"WORLD_SIZE|world_size|num_processes|device_count")
+NEVER = (
+    "never compared: dtypes other than {dtype}, dropout's masks, rematerialisation, checkpoints and when they are "
+    "written, and all that follows step {steps} but the learning rates"
+)
 OTHER_STEPS = 8  # of the port on other meshes: what sharding breaks, it breaks at once
 
 
@@ -61,6 +67,7 @@ def validate(
         checks = compare(trace, ported, tolerances(options.dtype))
         others = run_elsewhere(port, options, work, say) if ported.steps else []
         checks += check_devices(ported, others, tolerances(options.dtype))
+    notes.append(NEVER.format(steps=options.steps, dtype=options.dtype))
     notes += [f"port on mesh {ported.config.get('mesh')}", f"{options.dtype}, tolerances for {options.dtype}"]
     return Verdict(
         source=str(source),
@@ -97,9 +104,11 @@ def run_source(source: Path, options: Options, work: str, say: Callable[[str], N
         notes.append(f"the source ran as {options.processes} processes (gloo, data parallel; FSDP computes the same)")
     elif options.processes > 1:
         notes.append(
-            f"the source's {options.processes} processes were folded into one: its batches are the same rows; a short "
-            "last batch of an epoch is not filled up with rows from its start, as several processes do"
+            f"the {options.processes} processes were folded into one on both sides: the same rows in a step; what "
+            "processes do apart (fill up an epoch's last batch, average evaluation each over its own rows) is compared "
+            "by --processes real alone"
         )
+        notes += asks_for_processes(source)
     say(f"source: {options.steps} steps of {source.name} under TRL (torch, CPU)")
     trace = run_observed(
         "source",
@@ -118,10 +127,22 @@ def run_source(source: Path, options: Options, work: str, say: Callable[[str], N
     return trace, notes
 
 
+def asks_for_processes(source: Path) -> list[str]:
+    """A note for a source that calculates with its number of processes: folded it sees one, and so does its port."""
+    asked = WORLD_SIZE.search(source.read_text(encoding="utf-8", errors="replace"))
+    if asked is None:
+        return []
+    return [
+        f"the source reads {asked[0]}, which is 1 in a folded run: a port that calculates its batches from another "
+        "number may look different or equal by mistake; --processes real compares it"
+    ]
+
+
 def run_port(port: Path, options: Options, work: str, say: Callable[[str], None], *, steps: int | None = None) -> Trace:
     """The port's trace under Tunix, started from the weights that `run_source` left in `work`."""
     say(f"port: {steps or options.steps} steps of {port.name} under Tunix ({_devices(options.devices)})")
-    settings = settings_for(None, options, work, initial=str(Path(work) / "source"))
+    fold = options.processes if options.how == "fold" else 1
+    settings = settings_for(None, options, work, fold=fold, initial=str(Path(work) / "source"))
     return run_observed(
         "port",
         "porter.validate.observe_jax",

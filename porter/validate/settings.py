@@ -16,7 +16,8 @@ class Settings:
 
     `work` is a folder shared by all runs of one validation: stand-ins and redirected outputs live there.
     `model` replaces every model that the script loads, `data` every dataset. `mesh` is (fsdp, tp) or None for the
-    script's own. `fold` multiplies the per-device batch, `initial` is the trace whose weights to start from.
+    script's own. `fold` processes become one: the source's per-device batch is multiplied, the port's batches are made
+    for one process. `initial` is the trace whose weights to start from.
     `kv_heads` sizes the stand-in model, `sources` are the texts of both scripts, from which made-up rows get columns.
     """
 

@@ -361,7 +361,17 @@ def test_evaluation_losses() -> None:
     [check] = checks.check_evaluation(source, port, FLOAT32)
     assert (check.status, check.step) == ("differs", 8)
     [elsewhere] = checks.check_evaluation(source, replace(run(), evaluations=((0, 9.0),)), FLOAT32)
-    assert elsewhere.status == "skipped"
+    assert (elsewhere.status, elsewhere.step) == ("differs", 4)
+    assert "no evaluation set" in elsewhere.cause
+    [before] = checks.check_evaluation(replace(run(), evaluations=((0, 9.0),)), run(), FLOAT32)
+    assert before.status == "skipped"
+
+
+def test_a_gradient_norm_that_only_the_source_shows() -> None:
+    blind = with_steps(run(), lambda number, step: replace(step, grad_norm=None))
+
+    assert first(run(), blind).name == checks.GRAD_NORM
+    assert checks.check_grad_norm(blind, run(), FLOAT32).status == "skipped"  # max_grad_norm=0 in the source
 
 
 def test_bf16_has_wider_tolerances() -> None:

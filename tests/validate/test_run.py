@@ -11,7 +11,7 @@ from porter.errors import InputError
 from porter.recipe import Recipe, Value
 from porter.validate.observe_jax import fitted
 from porter.validate.processes import environment
-from porter.validate.run import Options, check_input, parse_mesh, processes_of
+from porter.validate.run import Options, asks_for_processes, check_input, parse_mesh, processes_of
 from porter.validate.script import run_script
 from porter.validate.settings import Settings
 
@@ -61,6 +61,25 @@ def test_processes_come_from_the_launch_config_or_the_recipe(tmp_path: Path) -> 
 
     assert processes_of(port, None) == 2
     assert processes_of(port, config) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'rows = 64 // int(os.environ["WORLD_SIZE"])',
+        "rows = 64 // PartialState().num_processes",
+        "n = dist.get_world_size()",
+        "n = torch.cuda.device_count()",
+    ],
+)
+def test_a_source_that_counts_its_processes(tmp_path: Path, text: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    [note] = asks_for_processes(script)
+
+    assert "--processes real" in note
+    script.write_text("rows = 64")
+    assert asks_for_processes(script) == []
 
 
 def test_the_environment_of_each_side(monkeypatch: pytest.MonkeyPatch) -> None:

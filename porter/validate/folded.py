@@ -1,0 +1,26 @@
+"""Batches of a port whose source ran folded: N processes as one, with their rows together."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+
+def fold_batches(batches: Any, fold: int, seen: dict[str, Any]) -> None:
+    """The runtime's batches tell in `seen` for which processes they were made, and are made for one where `fold` > 1.
+
+    What several processes do apart (fill up a short last batch, average each over its own rows) the folded source
+    can't show: the port would differ from it although it is right.
+    """
+    original = batches.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not seen:
+            seen["processes"] = int(kwargs.get("processes", 1))
+            seen["average_tokens"] = bool(kwargs.get("average_tokens_across_devices", True))
+        if fold > 1:
+            kwargs |= {"processes": 1, "average_tokens_across_devices": True}
+        original(self, *args, **kwargs)
+
+    batches.__init__ = init
