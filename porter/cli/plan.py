@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -13,6 +14,9 @@ PATH = click.Path(path_type=Path)
 @click.argument("port", type=PATH)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]")
 @click.option("--tpu", required=True, metavar="SLICES", help="One slice or several: v5p-8,v6e-8.")
+@click.option("--apply", is_flag=True, help="Write the best plan into the port: needs -o. SOURCE may be a TRL script.")
+@click.option("-o", "--output", type=PATH, metavar="OUT", help="Where --apply writes the port.")
+@click.option("--force", is_flag=True, help="Replace what OUT names.")
 @click.option("--compare", is_flag=True, help="Show only each slice's best.")
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a row. Default: the script's max_length.")
 @click.option("--batch", type=click.IntRange(min=1), help="Rows of a micro-batch, whole mesh. Default: tried out.")
@@ -36,6 +40,9 @@ def command(
     port: Path,
     arguments: tuple[str, ...],
     tpu: str,
+    apply: bool,
+    output: Path | None,
+    force: bool,
     compare: bool,
     seq_len: int | None,
     batch: int | None,
@@ -49,15 +56,28 @@ def command(
     as_json: bool,
     no_color: bool,
 ) -> int:
-    """Find the mesh, remat and micro-batch for a TPU slice by compiling the port's own step; nothing is written.
+    """Find the mesh, remat and micro-batch for a TPU slice by compiling the port's own step.
 
-    Exit codes: 0 a plan was found, 1 nothing fits, 2 bad input, 3 the script can't be traced.
+    Nothing is written without --apply. Exit codes: 0 a plan was found, 1 nothing fits, 2 bad input, 3 the script can't
+    be traced.
     """
+    if apply != (output is not None) or (apply and "," in tpu):
+        raise click.UsageError("--apply and -o OUT go together, with one slice")
+    from ..output import check_output
+    from ..tpu.apply import applied, port_text
     from ..tpu.compile import CompileFailed, Request
     from ..tpu.plan import plan
     from ..tpu.slices import slice_named
 
     plans = []
+    text = ""
+    if apply and output is not None:
+        check_output(port, output, force=force)
+        text = port_text(port)
+        # Beside the source, whose modules it may import; gone again when the command ends.
+        port = port.with_name(f".{port.stem}.{os.getpid()}.py")
+        port.write_text(text, encoding="utf-8")
+        click.get_current_context().call_on_close(lambda: port.unlink(missing_ok=True))
     for name in tpu.split(","):
         request = Request(
             script=port,
@@ -89,4 +109,7 @@ def command(
                 show_plan(found, no_color=no_color)
         if compare or len(plans) > 1:
             show_comparison(plans, no_color=no_color)
+    if apply and output is not None and plans[0].best is not None:
+        output.write_text(applied(text, plans[0]), encoding="utf-8")
+        click.echo(f"Wrote {output}", err=as_json)
     return 0 if all(found.best is not None for found in plans) else 1

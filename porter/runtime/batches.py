@@ -30,12 +30,13 @@ class SFTBatches:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
     padding, 1 and up the documents of a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches
     over the trained tokens of the step, see `token_loss`. Packed runs add `documents` (B,) int32, how many a row holds.
-    B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows; what is missing is filled with
-    untrained rows. T is the longest row, rounded up to a multiple of 128, and fixed, so that the step compiles once.
-    With several JAX processes each gets its own consecutive part of B.
+    B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the missing ones untrained. T is the
+    longest row in multiples of 128, and fixed, so that the step compiles once. With several JAX processes each gets
+    its own consecutive part of B.
 
     `buckets`: lengths that a micro-batch may have instead of T, each compiled once: the smallest that holds its rows.
-    A step's rows are then dealt by length, longest first, which changes nothing: its loss is their sum.
+    A step's rows are then dealt by length, longest first, which changes nothing: its loss is their sum. `micro_batch`:
+    rows to make B from instead of `batch_size`; the step keeps its rows.
 
     `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are SFTConfig's, with its names and defaults (`epochs`:
@@ -82,6 +83,7 @@ class SFTBatches:
         average_tokens_across_devices: bool = True,
         pad_to_multiple_of: int | str | None = None,
         buckets: Sequence[int] | None = None,
+        micro_batch: int | None = None,
     ) -> None:
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
@@ -128,7 +130,7 @@ class SFTBatches:
         if not self.steps_per_epoch:
             raise ValueError(f"{self.rows} rows don't fill one batch of {batch_size}, and drop_last drops a short one")
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
-        self.batch_size = _divisible(batch_size, mesh)
+        self.batch_size = _divisible(micro_batch or batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         self.length = self._fixed_length(self._rows)

@@ -56,7 +56,7 @@ class BatchShapes:
         batch_size, accumulation = int(given.get("batch_size", 8)), int(given.get("accumulation", 1))
         self.effective = batch_size * accumulation
         fsdp = dict(mesh.shape).get("fsdp", 1)
-        self.batch_size = -(-(batch or batch_size) // fsdp) * fsdp
+        self.batch_size = -(-(batch or given.get("micro_batch") or batch_size) // fsdp) * fsdp
         self.micro_batches = max(1, math.ceil(self.effective / self.batch_size))
         self.accumulation = self.micro_batches if self.micro_batches > 1 else None
         self.rows = rows
@@ -64,7 +64,9 @@ class BatchShapes:
         max_steps, epochs = int(given.get("max_steps", -1)), float(given.get("epochs", 3.0))
         self.steps = max_steps if max_steps > 0 else max(1, math.ceil(epochs * self.steps_per_epoch))
         self.packing = bool(given.get("packing", False))
-        self.varying: tuple[str, ...] = ()
+        lengths = sorted({-(-int(n) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE for n in given.get("buckets") or ()})
+        shorter = [length for length in lengths if length < self.length]
+        self.varying = tuple(f"a micro-batch of {length} tokens (buckets)" for length in shorter)
 
     def evaluation(self, *args: Any, **kwargs: Any) -> BatchShapes:
         return self

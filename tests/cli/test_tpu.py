@@ -122,6 +122,36 @@ def test_plans_are_compared(port: str, capsys: Captured, monkeypatch: pytest.Mon
     assert "v5p-8" in said and "nothing fits" in said
 
 
+def test_a_plan_is_written_into_the_port_of_a_script(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "compile_step", lambda *a, **k: gemma4())
+    example = Path(__file__).parents[2] / "examples" / "sft_lora_gemma3.py"
+    source, output = tmp_path / "train.py", tmp_path / "train_tunix.py"
+    source.write_text(example.read_text())
+    words = ["plan", str(source), "--tpu", "v5p-8", "--candidates", "0", "--remat", "none", "--seq-len", "1024"]
+    assert run([*words, "--apply", "-o", str(output)]) == 0
+    text = output.read_text()
+    compile(text, str(output), "exec")
+    assert "# tpu-port plan for v5p-8:" in text and "rt.remat" not in text
+    assert "jax.make_mesh((1, 4), " in text or "jax.make_mesh((4, 1), " in text or "jax.make_mesh((2, 2), " in text
+    assert "    micro_batch=" in text and "GiB" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.py", "train_tunix.py"]
+    assert run([*words, "--apply", "-o", str(output)]) == 2
+    assert "--force replaces it" in capsys.readouterr().err
+    again = [*words[:-4], "--remat", "decoder", "--apply", "-o", str(tmp_path / "again.py")]
+    assert run([again[0], str(output), *again[2:]]) == 0
+    text = (tmp_path / "again.py").read_text()
+    compile(text, "again.py", "exec")
+    assert "model = rt.remat(model)  # the plan's" in text
+
+
+def test_apply_wants_an_output_and_one_slice(port: str, capsys: Captured) -> None:
+    assert run(["plan", port, "--tpu", "v5p-8", "--apply"]) == 2
+    assert run(["plan", port, "--tpu", "v5p-8,v6e-8", "--apply", "-o", "x.py"]) == 2
+    assert "--apply and -o OUT go together" in capsys.readouterr().err
+
+
 def test_the_cache_survives_what_is_no_result(port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from porter.tpu.slices import slice_named
 

@@ -198,3 +198,10 @@ def test_a_short_group_is_filled_in_its_shortest_micro_batch() -> None:
 def test_a_bucket_of_no_tokens_is_refused() -> None:
     with pytest.raises(ValueError, match="a row can't be 0 tokens long"):
         make(text_rows(3), buckets=[0, 128])
+
+
+def test_a_micro_batch_may_hold_more_or_fewer_rows(tiny_mesh: Any) -> None:
+    wide = make(text_rows(7), tiny_mesh(2, 1), accumulation=2, micro_batch=3)
+    assert (wide.batch_size, wide.accumulation, steps(wide)) == (4, None, ["abcd", "efg·"])
+    narrow = make(text_rows(7), accumulation=2, micro_batch=1)
+    assert (narrow.batch_size, narrow.accumulation, steps(narrow)) == (1, 4, ["abcd", "efg·"])

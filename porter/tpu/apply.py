@@ -1,0 +1,78 @@
+"""Write a plan into a port: its mesh, micro-batch and remat, with a comment that gives the numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..errors import InputError
+from ..port import Options, port_file
+from .plan import Plan
+from .slices import GIB
+
+MESH = re.compile(r"jax\.make_mesh\(\([^\n]*?\), (?=\(\"fsdp\", \"tp\"\))")
+EARLIER = re.compile(r"^[ \t]*(?:# tpu-port plan for [^\n]*|micro_batch=[^\n]*,(?:  # the plan's)?)\n", re.MULTILINE)
+REMAT = re.compile(r"^[ \t]*(\w+) = rt\.remat\(\1\).*\n", re.MULTILINE)
+BATCHES = re.compile(r"rt\.SFTBatches\(\n(?P<indent>[ \t]+)\w+,\n(?P=indent)\w+,\n(?P=indent)\w+,\n")
+ADAPTED = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<model>\w+) = rt\.apply_(?:lora|peft)\((?:[^()]|\([^()]*\))*\)\n", re.MULTILINE
+)
+
+
+def port_text(path: Path) -> str:
+    """The port of a source script, or the script itself when it is a port already. Nothing is written."""
+    if not path.is_file():
+        raise InputError("there is no such file", path)
+    port = port_file(path, Options())
+    if port.status == "unchanged" and "rt.SFTBatches(" not in port.after:
+        raise InputError("neither a script that tpu-port can port nor a port", path)
+    if port.status in ("unsupported", "error"):
+        raise InputError(f"can't be ported ({port.status})", path, fix="tpu-port FILE says why")
+    return port.after
+
+
+def applied(text: str, plan: Plan) -> str:
+    """The port with the plan's best candidate written in. InputError names what was not found where it should be."""
+    best, where = plan.best, plan.slice
+    if best is None:
+        raise InputError(f"nothing fits {where.name}", fix="take a larger slice, or --seq-len")
+    candidate = best.candidate
+    text = EARLIER.sub("", text)
+    mesh = MESH.search(text)
+    batches = BATCHES.search(text)
+    if mesh is None or batches is None:
+        what = (
+            'jax.make_mesh((...), ("fsdp", "tp"), ...)'
+            if mesh is None
+            else "rt.SFTBatches(dataset, tokenizer, mesh, ...)"
+        )
+        raise InputError(f"the port has no {what} to write the plan into", fix="write the plan in by hand")
+    by = best.how if not best.compiled_layers else f"{best.how}, {' and '.join(map(str, best.compiled_layers))} layers"
+    comment = (
+        f"# tpu-port plan for {where.name}: {best.peak / GIB:.1f} of {where.hbm / GIB:.0f} GiB, "
+        f"{best.step_seconds:.3f} s a step by XLA ({by})\n"
+    )
+    line = text.rfind("\n", 0, mesh.start()) + 1
+    indent = text[line : len(text) - len(text[line:].lstrip(" \t"))]
+    edits = [
+        (line, line, indent + comment),
+        (mesh.start(), mesh.end(), f"jax.make_mesh(({candidate.fsdp}, {candidate.tp}), "),
+        (batches.end(), batches.end(), f"{batches['indent']}micro_batch={candidate.batch},  # the plan's\n"),
+    ]
+    edits += _remat(text, candidate.remat)
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _remat(text: str, wanted: bool) -> list[tuple[int, int, str]]:
+    there = REMAT.search(text)
+    if there is not None and not wanted:
+        return [(there.start(), there.end(), "")]
+    if there is None and wanted:
+        adapted = ADAPTED.search(text)
+        if adapted is None:
+            raise InputError("the plan wants remat, and no rt.apply_lora(...) to put it after was found")
+        name = adapted["model"]
+        return [(adapted.end(), adapted.end(), f"{adapted['indent']}{name} = rt.remat({name})  # the plan's\n")]
+    return []
