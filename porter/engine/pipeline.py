@@ -10,6 +10,7 @@ import libcst as cst
 from ..errors import InputError
 from ..port import Edit, Options, Port, Status
 from ..recipe import Recipe
+from ..runtime.field_tables import version_key
 from ..source.launch import read_launch_config
 from ..source.module import Module
 from ..target.imports import parse_import, plan_imports
@@ -23,7 +24,7 @@ from .metadata import script_metadata
 from .own import check_names
 from .packs import load_packs
 from .porting import Porting
-from .reading import find_other_trainer, find_sites, table_of, version_key, versions_in
+from .reading import find_other_trainer, find_sites, table_of, versions_in
 from .rewriting import apply_rewrites
 from .sites import Site
 from .todos import with_todos

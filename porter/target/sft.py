@@ -250,6 +250,12 @@ def _eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argume
 def _lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
     names = porting.names
     lines: list[str] = []
+    made = porting.inject or porting.model
+    assert porting.trainer is not None
+    if made is not None and made.scope is not porting.trainer.scope:
+        # Assigning the outer model's name here would make it a local one that isn't set yet.
+        outer, names.model = names.model, porting.fresh("tuned_model")
+        lines.append(f"{names.model} = {outer}")
     remat = memory_line(porting)
     if porting.inject is None:
         if porting.lora_object:
