@@ -30,8 +30,8 @@ class SFTBatches:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
     padding, 1 and up the documents of a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches
     over the trained tokens of the step, see `token_loss`. Packed runs add `documents` (B,) int32, how many a row holds.
-    B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the missing ones untrained. T is the
-    longest row in multiples of 128, and fixed, so that the step compiles once. With several JAX processes each gets
+    B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the missing ones untrained. T is
+    the longest row in multiples of 128, and fixed, so that the step compiles once. With several JAX processes each gets
     its own consecutive part of B.
 
     `buckets`: lengths that a micro-batch may have instead of T, each compiled once: the smallest that holds its rows.
