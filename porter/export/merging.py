@@ -55,12 +55,15 @@ def merge(
 ) -> tuple[np.ndarray, Retained]:
     """Rows of W as stored (uint8, (rows, bytes)) → rows of W + b @ a as stored in `goal`, and what rounding kept.
 
+    `rows` are overwritten where `goal` is their dtype.
+
     `b` (rows, r) and `a` (r, in), float32, the scale already in `b`; None only converts. OverflowError where float16
     has no room for a value.
     """
     stored = rows.view(_NUMPY[dtype])
     count, width = stored.shape
-    out = np.empty((count, width), _NUMPY[goal])
+    # In place where it can be: memory that was never touched costs as much as the sums.
+    out = stored if goal == dtype else np.empty((count, width), _NUMPY[goal])
     kept = Retained()
     step = max(8, BLOCK // max(width, 1))
     sums, bits = _scratch(step, width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -23,6 +24,7 @@ AT_ONCE = 64 << 20
 FLUSH = 256 << 20
 # File systems that cannot copy, or set room aside, say one of these.
 _UNABLE = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
+_held = threading.local()
 
 
 class Change(Protocol):
@@ -185,7 +187,7 @@ def _make(
     rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
     width = tensor.nbytes // rows
     becomes = change(piece.change) if piece.change is not None else None
-    stored = np.empty((piece.last - piece.first, width), np.uint8)
+    stored = _buffer((piece.last - piece.first) * width).reshape(piece.last - piece.first, width)
     if becomes is None or becomes.reads_base:
         with piece.source.open("rb", buffering=0) as stream:
             stream.seek(tensor.start + piece.first * width)
@@ -205,6 +207,14 @@ def _make(
         view, at = view[written:], at + written
     said(made.nbytes)
     return (tensor.name if kept.elements else ""), kept
+
+
+def _buffer(size: int) -> np.ndarray:
+    """This thread's bytes to read into."""
+    held = getattr(_held, "bytes", None)
+    if held is None or held.size < size:
+        held = _held.bytes = np.empty(size, np.uint8)
+    return held[:size]
 
 
 def _fill(stream: object, buffer: np.ndarray, source: Path) -> None:
