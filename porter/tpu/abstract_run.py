@@ -111,7 +111,11 @@ class AbstractRun:
         @functools.wraps(inject)
         def apply_lora_to_model(model: Any, provider: Any, *args: Any, **kwargs: Any) -> Any:
             kwargs.pop("rngs", None)  # made outside, they can't be drawn from in a trace
-            return abstract(lambda inner: inject(inner, provider, *args, rngs=nnx.Rngs(0), **kwargs), model)
+            adapted = abstract(lambda inner: inject(inner, provider, *args, rngs=nnx.Rngs(0), **kwargs), model)
+            mesh = mesh_of(model)
+            if mesh is not None:  # None inside the trace of rt.apply_lora, which places what comes out
+                placed(adapted, mesh, None)
+            return adapted
 
         qwix.apply_lora_to_model = apply_lora_to_model
 
@@ -391,6 +395,15 @@ def abstract(function: Callable[[Any], Any], model: Any) -> Any:
     from flax import nnx
 
     return nnx.eval_shape(function, model)
+
+
+def mesh_of(model: Any) -> Any:
+    """The mesh that an abstract model's parameters are placed on; None for a model that is being traced."""
+    import jax
+    from flax import nnx
+
+    leaves = [leaf for leaf in jax.tree.leaves(nnx.state(model)) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    return next((leaf.sharding.mesh for leaf in leaves if isinstance(leaf.sharding, jax.sharding.NamedSharding)), None)
 
 
 def placed(module: Any, mesh: Any, dtype: Any) -> None:

@@ -113,6 +113,17 @@ def test_heads_that_do_not_divide_are_named(tmp_path: Path) -> None:
         compile_step(asked)
 
 
+def test_adapters_that_the_script_injects_with_qwix_are_placed_too(tmp_path: Path) -> None:
+    by_hand = SCRIPT.replace(
+        "rt.remat(rt.apply_peft(model, lora, mesh, seed=0))",
+        "qwix.apply_lora_to_model(model, qwix.LoraProvider(module_path='.*_proj', rank=4, alpha=4.0), "
+        "**model.get_model_input())",
+    ).replace("import optax\n", "import optax\nimport qwix\n")
+    step = compile_step(request(tmp_path, "qwen3", "v5p-8", by_hand, compile=False))
+    assert step.lora_tensors == 28 and not step.remat
+    assert {axes for axes in step.state["adapters"] if axes} == {"fsdp", "tp"}
+
+
 def test_a_trace_without_the_compiler_gives_the_sizes(tmp_path: Path) -> None:
     step = compile_step(request(tmp_path, "qwen3", "v5p-8", compile=False, remat="none", seq_len=200))
     assert step.memory is None and not step.remat and step.length == 256
