@@ -8,7 +8,8 @@ from typing import Any
 import libcst as cst
 
 from ..engine.porting import Porting, in_reach
-from ..engine.sites import Argument, Site
+from ..engine.reading import bindings_of
+from ..engine.sites import Argument, Site, indentation
 from ..recipe import Field
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
@@ -98,7 +99,14 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     assert trainer is not None
     first = next((site for site in (model, porting.inject) if site is not None), None)
     if first is None:
-        return False
+        where = _earlier_need(porting)
+        if where is None:
+            return False
+        indent = indentation(porting.module.text, where)
+        porting.edit(
+            where, where, f"{porting.names.mesh} = {code}\n{indent}", trainer.rule, "the devices and their axes"
+        )
+        return True
     if first.scope is trainer.scope and first.variable is not None:
         statement = f"{porting.names.mesh} = {code}\n{first.indent}"
         porting.edit(first.statement_start, first.statement_start, statement, first.rule, "the devices and their axes")
@@ -110,6 +118,32 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     text = f"\n{porting.names.mesh} = {code}\n"
     porting.edit(offset, offset, text, first.rule, "the devices and their axes")
     return True
+
+
+def _earlier_need(porting: Porting) -> int | None:
+    """Where a model that this file doesn't load is made, or adapters are put in by condition, if that is before the
+    trainer in its function: the start of that statement."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    nodes: list[cst.CSTNode] = [site.node for site in porting.sites if site.role == "inject"]
+    model = trainer.argument("model")
+    if porting.foreign_model and model is not None:
+        nodes += [binding.node for binding in bindings_of(module, model.node) if binding.kind in ("assign", "unpack")]
+    around = set(module.ancestors(trainer.node))
+    starts = []
+    for node in nodes:
+        if module.scope(node) is not trainer.scope:
+            continue
+        statement: cst.CSTNode | None = None
+        for ancestor in (node, *module.ancestors(node)):
+            if ancestor in around:
+                break
+            if isinstance(ancestor, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                statement = ancestor
+        if statement is not None:
+            starts.append(module.span(statement)[0])
+    first = min(starts, default=trainer.statement_start)
+    return first if first < trainer.statement_start else None
 
 
 def _after_imports(tree: cst.Module) -> cst.CSTNode | None:
@@ -167,7 +201,8 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
     model, config = site.argument("model"), site.argument("peft_config")
     trainer = porting.trainer
     assert trainer is not None
-    if model is None or config is None or site.variable != porting.names.model or site.scope is not trainer.scope:
+    known = site.scope is trainer.scope and not _made_later(porting, porting.text("run.seed"), site)
+    if model is None or config is None or site.variable != porting.names.model or not known:
         message = "get_peft_model: whether the trainer gets this model is not known at port time."
         fix = "Write model = rt.apply_peft(model, config, mesh, seed=...) where it does."
         porting.find(site.rule, "error", message, fix, site.line, site.column)
@@ -176,6 +211,14 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
     arguments = [Arg(model.text), Arg(config.text), Arg(porting.names.mesh), Arg(porting.text("run.seed"), "seed")]
     call = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable) + 3)
     porting.replace(site, call, "the same adapters in Tunix's model, when the script puts them in")
+
+
+def _made_later(porting: Porting, text: str, site: Site) -> bool:
+    """Whether the name that `text` begins with is bound behind `site`."""
+    found = site.scope.lookup(text.split(".", 1)[0])
+    return found is not None and any(
+        porting.module.span(binding.node)[0] > site.start for binding in found[1] if binding.kind == "assign"
+    )
 
 
 def _inside(site: Site, other: Site) -> bool:

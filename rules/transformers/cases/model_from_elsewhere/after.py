@@ -7,9 +7,9 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter import runtime as rt
 
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model, tokenizer = make_model_and_tokenizer("Qwen/Qwen3-0.6B")
 # TODO(tpu-port TP102): model: where this model comes from is not a from_pretrained call in this file. Make model with rt.load_model and the mesh.
-mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 batches = rt.SFTBatches(
     load_dataset("trl-lib/Capybara", split="train"),
     tokenizer,
