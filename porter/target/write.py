@@ -99,13 +99,11 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     assert trainer is not None
     first = next((site for site in (model, porting.inject) if site is not None), None)
     if first is None:
-        where = _earlier_need(porting)
-        if where is None:
+        start = _earlier_need(porting)
+        if start is None:
             return False
-        indent = indentation(porting.module.text, where)
-        porting.edit(
-            where, where, f"{porting.names.mesh} = {code}\n{indent}", trainer.rule, "the devices and their axes"
-        )
+        text = f"{porting.names.mesh} = {code}\n{indentation(porting.module.text, start)}"
+        porting.edit(start, start, text, trainer.rule, "the devices and their axes")
         return True
     if first.scope is trainer.scope and first.variable is not None:
         statement = f"{porting.names.mesh} = {code}\n{first.indent}"
