@@ -72,7 +72,7 @@ def apply_members(porting: Porting) -> None:
     """Answer every use of the trainer and the model."""
     rules = member_rules(porting)
     covered = [(edit.start, edit.end) for edit in porting.edits]
-    for role, variable, scope in _roles(porting):
+    for role, variable, scope in roles(porting):
         for use in uses(porting, role, variable, scope):
             start = porting.module.span(use.name)[0]
             if any(begin <= start < end for begin, end in covered) or use.kind == "bare":
@@ -98,7 +98,8 @@ def _signature(use: Use) -> tuple[str, ...]:
     }.get(use.chain.rsplit(".", 1)[-1], ())
 
 
-def _roles(porting: Porting) -> list[tuple[str, str, Scope]]:
+def roles(porting: Porting) -> list[tuple[str, str, Scope]]:
+    """The variables of the trainer and the model, with their scopes."""
     found: list[tuple[str, str, Scope]] = []
     for role, site in (("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject)):
         if site is not None and site.variable is not None:
@@ -164,7 +165,17 @@ def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:
     if isinstance(parent, cst.AssignTarget):
         parent = porting.module.parents[parent]
         return isinstance(parent, cst.Assign) and len(parent.targets) == 1
-    return isinstance(parent, cst.Expr)
+    return isinstance(parent, cst.Expr) or _gives_back(node, parent)
+
+
+def _gives_back(node: cst.CSTNode, parent: cst.CSTNode) -> bool:
+    """`model = wrap(model)`, `model = model.to(device)`: without the call the name keeps what it has."""
+    if not isinstance(node, cst.Call) or not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+        return False
+    given = node.func.value if isinstance(node.func, cst.Attribute) else None
+    target = parent.targets[0].target
+    names = [value.value for value in (given, *(arg.value for arg in node.args[:1])) if isinstance(value, cst.Name)]
+    return isinstance(target, cst.Name) and target.value in names
 
 
 def _unknown(porting: Porting, use: Use) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import libcst as cst
 
 from ..source.values import dict_items
-from .members import member_rules, uses
-from .packs import TableRule
+from .members import apply_rewrite, member_rules, uses
+from .packs import Rewrite, TableRule
 from .porting import Porting
-from .sites import Argument, Site
+from .sites import Argument, Site, shown
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
 SHAPES = ("eval.strategy", "save.strategy", "log.strategy")
@@ -78,3 +78,39 @@ def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> b
         if use.kind == "read" and role == "lora":
             return True  # the spread config has no attributes any more
     return False
+
+
+# What transformers' TrainingArguments have beside their fields; the runtime's class has the fields.
+OF_THE_SOURCE = frozenset(
+    """
+    set_dataloader set_evaluate set_logging set_lr_scheduler set_optimizer set_push_to_hub set_save set_testing
+    set_training get_process_log_level to_json_string to_sanitized_dict device n_gpu parallel_mode
+    place_model_on_device train_batch_size eval_batch_size ddp_timeout_delta framework distributed_state
+    deepspeed_plugin hf_deepspeed_config
+    """.split()
+)
+
+
+def answer_uses(porting: Porting) -> None:
+    """Methods and properties of the config that are no fields: the packs' rewrites, or a finding."""
+    module, site, trainer = porting.module, porting.arguments, porting.trainer
+    assert trainer is not None
+    variable, scope = (site.variable, site.scope) if site is not None else (None, trainer.scope)
+    if site is None and porting.arguments_object.isidentifier():
+        found = module.scope(trainer.node).lookup(porting.arguments_object)
+        variable, scope = (porting.arguments_object, found[0]) if found is not None else (None, scope)
+    if variable is None:
+        return
+    rules = member_rules(porting)
+    covered = [(edit.start, edit.end) for edit in porting.edits]
+    for use in uses(porting, "arguments", variable, scope):
+        start = module.span(use.name)[0]
+        rule = rules.get(use.match)
+        if any(begin <= start < end for begin, end in covered):
+            continue
+        if isinstance(rule, Rewrite):
+            apply_rewrite(porting, rule, use.outer, variable, use.kind)
+        elif use.kind != "assign" and use.chain.split(".")[0] in OF_THE_SOURCE:
+            line, column = module.location(use.name)
+            message = f"{shown(module.code(use.outer))}: the ported config has the fields, but not this."
+            porting.find("TP190", "error", message, "Set or read the fields themselves.", line, column)

@@ -13,14 +13,17 @@ from ..recipe import Recipe
 from ..runtime.field_tables import version_key
 from ..source.launch import read_launch_config
 from ..source.module import Module
-from ..target.imports import parse_import, plan_imports
+from ..target.import_lines import parse_import
+from ..target.imports import plan_imports
 from ..target.write import write
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
+from .handed import name_handed
 from .leftovers import drop_leftovers
 from .lost_names import find_lost_names, find_taken_names
 from .members import apply_members, uses
 from .metadata import script_metadata
+from .objects import answer_uses
 from .own import check_names
 from .packs import load_packs
 from .porting import Porting
@@ -68,9 +71,11 @@ def port_module(module: Module, options: Options) -> Port:
     write(porting, family, sizes, mesh)
     script_metadata(porting)
     apply_members(porting)
+    answer_uses(porting)
     _substitute_arguments(porting)
     apply_rewrites(porting)
     apply_world_size(porting)
+    name_handed(porting)
     drop_leftovers(porting)
     _check_trained(porting)
     return _finish(porting, None)

@@ -237,3 +237,20 @@ def test_a_model_from_elsewhere_is_said_and_kept(model: str) -> None:
 @pytest.mark.parametrize("model", ["model_name", "args.model", "os.environ['MODEL']", "f'{base}-it'"])
 def test_a_models_name_that_only_the_script_knows_is_loaded(model: str) -> None:
     check_becomes(PLAIN.replace("'Qwen/Qwen3-0.6B'", model), f"rt.load_model({model}, mesh")
+
+
+def test_adapters_that_come_before_a_config_object_have_its_seed() -> None:
+    text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', seed=7, save_strategy=rows.info)").replace(
+        "trainer = SFTTrainer('Qwen/Qwen3-0.6B'",
+        "from transformers import AutoModelForCausalLM\nfrom peft import LoraConfig, get_peft_model\n"
+        "model = get_peft_model(AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B'), LoraConfig(r=8))\n"
+        "trainer = SFTTrainer(model",
+    )
+    check_becomes(text, "mesh, seed=7)\n", "training_args = SFTConfig('out', seed=7, ")
+
+
+def test_an_older_trainers_own_keywords_beside_a_config_object_are_said() -> None:
+    text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', save_strategy=rows.info)")
+    text = text.replace("train_dataset=rows", "train_dataset=rows, max_seq_length=512")
+    found = port(text, source_trl="0.12.0")
+    assert found.status == "partial" and "Set training_args.max_length before the trainer is made." in found.after

@@ -1,0 +1,62 @@
+import sys
+
+import jax
+import jax.numpy as jnp
+import optax
+import orbax.checkpoint as ocp
+from datasets import load_dataset
+from peft import PeftModel
+from transformers import AutoTokenizer
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter import runtime as rt
+
+
+def freeze(model):
+    for parameter in model.parameters():
+        parameter.requires_grad = False
+
+
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
+print(type(model), model)
+# TODO(tpu-port TP190): freeze(model): this gets Tunix's model now, not a torch model. Do to Tunix's model what it did, or take it out.
+freeze(model)
+# TODO(tpu-port TP190): PeftModel.from_pretrained(model, "adapter", is_trainable=True): the port trains the model without this adapter. Put the adapter's LoraConfig in with rt.apply_peft, then its weights with rt.load_adapter.
+model = PeftModel.from_pretrained(model, "adapter", is_trainable=True)
+if len(sys.argv) > 1:
+    # TODO(tpu-port TP190): model = sys.modules["mine"].wrapped: from here on model is an object that the port doesn't know. Do the same to Tunix's model, or take it out if model is not trained after it.
+    model = sys.modules["mine"].wrapped
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+batches = rt.SFTBatches(
+    load_dataset("trl-lib/Capybara", split="train"),
+    tokenizer,
+    mesh,
+    max_steps=5,
+    batch_size=8,  # SFTConfig's default
+    max_length=1024,  # SFTConfig's default
+    seed=42,  # the GPU run's order
+)
+model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
+
+schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
+optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+)
+trainer = PeftTrainer(
+    model,
+    optimizer,
+    TrainingConfig(
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        eval_every_n_steps=batches.steps,
+        checkpoint_root_directory=rt.fresh_dir("out"),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+        ),
+    ),
+).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+with mesh:
+    trainer.train(batches)
