@@ -15,7 +15,6 @@ import importlib
 import inspect
 import json
 import os
-import re
 import sys
 import time
 import warnings
@@ -28,7 +27,7 @@ from ..validate.observe_jax import fitted, replace_everywhere, runtimes, without
 from ..validate.script import run_script
 from .absent import Absent, BatchShapes
 from .config import cut_layers, one_period, period, read_config
-from .hlo import collectives
+from .hlo import collectives, out_of_memory
 
 
 class Finished(SystemExit):
@@ -233,7 +232,10 @@ class AbstractRun:
             try:
                 compiled = lowered.compile()
             except jax.errors.JaxRuntimeError as error:
-                result |= out_of_memory(str(error))
+                short = out_of_memory(str(error))
+                if short is None:
+                    raise
+                result |= {"wanted_memory": short[0], "short_of_memory": short[0] - short[1]}
             else:
                 result |= measured(compiled, trainer, batch, self.request.get("dump"))
             result["compile_seconds"] = round(time.monotonic() - started, 2)
@@ -326,16 +328,6 @@ def measured(compiled: Any, trainer: Any, batch: Any, dump: str | None) -> dict[
         "seconds": float(cost.get("optimal_seconds", 0.0)),
         "collectives": collectives(text),
     }
-
-
-def out_of_memory(message: str) -> dict[str, Any]:
-    """What the compiler says of a program that doesn't fit; any other error is raised again as it came."""
-    used = re.search(r"Used ([\d.]+)([KMG]) of ([\d.]+)([KMG])", message)
-    if "RESOURCE_EXHAUSTED" not in message or used is None:
-        raise RuntimeError(message)
-    unit = {"K": 2**10, "M": 2**20, "G": 2**30}
-    wanted, there = float(used[1]) * unit[used[2]], float(used[3]) * unit[used[4]]
-    return {"short_of_memory": int(wanted - there), "wanted_memory": int(wanted)}
 
 
 def _adapting(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What the text of a compiled program says of its communication between chips."""
+"""What XLA:TPU says in text: the collectives of a compiled program, and how much memory one lacks that it refuses."""
 
 from __future__ import annotations
 
@@ -27,6 +27,22 @@ def collectives(hlo: str) -> dict[str, dict[str, int]]:
         entry["count"] += 1
         entry["bytes"] += max(sizes, default=0) if match["start"] else sum(sizes)
     return found
+
+
+# libtpu 0.0.42's two ways to refuse a program: the whole of it, or its temporaries alone.
+_SHORT = (
+    re.compile(r"Used ([\d.]+)([KMGT])\S* of ([\d.]+)([KMGT])\S* hbm", re.IGNORECASE),
+    re.compile(r"temporaries \(([\d.]+)([KMGT])\S*\) exceeds available HBM \(([\d.]+)([KMGT])", re.IGNORECASE),
+)
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def out_of_memory(message: str) -> tuple[int, int] | None:
+    """Bytes wanted and bytes there are, from the compiler's error; None for an error of another kind."""
+    for pattern in _SHORT if "RESOURCE_EXHAUSTED" in message else ():
+        if found := pattern.search(message):
+            return int(float(found[1]) * _UNITS[found[2].upper()]), int(float(found[3]) * _UNITS[found[4].upper()])
+    return None
 
 
 def _bytes(kind: str, dims: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from porter.tpu.compile import CompileFailed, Request, compile_step, libtpu_problem
 from porter.tpu.memory import Candidate, estimate
-from porter.tpu.slices import slice_named
+from porter.tpu.slices import GIB, slice_named
 from tests.tiny import hf_config
 
 pytestmark = [
@@ -111,6 +111,12 @@ def test_heads_that_do_not_divide_are_named(tmp_path: Path) -> None:
     asked = request(tmp_path, "gemma2", "v5p-16", mesh={"fsdp": 1, "tp": 8}, compile=False)
     with pytest.raises(CompileFailed, match="kv_heads = 4 does not divide by tp = 8"):
         compile_step(asked)
+
+
+def test_out_of_memory_is_a_result(tmp_path: Path) -> None:
+    step = compile_step(request(tmp_path, "qwen3", "v5e-4", seq_len=65536, remat="none"))
+    assert step.memory is None and step.wanted_memory > 100 * GIB
+    assert step.short_of_memory == pytest.approx(step.wanted_memory - 15.75 * GIB)
 
 
 def test_adapters_that_the_script_injects_with_qwix_are_placed_too(tmp_path: Path) -> None:
