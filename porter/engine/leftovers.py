@@ -11,7 +11,7 @@ import re
 import libcst as cst
 
 from ..source.scopes import Binding, Scope
-from ..target.imports import names_in
+from ..target.import_lines import names_in
 from .porting import Porting
 
 RULE = "TP001"

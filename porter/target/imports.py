@@ -17,70 +17,12 @@ from ..engine.edits import whole_lines
 from ..engine.sites import indentation
 from ..port import Edit
 from ..source.module import Module, flatten
+from .import_lines import ImportLine, NewImport, names_in
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
 GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed"})
 OURS = ("porter", "porter_runtime")
 RULE = "TP001"
-
-
-@dataclass(frozen=True, order=True)
-class NewImport:
-    """`import module as alias` (no name) or `from module import name as alias`."""
-
-    module: str
-    name: str = ""
-    alias: str = ""
-
-    @property
-    def bound(self) -> str:
-        """The name that the import binds."""
-        return self.alias or self.name or self.module.split(".", 1)[0]
-
-    @property
-    def clause(self) -> str:
-        return f"{self.name or self.module} as {self.alias}" if self.alias else self.name or self.module
-
-
-def parse_import(text: str) -> NewImport:
-    """`import jax.numpy as jnp` or `from tunix.sft.peft_trainer import PeftTrainer` as a NewImport."""
-    match = re.fullmatch(r"(?:from (\S+) )?import (\S+)(?: as (\S+))?", text)
-    if match is None:
-        raise ValueError(f"not one import: {text!r}")
-    module, name, alias = match.groups()
-    return NewImport(module, name, alias or "") if module else NewImport(name, "", alias or "")
-
-
-@dataclass
-class _Line:
-    """One import statement of the section: the text it had, and the clauses that stay or come."""
-
-    module: str
-    clauses: list[str]
-    plain: bool
-    text: str | None = None
-    group: int = 0
-
-    @property
-    def key(self) -> tuple[int, str, str]:
-        return (0 if self.plain else 1, self.module.lower(), ",".join(self.clauses))
-
-    def render(self, indent: str, newline: str, step: str) -> str:
-        if self.text is not None:
-            return self.text
-        if self.plain:
-            return f"import {', '.join(self.clauses)}"
-        ordered = sorted(set(self.clauses), key=_member_order)
-        line = f"from {self.module} import {', '.join(ordered)}"
-        if len(indent) + len(line) <= 120:
-            return line
-        inner = "".join(f"{indent}{step}{clause},{newline}" for clause in ordered)
-        return f"from {self.module} import ({newline}{inner}{indent})"
-
-
-def _member_order(clause: str) -> tuple[bool, bool, str]:
-    """CONSTANTS, then Classes, then functions, as isort orders names."""
-    return (not clause.isupper(), not clause[:1].isupper(), clause.lower())
 
 
 @dataclass
@@ -176,17 +118,6 @@ def _aliases_to_drop(
     return gone, elsewhere
 
 
-STRING = re.compile(
-    r"""(?<!\w)(?P<prefix>[a-zA-Z]{0,2})("{3}.*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|#[^\n]*""",
-    re.DOTALL,
-)
-
-
-def names_in(code: str) -> str:
-    """Code without its comments and strings; f-strings stay, since they hold names."""
-    return STRING.sub(lambda match: match[0] if "f" in (match["prefix"] or "").lower() else " ", code)
-
-
 def _inside(offset: int, spans: Sequence[tuple[int, int]]) -> bool:
     return any(start <= offset < end for start, end in spans)
 
@@ -278,11 +209,11 @@ def _versioned(items: Sequence[NewImport]) -> tuple[list[NewImport], list[str]]:
     return [*plain, NewImport(module, "trl_arguments")], [f'{bound} = trl_arguments("{version}", {names})']
 
 
-def _merged(items: Sequence[NewImport]) -> list[_Line]:
+def _merged(items: Sequence[NewImport]) -> list[ImportLine]:
     """One line a module."""
-    lines: dict[str, _Line] = {}
+    lines: dict[str, ImportLine] = {}
     for item in items:
-        lines.setdefault(item.module, _Line(item.module, [], not item.name)).clauses.append(item.clause)
+        lines.setdefault(item.module, ImportLine(item.module, [], not item.name)).clauses.append(item.clause)
     return list(lines.values())
 
 
@@ -291,14 +222,14 @@ def _alone_in_block(module: Module, statement: cst.CSTNode) -> bool:
     return isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1
 
 
-def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAlias]) -> _Line:
+def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAlias]) -> ImportLine:
     clauses = [module.code(alias).rstrip(", \t") for alias in kept]
     plain = isinstance(statement.body[0], cst.Import)  # type: ignore[attr-defined]
     if not kept:  # from module import *
         node = statement.body[0]  # type: ignore[attr-defined]
-        return _Line(module.code(node.module) if node.module is not None else ".", ["*"], False)
+        return ImportLine(module.code(node.module) if node.module is not None else ".", ["*"], False)
     first = kept[0]
-    return _Line(_module_of(module, statement, first), [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
+    return ImportLine(_module_of(module, statement, first), [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
 
 
 def _section_edit(
@@ -310,7 +241,7 @@ def _section_edit(
 ) -> Edit | None:
     if not section or (not wanted and not any(statement in gone for statement in section)):
         return None
-    groups: list[list[_Line]] = [[]]
+    groups: list[list[ImportLine]] = [[]]
     for index, statement in enumerate(section):
         if index and any(line.comment is None for line in statement.leading_lines):
             groups.append([])
@@ -318,7 +249,7 @@ def _section_edit(
         kept = [alias for alias in _aliases(statement) if alias not in lost]
         line = _line_of(module, statement, _aliases(statement))
         if lost and not kept:
-            groups[-1].append(_Line(line.module, [], line.plain, "", len(groups)))
+            groups[-1].append(ImportLine(line.module, [], line.plain, "", len(groups)))
             continue
         if lost:
             line = _line_of(module, statement, kept)
@@ -370,12 +301,12 @@ def _statement_text(module: Module, statement: cst.SimpleStatementLine) -> str:
     return module.text[start : rest.end() if rest else end].rstrip()
 
 
-def _is_sorted(group: Sequence[_Line]) -> bool:
+def _is_sorted(group: Sequence[ImportLine]) -> bool:
     keys = [line.key[:2] for line in group]
     return keys == sorted(keys)
 
 
-def _third_party_group(groups: Sequence[Sequence[_Line]]) -> int:
+def _third_party_group(groups: Sequence[Sequence[ImportLine]]) -> int:
     known = {"torch", "transformers", "datasets", "trl", "peft", "accelerate"}
     for index, group in enumerate(groups):
         libraries = {line.module.split(".")[0] for line in group}
@@ -390,11 +321,11 @@ def _third_party_group(groups: Sequence[Sequence[_Line]]) -> int:
     return len(groups) - 1
 
 
-def _is_standard(group: Sequence[_Line]) -> bool:
+def _is_standard(group: Sequence[ImportLine]) -> bool:
     return bool(group) and all(line.module.split(".")[0] in sys.stdlib_module_names for line in group)
 
 
-def _add(group: list[_Line], wanted: Sequence[NewImport], in_order: bool) -> None:
+def _add(group: list[ImportLine], wanted: Sequence[NewImport], in_order: bool) -> None:
     for item in wanted:
         if item.name:
             same = next((line for line in group if not line.plain and line.module == item.module), None)
@@ -402,8 +333,8 @@ def _add(group: list[_Line], wanted: Sequence[NewImport], in_order: bool) -> Non
                 same.clauses.append(item.clause)
                 same.text = None
                 continue
-            group.append(_Line(item.module, [item.clause], False))
+            group.append(ImportLine(item.module, [item.clause], False))
         else:
-            group.append(_Line(item.module, [item.clause], True))
+            group.append(ImportLine(item.module, [item.clause], True))
     if in_order:
         group.sort(key=lambda line: line.key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.target.imports import NewImport, names_in, parse_import
+from porter.target.import_lines import NewImport, names_in, parse_import
 
 from ..engine.porting import PLAIN, check_becomes, port
 

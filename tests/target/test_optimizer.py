@@ -24,8 +24,8 @@ def after(settings: str, trainer: str = "") -> str:
             "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=7, decay_steps=batches.steps)",
         ),
         (
-            "learning_rate=flags.rate, warmup_steps=7, lr_scheduler_type='constant_with_warmup'",
-            "optax.join_schedules([optax.linear_schedule(0.0, flags.rate, 7), optax.constant_schedule(flags.rate)], [7])",
+            "learning_rate=f.lr, warmup_steps=7, lr_scheduler_type='constant_with_warmup'",
+            "optax.join_schedules([optax.linear_schedule(0.0, f.lr, 7), optax.constant_schedule(f.lr)], [7])",
         ),
         (
             "learning_rate=1e-4, lr_scheduler_type=flags.kind",
