@@ -310,4 +310,6 @@ def _trainer_lines(porting: Porting, indent: str) -> list[str]:
     config = training_config(porting)
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
     call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(config)], tail=tail)
-    return [_assign(names.trainer, call, indent), *with_hooks(porting, indent)]
+    field = f"{porting.arguments_object}.resume_from_checkpoint"
+    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
+    return [*resume, _assign(names.trainer, call, indent), *with_hooks(porting, indent)]

@@ -254,3 +254,9 @@ def test_an_older_trainers_own_keywords_beside_a_config_object_are_said() -> Non
     text = text.replace("train_dataset=rows", "train_dataset=rows, max_seq_length=512")
     found = port(text, source_trl="0.12.0")
     assert found.status == "partial" and "Set training_args.max_length before the trainer is made." in found.after
+
+
+def test_a_config_object_resumes_where_train_was_told_to() -> None:
+    text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', save_strategy=rows.info)")
+    text = text.replace("train()", "train(resume_from_checkpoint=True)")
+    check_becomes(text, "training_args.resume_from_checkpoint = True\ntrainer = PeftTrainer(")
