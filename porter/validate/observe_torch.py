@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ from .script import run_script
 from .settings import Settings
 from .starts import starts_of
 from .substitutes import Substitutes, patch_from_pretrained, patch_loaders, patch_save_pretrained
-from .torch_optimizers import on_cpu, patch_lion
+from .torch_optimizers import LION, on_cpu, patch_lion
 from .trace import Row, Step, Trace
 
 # Each has a from_pretrained of its own, copied from their base class.
@@ -137,6 +138,8 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
         if plain != optimizer:
             substitutes.note(f"optimizer {plain} instead of {optimizer}, which needs a GPU")
             self.optim = plain
+        elif re.fullmatch(LION, optimizer):
+            substitutes.note(f"Lion with float32 state instead of {optimizer}, which needs a GPU")
         if hasattr(self, "dataset_num_proc"):
             self.dataset_num_proc = None
         original(self)
