@@ -32,6 +32,17 @@ def name_handed(porting: Porting) -> None:
 def _name_call(porting: Porting, use: Use) -> None:
     module = porting.module
     argument = module.parents[use.name]
+    if isinstance(argument, cst.Return | cst.Element):
+        _name_callers(porting, use, argument)
+        return
+    if (
+        isinstance(argument, cst.Assign)
+        and argument.value is use.name
+        and not _is_answered(porting, use.name, argument)
+    ):
+        message = f"{_short(module.code(argument))}: what is done through this name is not followed."
+        porting.find(RULE, "error", message, f"Use {use.name.value} itself.", *module.location(argument))
+        return
     call = module.parents[argument]
     if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or _is_known(porting, call):
         return
@@ -45,6 +56,22 @@ def _name_call(porting: Porting, use: Use) -> None:
         message = f"{code}: the port trains the model without this adapter."
         fix = "Put the adapter's LoraConfig in with rt.apply_peft, then its weights with rt.load_adapter."
     porting.find(RULE, "error", message, fix, *module.location(call))
+
+
+def _name_callers(porting: Porting, use: Use, holder: cst.CSTNode) -> None:
+    """A finding for every call that gets the trainer or the model back from the function that made it."""
+    module = porting.module
+    around = [holder, *module.ancestors(holder)]
+    function = next((node for node in around if isinstance(node, cst.FunctionDef)), None)
+    if function is None or not any(isinstance(node, cst.Return) for node in around[: around.index(function)]):
+        return
+    for call in module.calls:
+        named = isinstance(call.func, cst.Name) and call.func.value == function.name.value
+        if named and not isinstance(module.parents[call], cst.Expr | cst.Return):
+            code = _short(module.code(call))
+            message = f"{code}: this gives back Tunix's {use.role}, and what is done with it here is not followed."
+            fix = f"Do it in {function.name.value}(), where the {use.role} is made."
+            porting.find(RULE, "error", message, fix, *module.location(call))
 
 
 def _is_known(porting: Porting, call: cst.Call) -> bool:

@@ -49,6 +49,12 @@ def port_module(module: Module, options: Options) -> Port:
     _check_release(porting)
     launch = read_launch_config(options.launch_config) if options.launch_config is not None else ()
     trainers = [site for site in porting.sites if site.role == "trainer"]
+    star = re.search(r"^[ \t]*from[ \t]+trl\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
+    if not trainers and star is not None and "Trainer(" in module.text:
+        line, column = module.line_column(star.start())
+        message = "import * hides which of these names are TRL's."
+        porting.find("TP102", "error", message, "Import the classes by name, and port again.", line, column)
+        return _finish(porting, "unsupported")
     if not trainers:
         return _without_trainer(porting)
     porting.trainer = trainers[0]

@@ -178,6 +178,11 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             continue
         if row.place:
             porting.fill({row.place: argument.value})
+        if rule.table.library == "trl" and argument.name not in now and argument.name in row.renamed_from:
+            older = row.renamed_from[argument.name]
+            message = f"{source} is the name of {rule.table.library} before {older}, whose defaults were others too."
+            fix = "Say which release the script is for: --source-trl VERSION."
+            porting.find(rule.id, "warning", message, fix, argument.line, argument.column, False)
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
             fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"

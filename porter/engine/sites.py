@@ -98,7 +98,7 @@ def read_site(
         line=line,
         column=column,
         place=place,
-        variable=assigned_name(module, call),
+        variable=assigned_name(module, call) or (_unpacked_name(module, call) if role in ("model", "inject") else None),
         alone=isinstance(module.parents[call], cst.Expr) and place != "crowded",
         unknown_keywords=", ".join(unknown),
         scope=module.scope(call),
@@ -116,6 +116,21 @@ def assigned_name(module: Module, value: cst.CSTNode) -> str | None:
     if isinstance(parent, cst.AnnAssign) and isinstance(parent.target, cst.Name):
         return parent.target.value
     return None
+
+
+def _unpacked_name(module: Module, value: cst.CSTNode) -> str | None:
+    """`model` for the first call of `model, tokenizer = from_pretrained(...), from_pretrained(...)`."""
+    element = module.parents[value]
+    values = module.parents[element] if isinstance(element, cst.Element) else None
+    statement = module.parents[values] if isinstance(values, cst.Tuple | cst.List) else None
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1 or statement.value is not values:
+        return None
+    assert isinstance(values, cst.Tuple | cst.List) and isinstance(element, cst.Element)
+    target = statement.targets[0].target
+    if not isinstance(target, cst.Tuple | cst.List) or len(target.elements) != len(values.elements):
+        return None
+    name = target.elements[list(values.elements).index(element)].value
+    return name.value if isinstance(name, cst.Name) else None
 
 
 def indentation(text: str, offset: int) -> str:
