@@ -8,7 +8,10 @@ from porter.engine.pipeline import port_module
 from porter.port import Options, Port
 from porter.source.module import parse_module
 
-TOP = "from datasets import load_dataset\nfrom transformers import AutoModelForCausalLM\nfrom trl import SFTConfig, SFTTrainer\n"
+TOP = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+"""
 TRAINER = (
     "SFTTrainer('Qwen/Qwen3-0.6B', args=SFTConfig(output_dir='o'), train_dataset=load_dataset('imdb', split='train'))"
 )
