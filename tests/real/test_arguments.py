@@ -206,7 +206,7 @@ def test_every_release_makes_all_its_classes() -> None:
 def test_loading_follows_trl() -> None:
     import jax.numpy as jnp
 
-    from porter.runtime.load_arguments import load_arguments
+    from porter.runtime.loading import load_arguments
 
     sft = arguments.SFTConfig
     assert load_arguments(sft()) == {"dtype": jnp.float32, "compute_dtype": jnp.bfloat16, "revision": None}

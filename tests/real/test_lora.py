@@ -23,7 +23,7 @@ from porter.runtime.families import family_of
 from porter.runtime.lora import adapters, apply_lora, apply_peft, lora_rules, separate_kv
 from porter.runtime.lora_provider import PEFT_INIT, LoraProvider
 from porter.runtime.models import load_model
-from porter.runtime.remat import remat
+from porter.runtime.rematerialize import remat
 from porter.runtime.saving import save_model
 from tests import tiny as models
 

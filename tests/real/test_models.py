@@ -219,7 +219,7 @@ def test_remat_recomputes_layers_and_changes_no_gradient(name, tiny, tiny_mesh, 
     from flax import nnx
 
     from porter.runtime.models import load_model
-    from porter.runtime.remat import remat
+    from porter.runtime.rematerialize import remat
 
     mesh = tiny_mesh(1, 1)
     base = load_model(tiny(name), mesh)
