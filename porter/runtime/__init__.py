@@ -26,7 +26,7 @@ _HOMES = {
     "results": ("train_result",),
     "saving": ("save_model",),
     "schedules": ("hf_schedule",),
-    "training_config": ("evaluate", "metrics_options", "training_config", "training_hooks"),
+    "training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -18,7 +18,7 @@ from porter.runtime.hooks import log_every
 from porter.runtime.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
 from porter.runtime.results import train_result
 from porter.runtime.schedules import hf_schedule
-from porter.runtime.training_config import evaluate, metrics_options, training_config, training_hooks
+from porter.runtime.training_settings import evaluate, metrics_options, training_config, training_hooks
 
 pytestmark = pytest.mark.real
 
