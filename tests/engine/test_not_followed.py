@@ -55,3 +55,23 @@ def test_an_old_keyword_dates_the_script(release: str, fits: bool) -> None:
     text = f"{TOP}trainer = {TRAINER.replace('output_dir', 'max_seq_length=9, output_dir')}\ntrainer.train()\n"
     messages = [message for _, message in said(port(text, **({"source_trl": release} if release else {})))]
     assert any("max_seq_length is the name" in message for message in messages) is not fits
+
+
+def test_a_config_that_is_gone_is_used_nowhere() -> None:
+    held = "args = SFTConfig(output_dir='o')\nkw = dict(args=args, train_dataset=load_dataset('imdb', split='train'))\n"
+    ported = port(f"{TOP}{held}trainer = SFTTrainer('Qwen/Qwen3-0.6B', **kw)\ntrainer.train()\n")
+    assert ported.status == "partial" and any("args is used here" in message for _, message in said(ported))
+
+
+def test_a_name_of_the_files_own_hides_no_library() -> None:
+    ported = port(f"{TOP}optax = 3\ntrainer = {TRAINER}\ntrainer.train()\n")
+    assert [line for line, _ in said(ported)] == [4]
+    assert said(port(f"{TOP}other = 3\ntrainer = {TRAINER}\ntrainer.train()\n")) == []
+
+
+@pytest.mark.parametrize(("release", "warmup"), [("", "math.ceil(0.1 * batches.steps)"), ("0.20.0", "7")])
+def test_of_warmup_ratio_and_steps_the_releases_own_choice_counts(release: str, warmup: str) -> None:
+    both = TRAINER.replace("output_dir", "warmup_ratio=0.1, warmup_steps=7, output_dir")
+    after = port(f"{TOP}trainer = {both}\ntrainer.train()\n", **({"source_trl": release} if release else {})).after
+    other = "7" if warmup != "7" else "math.ceil(0.1"
+    assert warmup in after and f"0.0, 2e-5, {other}" not in after and ("math.ceil" in after) is (warmup != "7")
