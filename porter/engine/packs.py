@@ -52,6 +52,16 @@ class TableRule:
     def library(self) -> str:
         return str(self.head.get("library", ""))
 
+    @property
+    def kind(self) -> str:
+        """Of a trainer's table: how it trains, which chooses the writer (`sft`; see `porter/target/write.py`)."""
+        return str(self.head.get("kind", "sft"))
+
+    @property
+    def config(self) -> str:
+        """Of a trainer's table: the config class whose defaults hold when the script gives none."""
+        return str(self.head.get("config", ""))
+
     @cached_property
     def table(self) -> FieldTable:
         """The rows. InputError when the file is no field table."""

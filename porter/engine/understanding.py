@@ -49,7 +49,7 @@ def read_trainer(porting: Porting) -> None:
         porting.arguments_object = porting.fresh("training_args") if made_here else arguments.text
         porting.arguments = None
     fill_site(porting, site, table_of(porting, site), versions)
-    base = tables.get("trl.SFTConfig")
+    base = tables.get(table_of(porting, site).config)
     if porting.arguments_object and base is not None:
         if config is not None and table is not None:
             fill_site(porting, replace(config, unknown_keywords=""), table, versions)
@@ -66,9 +66,10 @@ def read_trainer(porting: Porting) -> None:
         fill_defaults(porting, rule, versions)
     if base is not None and not porting.arguments_object:
         fill_defaults(porting, base, versions)
-    _unset_length(porting, versions.get("trl", ""))
+    if table_of(porting, site).kind == "sft":
+        _unset_length(porting, versions.get("trl", ""))
+        _say_data_history(porting, site, versions.get("trl", ""))
     _read_fsdp_config(porting)
-    _say_data_history(porting, site, versions.get("trl", ""))
     _refuse_datasets(porting, site)
     _read_model(porting, site, versions)
     _read_lora(porting, versions)
@@ -125,7 +126,7 @@ def _refuse_datasets(porting: Porting, site: Site) -> None:
         if argument is not None and (called or isinstance(node, cst.Dict | cst.DictComp)):
             reason = "Tunix evaluates one dataset while it trains"
             porting.change_fate(".eval_dataset", fate="manual", target="", reason=reason)
-            message = f"SFTTrainer.eval_dataset={shown(argument.text)}: {reason}."
+            message = f"{short_name(site)}.eval_dataset={shown(argument.text)}: {reason}."
             fix = "Choose one here, and evaluate the others with rt.evaluate after training."
             porting.find(site.rule, "error", message, fix, argument.line, argument.column)
             return
@@ -139,7 +140,8 @@ def _say_trainers_own(porting: Porting, site: Site, base: TableRule) -> None:
         name = names.get(row.place) if row is not None else None
         if name is None or name in ("dataset_text_field",) or argument.value.is_literal(None):
             continue
-        message = f"SFTTrainer.{argument.name}={argument.text}: the port reads it from {porting.arguments_object}."
+        source = f"{short_name(site)}.{argument.name}={argument.text}"
+        message = f"{source}: the port reads it from {porting.arguments_object}."
         fix = f"Set {porting.arguments_object}.{name} before the trainer is made."
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
@@ -148,8 +150,10 @@ def _say_object(porting: Porting, argument: Argument | None) -> None:
     assert argument is not None
     reason = "decided when the script runs: same flags, YAML and defaults; what has no counterpart is refused at start"
     target = f"{porting.runtime_module('arguments')}, read where each value is used"
-    rule = table_of(porting, porting.trainer).id if porting.trainer else ""
-    porting.fate(Field("SFTTrainer.args", argument.text, "exact", target, reason, rule, argument.line, argument.column))
+    assert porting.trainer is not None
+    rule = table_of(porting, porting.trainer).id
+    source = f"{short_name(porting.trainer)}.args"
+    porting.fate(Field(source, argument.text, "exact", target, reason, rule, argument.line, argument.column))
 
 
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
@@ -187,7 +191,7 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
     porting.names.model = porting.fresh("model")
     _read_init_kwargs(porting)
     if porting.value("model.dtype") is None:
-        porting.fill({"model.dtype": Value("default", "'float32'", Origin("trl.SFTTrainer", 0, 0), "")})
+        porting.fill({"model.dtype": Value("default", "'float32'", Origin(site.qualified, 0, 0), "")})
     _precision(porting)
 
 
@@ -275,9 +279,7 @@ def _precision(porting: Porting) -> None:
         else:
             values["model.compute"] = Value("literal", "'bfloat16'")
             reason = "float32 weights, bfloat16 products, as autocast computes"
-        porting.change_fate(
-            "SFTConfig.bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason
-        )
+        porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
     porting.fill(values)
 
 

@@ -6,6 +6,7 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 from __future__ import annotations
 
 from ..engine.porting import Porting
+from ..engine.reading import table_of
 from ..runtime.field_tables import version_key
 from .expressions import is_atom, python
 from .layout import WIDTH, Arg, Call, render
@@ -168,8 +169,11 @@ def default_of(porting: Porting) -> str:
 
 
 def config_name(porting: Porting) -> str:
-    site = porting.arguments
-    return site.qualified.rsplit(".", 1)[-1] if site is not None else "SFTConfig"
+    """The class whose defaults hold: the config's that the script makes, else the one that its trainer makes."""
+    if porting.arguments is not None:
+        return porting.arguments.qualified.rsplit(".", 1)[-1]
+    assert porting.trainer is not None
+    return table_of(porting, porting.trainer).config.rsplit(".", 1)[-1]
 
 
 def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:

@@ -1,24 +1,24 @@
 """Supervised fine-tuning: what stands where the SFTTrainer stood.
 
-Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, optimizer, trainer. What the
-source gives as a literal is a literal here; what it decides at run time is read at run time.
+Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, optimizer, trainer.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 from ..engine.porting import Porting
-from ..engine.sites import Argument
-from ..runtime.families import Family
-from ..runtime.lora_targets import Rule
-from .expressions import is_atom, python
-from .layout import Arg, Call, render
-from .lora import apply_call, provider_code
-from .optimizer import default_of, optimizer_call, schedule_lines
+from .layout import Arg, Call
+from .parts import (
+    Writing,
+    assign,
+    comment_for,
+    eval_lines,
+    joined,
+    lora_lines,
+    model_lines,
+    optimizer_lines,
+    run_arguments,
+    seed_arguments,
+)
 from .training import training_config, with_hooks
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
@@ -43,103 +43,21 @@ DATA = {
 }
 
 
-@dataclass(frozen=True)
-class Writing:
-    """What the writer decided before the first line: family, sizes, literal LoRA rules, statements made elsewhere."""
-
-    family: Family | None
-    sizes: Mapping[str, Any] | None
-    rules: tuple[Rule, ...] | None
-    mesh_code: str
-    mesh_elsewhere: bool
-    provider_elsewhere: bool
-    provider: str
-    processes: int
-
-
 def trainer_block(porting: Porting, writing: Writing) -> str:
     """The statements that replace `trainer = SFTTrainer(...)`, the first without its indentation."""
     site = porting.trainer
     assert site is not None
     indent = site.indent
     groups = [
-        _model_lines(porting, writing, indent),
+        model_lines(porting, writing, indent),
         _data_lines(porting, writing, indent),
-        _lora_lines(porting, writing, indent),
-        _optimizer_lines(porting, indent),
+        lora_lines(porting, writing, indent),
+        optimizer_lines(porting, indent),
         _trainer_lines(porting, indent),
     ]
     # One blank line parts the data and the adapters from how they are trained.
     before, after = groups[:3], groups[3:]
-    parts = [f"\n{indent}".join(line for group in part for line in group) for part in (before, after)]
-    return f"\n\n{indent}".join(parts)
-
-
-def _assign(name: str, call: str | Call, indent: str, comment: str = "") -> str:
-    code = render(call, indent, before=len(name) + 3)
-    return f"{name} = {code}{f'  {comment}' if comment else ''}"
-
-
-def _model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
-    lines = []
-    if not writing.mesh_elsewhere:
-        lines.append(f"{porting.names.mesh} = {writing.mesh_code}")
-    site = porting.trainer
-    assert site is not None
-    config = site.argument("args")
-    if porting.arguments_object and config is not None and config.text != porting.arguments_object:
-        lines.append(f"{porting.arguments_object} = {config.text}")
-    if site.argument("processing_class", "tokenizer") is None or porting.names.tokenizer == "":
-        porting.names.tokenizer = _own_tokenizer(porting, lines)
-    elif not re.fullmatch(r"[\w.]+", porting.names.tokenizer):
-        name = porting.fresh("tokenizer")
-        lines.append(f"{name} = {porting.names.tokenizer}")
-        porting.names.tokenizer = name
-    quantization = site.argument("quantization_config")
-    if quantization is not None and not quantization.reference and porting.refuses_itself(quantization):
-        lines.append(f"{quantization.text}  # refuses a quantised base")
-    model = site.argument("model")
-    if porting.foreign_model and model is not None and model.text != porting.names.model:
-        lines.append(f"{porting.names.model} = {model.text}")
-    if porting.model is None and not porting.foreign_model:
-        call = load_call(porting, porting.text("model.id"))
-        lines.append(_assign(porting.names.model, call, indent))
-    return lines
-
-
-def _own_tokenizer(porting: Porting, lines: list[str]) -> str:
-    """SFTTrainer makes its own tokenizer when it gets none; the port does so in sight."""
-    name = porting.fresh("tokenizer")
-    porting.imports.add("from transformers import AutoTokenizer")
-    model = f"{porting.names.model}.porter.id" if porting.foreign_model else porting.text("model.id")
-    lines.append(f"{name} = AutoTokenizer.from_pretrained({model})")
-    return name
-
-
-def load_call(porting: Porting, model: str) -> Call:
-    """`rt.load_model(...)` in the precision that the source trains in."""
-    arguments = [Arg(model), Arg(porting.names.mesh)]
-    if porting.arguments_object and porting.model is None:
-        arguments.append(Arg(f"**{porting.rt('load_arguments')}({porting.arguments_object})"))
-        return Call(porting.rt("load_model"), arguments)
-    for place, keyword in (("model.weights", "dtype"), ("model.compute", "compute_dtype")):
-        value = porting.value(place)
-        if value is None or value.is_literal(None, "auto"):
-            continue
-        if value.text and value.known:
-            arguments.append(Arg(value.text, keyword))
-        elif value.known:
-            porting.imports.add("import jax.numpy as jnp")
-            arguments.append(Arg(f"jnp.{value.literal}", keyword))
-        else:
-            arguments.append(Arg(value.code, keyword))
-    revision = porting.value("model.revision")
-    if revision is not None and not revision.is_literal(None, "main"):
-        arguments.append(Arg(porting.text("model.revision"), "revision"))
-    table = porting.known("model.family_table")
-    if table is not None:
-        arguments.append(Arg(python(table), "family"))
-    return Call(porting.rt("load_model"), arguments)
+    return joined([before, after], indent)
 
 
 def _data_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
@@ -158,31 +76,14 @@ def _data_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
         call = Call(f"{runtime}.from_args", arguments)
     else:
         call = Call(runtime, [Arg(data), Arg(names.tokenizer), Arg(names.mesh), *_batch_arguments(porting, writing)])
-    lines = [_assign(names.batches, call, indent)]
-    lines += _eval_lines(porting, writing, indent, site.argument("eval_dataset"))
+    lines = [assign(names.batches, call, indent)]
+    lines += eval_lines(porting, writing, indent, site.argument("eval_dataset"))
     return lines
 
 
 def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
-    def comment(place: str, fallback: str = "") -> str:
-        own = porting.comment_of(place)
-        return own or fallback or ("" if porting.given(place) else f"# {default_of(porting)}")
-
-    arguments = []
-    steps = porting.value("run.max_steps")
-    if steps is not None and not steps.is_literal(-1, 0, None):
-        arguments.append(Arg(porting.text("run.max_steps"), "max_steps", comment("run.max_steps")))
-        if porting.given("run.epochs") or not steps.known:
-            arguments.append(Arg(porting.text("run.epochs"), "epochs", comment("run.epochs")))
-    else:
-        arguments.append(Arg(porting.text("run.epochs"), "epochs", comment("run.epochs")))
-    arguments.append(_batch_size(porting, writing, comment("batch.per_device")))
-    accumulation = porting.value("batch.accumulation")
-    if accumulation is not None and not accumulation.is_literal(1, None):
-        arguments.append(Arg(porting.text("batch.accumulation"), "accumulation", comment("batch.accumulation")))
-    if writing.processes > 1:
-        arguments.append(Arg(str(writing.processes), "processes"))
-    arguments.append(Arg(porting.text("data.max_length"), "max_length", comment("data.max_length")))
+    arguments = run_arguments(porting, writing)
+    arguments.append(Arg(porting.text("data.max_length"), "max_length", comment_for(porting, "data.max_length")))
     for place, (keyword, default) in DATA.items():
         value = porting.value(place)
         if value is None or value.is_literal(default):
@@ -191,117 +92,11 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
             continue
         if value.is_literal("auto"):  # pad_to_multiple_of: none but on Neuron
             continue
-        arguments.append(Arg(porting.text(place), keyword, comment(place)))
+        arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
     kwargs = porting.known("data.kwargs") or {}
     if isinstance(kwargs, dict) and kwargs.get("skip_prepare_dataset"):
         arguments.append(Arg("True", "skip_prepare"))
-    arguments.append(Arg(porting.text("run.seed"), "seed", comment("run.seed", "# the GPU run's order")))
-    data_seed = porting.value("run.data_seed")
-    if data_seed is not None and not data_seed.is_literal(None):
-        arguments.append(Arg(porting.text("run.data_seed"), "data_seed", comment("run.data_seed")))
-    return arguments
-
-
-def _batch_size(porting: Porting, writing: Writing, comment: str) -> Arg:
-    per_device = porting.value("batch.per_device")
-    text = porting.text("batch.per_device")
-    if writing.processes == 1:
-        return Arg(text, "batch_size", comment)
-    if per_device is not None and per_device.known and text == per_device.code:
-        total = str(per_device.literal * writing.processes)
-        return Arg(total, "batch_size", f"# {text} a GPU on {writing.processes} GPUs")
-    return Arg(f"{_atom(text)} * {writing.processes}", "batch_size", comment or "# of all GPUs")
-
-
-def _atom(text: str) -> str:
-    return text if is_atom(text) else f"({text})"
-
-
-def _eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argument | None) -> list[str]:
-    """Evaluation batches, when the source evaluates while it trains or calls evaluate()."""
-    if dataset is None or dataset.value.is_literal(None):
-        return []
-    strategy = porting.value("eval.strategy")
-    never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False", "None")
-    if never and not porting.evaluates:
-        return []
-    names = porting.names
-    names.eval_batches = porting.fresh("eval_batches")
-    size = porting.eval_rows()
-    packing = porting.value("data.eval_packing")
-    extra = []
-    if packing is not None and not packing.is_literal(None) and not porting.arguments_object:
-        extra = [Arg(porting.text("data.eval_packing"), "packing")]
-    known_dataset = strategy is not None and strategy.known
-    data, lines = dataset.text, []
-    if not known_dataset and not dataset.reference:
-        data = porting.fresh("eval_dataset")
-        lines.append(f"{data} = {dataset.text}")
-    call = Call(f"{names.batches}.evaluation", [Arg(data), Arg(size, "batch_size"), *extra])
-    if known_dataset:
-        lines.append(_assign(names.eval_batches, call, indent))
-    else:
-        lines.append(f"{names.eval_batches} = None")
-        lines.append(f"if {data} is not None:")
-        lines.append(porting.module.indent + _assign(names.eval_batches, call, indent + porting.module.indent))
-    return lines
-
-
-def _lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
-    names = porting.names
-    lines: list[str] = []
-    made = porting.inject or porting.model
-    assert porting.trainer is not None
-    if made is not None and made.scope is not porting.trainer.scope:
-        # Assigning the outer model's name here would make it a local one that isn't set yet.
-        outer, names.model = names.model, porting.fresh("tuned_model")
-        lines.append(f"{names.model} = {outer}")
-    remat = memory_line(porting)
-    if porting.inject is None:
-        if porting.lora_object:
-            config = porting.lora_object
-            if not config.isidentifier():
-                config = porting.fresh("peft_config")
-                lines.append(f"{config} = {porting.lora_object}")
-            apply = Call(
-                porting.rt("apply_peft"),
-                [Arg(names.model), Arg(config), Arg(names.mesh), Arg(porting.text("run.seed"), "seed")],
-            )
-            lines.append(f"if {config} is not None:")
-            lines.append(f"{porting.module.indent}{_assign(names.model, apply, indent + porting.module.indent)}")
-        elif porting.lora is not None:
-            if not writing.provider_elsewhere:
-                code = provider_code(porting, writing.rules, writing.family, indent, len(writing.provider) + 3)
-                lines.append(f"{writing.provider} = {code}")
-            lines.append(_assign(names.model, apply_call(porting, writing.provider), indent))
-    return [*lines, *remat]
-
-
-def memory_line(porting: Porting) -> list[str]:
-    """`model = rt.remat(model)`, after LoRA is in."""
-    wanted = [porting.value("memory.gradient_checkpointing"), porting.value("memory.fsdp_activation_checkpointing")]
-    model = porting.names.model
-    line = f"{model} = {porting.rt('remat')}({model})"
-    if any(value is not None and value.is_literal(True) for value in wanted):
-        given = porting.given("memory.gradient_checkpointing") or porting.given("memory.fsdp_activation_checkpointing")
-        comment = "gradient checkpointing, a decoder layer at a time"
-        return [f"{line}  # {comment}{'' if given else ' (on by default in TRL)'}"]
-    unknown = next((value for value in wanted if value is not None and not value.known), None)
-    if unknown is not None:
-        return [f"if {unknown.code}:", f"{porting.module.indent}{line}"]
-    return []
-
-
-def _optimizer_lines(porting: Porting, indent: str) -> list[str]:
-    names = porting.names
-    steps = f"{names.batches}.steps"
-    lora_maybe = bool(porting.lora_object) or porting.lora_conditional
-    full = porting.lora is None and not lora_maybe
-    separate = lora_maybe or (porting.lora is not None and porting.fuses)
-    chain = optimizer_call(porting, full=full, separate_kv=separate, lora_maybe=lora_maybe)
-    if len(chain.arguments) == 1:
-        chain = chain.arguments[0].value if isinstance(chain.arguments[0].value, Call) else chain
-    return [*schedule_lines(porting, steps, indent), _assign(names.optimizer, chain, indent)]
+    return [*arguments, *seed_arguments(porting)]
 
 
 def _trainer_lines(porting: Porting, indent: str) -> list[str]:
@@ -312,4 +107,4 @@ def _trainer_lines(porting: Porting, indent: str) -> list[str]:
     call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(config)], tail=tail)
     field = f"{porting.arguments_object}.resume_from_checkpoint"
     resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
-    return [*resume, _assign(names.trainer, call, indent), *with_hooks(porting, indent)]
+    return [*resume, assign(names.trainer, call, indent), *with_hooks(porting, indent)]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import libcst as cst
 
 from ..engine.porting import Porting, in_reach
-from ..engine.reading import bindings_of
+from ..engine.reading import bindings_of, table_of
 from ..engine.sites import Argument, Site, indentation
 from ..recipe import Field
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
 from .layout import Arg, Call, render
 from .lora import apply_call, literal_rules, provider_code, vision_note
-from .sft import Writing, load_call, trainer_block
+from .parts import Writing, load_call
+from .sft import trainer_block
+
+# How a trainer trains (`kind` in its table) → the statements that stand where it stood.
+BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {"sft": trainer_block}
 
 FUSED = ("kv_einsum", "qkv_einsum")
 
@@ -38,7 +42,7 @@ def write(
     _write_arguments(porting)
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
-    block = trainer_block(porting, writing)
+    block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
     porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer")
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
