@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
@@ -38,9 +38,17 @@ RUN = (
     "datasets",
     "safetensors",
     "huggingface_hub",
+    "xxhash",
 )
 VALIDATE = ("torch", "trl", "peft", "accelerate")
 EXTRAS = {"port": PORT, "tpu": RUN, "validate": VALIDATE}
+# What each command needs.
+COMMANDS = {
+    "tpu-port SOURCE": ("port",),
+    "running a port": ("port", "tpu"),
+    "tpu-port export": ("port", "tpu"),
+    "tpu-port validate": ("port", "tpu", "validate"),
+}
 MIN_PYTHON = (3, 11)
 # A validation keeps a tiny model twice (torch and JAX, a process each): about 3 GiB in all, and their logs.
 MEMORY_GIB = 4
@@ -78,9 +86,8 @@ class Diagnosis:
     @property
     def commands(self) -> dict[str, tuple[Check, ...]]:
         """The failing checks of every command; an empty tuple where it works."""
-        names = ("tpu-port SOURCE", "running a port", "tpu-port validate")
         failed = [check for check in self.checks if check.health == "fails"]
-        return {name: tuple(check for check in failed if name in check.needed_by) for name in names}
+        return {name: tuple(check for check in failed if name in check.needed_by) for name in COMMANDS}
 
     @property
     def exit_code(self) -> int:
@@ -91,11 +98,18 @@ def diagnose(timeout: float = DEVICES_TIMEOUT) -> Diagnosis:
     """Look at the interpreter, the distributions, devices, memory, disk and the packs of rules."""
     known = known_versions()
     checks = [_python()]
-    commands = ("tpu-port SOURCE", "running a port", "tpu-port validate")
-    for index, (extra, names) in enumerate(EXTRAS.items()):
-        checks += [package(name, known, extra, commands[index:]) for name in names]
-    checks += [_packs(), _devices(timeout), _memory(), _disk(Path.cwd()), _disk(_cache())]
+    for extra, names in EXTRAS.items():
+        commands = tuple(command for command, needs in COMMANDS.items() if extra in needs)
+        checks += [package(name, known, extra, commands) for name in names]
+    checks += [_compiler(known), _packs(), _devices(timeout), _memory(), _disk(Path.cwd()), _disk(_cache())]
     return Diagnosis(tuple(checks))
+
+
+def _compiler(known: Mapping[str, str]) -> Check:
+    """XLA's compiler for TPUs: without it `plan` and `compile` estimate by formula, which is no failure."""
+    found = package("libtpu", known, "tpu-compile", ())
+    fix = found.fix and f"{found.fix}, else `tpu-port plan` and `compile` give estimates only"
+    return replace(found, health="differs", fix=fix) if found.health == "fails" else found
 
 
 def known_versions() -> dict[str, str]:
@@ -136,7 +150,7 @@ def _least(name: str) -> str:
 
 def _python() -> Check:
     found = sys.version.split()[0]
-    commands = ("tpu-port SOURCE", "running a port", "tpu-port validate")
+    commands = tuple(COMMANDS)
     if sys.version_info < MIN_PYTHON:
         return Check("Python", found, "fails", "use Python 3.11 or newer", commands)
     return Check("Python", found, "ok", needed_by=commands)

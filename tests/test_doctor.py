@@ -61,6 +61,28 @@ def test_what_is_missing_says_what_to_install_and_what_fails_without() -> None:
     assert diagnosis.exit_code == 1
 
 
+def test_export_needs_what_a_port_needs_and_libtpu_is_needed_by_nothing(
+    devices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "version", _without("xxhash", "libtpu"))
+    diagnosis = diagnose()
+    assert [check.subject for check in diagnosis.commands["tpu-port export"]] == ["xxhash"]
+    assert diagnosis.commands["tpu-port SOURCE"] == ()
+    compiler = found(diagnosis, "libtpu")
+    assert compiler.health == "differs" and "pip install 'tpu-port[tpu-compile]'" in compiler.fix
+
+
+def _without(*names: str) -> Any:
+    """importlib.metadata.version on a machine that lacks `names` and has the rest as the constraints say."""
+
+    def version(name: str) -> str:
+        if name in names:
+            raise doctor.PackageNotFoundError(name)
+        return known_versions().get(name.lower().replace("_", "-"), "1")
+
+    return version
+
+
 def test_a_differing_version_fails_nothing() -> None:
     assert Diagnosis((Check("qwix", "9", "differs", needed_by=RUN),)).exit_code == 0
 
@@ -105,7 +127,7 @@ def test_the_command_prints_and_its_json_has_it_all(
     code = run(["doctor", "--json"])
     document = json.loads(capsys.readouterr().out)
     assert {"subject", "found", "health", "fix", "needed_by"} == set(document["checks"][0])
-    assert set(document["commands"]) == {"tpu-port SOURCE", "running a port", "tpu-port validate"}
+    assert set(document["commands"]) == {"tpu-port SOURCE", "running a port", "tpu-port export", "tpu-port validate"}
     assert run(["doctor"]) == code
     text = capsys.readouterr().out
     assert "google-tunix" in text and "tpu-port SOURCE: works" in text

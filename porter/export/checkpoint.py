@@ -1,8 +1,8 @@
 """A checkpoint of Tunix's PeftTrainer as named arrays: read from its files, without JAX, a model or an accelerator.
 
 Orbax keeps each array under its path in the tree ("layers.0.attn.q_einsum.w_lora_a.value"), in one OCDBT database or in
-a zarr folder each, and `_METADATA` says which (orbax-checkpoint 0.5 and later). TensorStore reads both, from local
-disks and object stores, a slice at a time.
+a zarr folder each, and `_METADATA` says which (orbax-checkpoint 0.5 and later). TensorStore reads both, a slice at a
+time; what is on another file system is fetched first (`remote.py`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import tensorstore
-from etils import epath  # type: ignore[import-untyped]
 
 from ..errors import InputError
 from ..runtime import sidecar
+from .remote import Remote
 
 ITEM = "model_params"
 # Orbax writes into a folder of this name and renames it when all is there.
@@ -27,12 +27,17 @@ UNFINISHED = ".orbax-checkpoint-tmp"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The arrays of one saved step. `described` is the run's sidecar, where there is one."""
+    """The arrays of one saved step. `described` is the run's sidecar, where there is one.
+
+    `path` is what messages call it; `folder` is where its parameters are on this machine, fetched there if `remote`.
+    """
 
     path: str
+    folder: Path
     step: int | None
     described: Mapping[str, Any] | None
     _open: Mapping[str, Any] = field(repr=False)
+    remote: Remote | None = field(default=None, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,9 +61,19 @@ class Checkpoint:
 def open_checkpoint(path: str | Path, step: int | None = None) -> Checkpoint:
     """The checkpoint at `path`: a run's folder (its latest step, or `step`), a step in it, or its parameters.
 
-    InputError when there is none, when it is still being written, and when it holds no arrays.
+    A URL (`gs://bucket/run`) is read through fsspec. InputError when there is none, when it is still being written,
+    and when it holds no arrays.
     """
-    folder = epath.Path(path)
+    remote = Remote(str(path)) if "://" in str(path) else None
+    try:
+        return _open_checkpoint(path, remote.folder if remote is not None else Path(path), step, remote)
+    except InputError as error:
+        if remote is not None and error.path.startswith(str(remote.kept)):
+            raise InputError(error.message, remote.said(Path(error.path)), fix=error.fix) from error
+        raise
+
+
+def _open_checkpoint(path: str | Path, folder: Path, step: int | None, remote: Remote | None) -> Checkpoint:
     if not folder.exists():
         raise InputError("no such checkpoint", path, fix="name the folder that the run saved to")
     if not folder.is_dir():
@@ -80,14 +95,18 @@ def open_checkpoint(path: str | Path, step: int | None = None) -> Checkpoint:
         whole = folder.exists() and any((folder / name).exists() for name in ("commit_success.txt", ITEM))
         problem = "it is incomplete: its parameters have no _METADATA" if whole else f"it holds no {ITEM}"
         raise InputError(f"{problem}; a step of PeftTrainer has one", folder, fix="export another step")
-    if "://" in str(item) and not (item / "commit_success.txt").exists():
+    if remote is not None and not (item / "commit_success.txt").exists():
         # Object stores rename nothing: Orbax says with this file that all is there.
-        raise InputError("it was never finished, or is still being written", str(folder), fix="export another step")
+        raise InputError("it was never finished, or is still being written", folder, fix="export another step")
     described = _sidecar(folder.parent) or _sidecar(folder)
-    return Checkpoint(str(item), found, described, _arrays(item))
+    said = str(item)
+    if remote is not None:
+        remote.fetch(item)
+        said = remote.said(item)
+    return Checkpoint(said, item, found, described, _arrays(item), remote)
 
 
-def _step_of(run: Any, step: int | None) -> Any:
+def _step_of(run: Path, step: int | None) -> Path:
     """The folder of a run's step: `step`, or the latest finished one."""
     finished = sorted(int(child.name) for child in run.iterdir() if child.name.isdigit() and child.is_dir())
     writing = [child.name.partition(UNFINISHED)[0] for child in run.iterdir() if UNFINISHED in child.name]
@@ -97,14 +116,14 @@ def _step_of(run: Any, step: int | None) -> Any:
         return run / str(step)
     if (str(step) in writing) if step is not None else writing:
         said = f"step {step if step is not None else ', '.join(writing)} was never finished, or is still being written"
-        raise InputError(said, str(run), fix="wait for the run, or export another step")
+        raise InputError(said, run, fix="wait for the run, or export another step")
     if finished:
-        raise InputError(f"no step {step}; it has {', '.join(map(str, finished))}", str(run), fix="choose one of these")
+        raise InputError(f"no step {step}; it has {', '.join(map(str, finished))}", run, fix="choose one of these")
     hint = "this is a Hugging Face folder" if (run / "config.json").exists() else "a run's folder has one per step"
-    raise InputError(f"it holds no checkpoint of PeftTrainer: {hint}", str(run), fix="name the folder it saved to")
+    raise InputError(f"it holds no checkpoint of PeftTrainer: {hint}", run, fix="name the folder it saved to")
 
 
-def _sidecar(folder: Any) -> Mapping[str, Any] | None:
+def _sidecar(folder: Path) -> Mapping[str, Any] | None:
     file = folder / sidecar.NAME
     if not file.exists():
         return None
@@ -112,42 +131,36 @@ def _sidecar(folder: Any) -> Mapping[str, Any] | None:
         described = json.loads(file.read_text())
         if described["format"] != sidecar.FORMAT:
             raise InputError(
-                f"it has format {described['format']}", str(file), fix="export with the tpu-port that trained it"
+                f"it has format {described['format']}", file, fix="export with the tpu-port that trained it"
             )
         return dict(described)
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"it is damaged ({_first(error)})", str(file), fix="remove it and give --rank --alpha"
-        ) from error
+        raise InputError(f"it is damaged ({_first(error)})", file, fix="remove it and give --rank --alpha") from error
 
 
-def _arrays(item: Any) -> dict[str, Any]:
+def _arrays(item: Path) -> dict[str, Any]:
     """Path → opened TensorStore array of everything that the item's metadata lists."""
     try:
         metadata = json.loads((item / "_METADATA").read_text())
         tree = metadata["tree_metadata"].values()
         keys = {_name(entry): ".".join(str(k["key"]) for k in entry["key_metadata"]) for entry in tree}
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"its _METADATA can't be read ({_first(error)})", str(item), fix="export another step") from (
-            error
-        )
+        raise InputError(f"its _METADATA can't be read ({_first(error)})", item, fix="export another step") from (error)
     if not keys:
-        raise InputError(
-            "it holds no arrays", str(item), fix="was the model trained? A run without LoRA tensors saves none"
-        )
+        raise InputError("it holds no arrays", item, fix="was the model trained? A run without LoRA tensors saves none")
     found, pending = {}, dict(_requests(item, keys, metadata))
     for name, request in sorted(pending.items()):
         try:
             found[name] = request.result()
         except ValueError as error:
-            raise InputError(
-                f"{name} is missing or damaged: {_first(error)}", str(item), fix="export another step"
-            ) from (error)
+            raise InputError(f"{name} is missing or damaged: {_first(error)}", item, fix="export another step") from (
+                error
+            )
     return found
 
 
-def _requests(item: Any, keys: Mapping[str, str], metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    base = str(item) if "://" in str(item) else f"file://{item.resolve()}"
+def _requests(item: Path, keys: Mapping[str, str], metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    base = f"file://{item.resolve()}"
     context = tensorstore.Context({"cache_pool": {"total_bytes_limit": 64 << 20}})
     for name, key in keys.items():
         store = (

@@ -180,10 +180,10 @@ class _Job:
         """A hash of the arrays and how they are applied; of a whole model, of what Orbax says of it."""
         digest = hashlib.sha256()
         if self.adapters is None:
-            item = Path(self.checkpoint.path) if "://" not in self.checkpoint.path else None
+            item = self.checkpoint.folder
             digest.update(f"{self.checkpoint.path} {self.checkpoint.step}".encode())
             for name in ("_METADATA", "../_CHECKPOINT_METADATA"):
-                if item is not None and (item / name).exists():
+                if (item / name).exists():
                     digest.update((item / name).read_bytes())
             return digest.hexdigest()
         for name in sorted(self.adapters.linears):
@@ -201,8 +201,7 @@ class _Job:
         return next(iter(made)) if len(made) == 1 and made != text else None
 
     def _read_folders(self) -> tuple[Path, ...]:
-        checkpoint = () if "://" in self.checkpoint.path else (Path(self.checkpoint.path),)
-        return (self.base.path, *checkpoint)
+        return (self.base.path, self.checkpoint.folder)
 
     def _make(self) -> None:
         try:

@@ -80,6 +80,13 @@ def arrays(config: dict[str, Any] = CONFIG, lora: dict[str, Any] = LORA, scale: 
     return found
 
 
+def whole(config: dict[str, Any] = CONFIG) -> dict[str, np.ndarray]:
+    """Random values for every parameter of the model, under Tunix's names and in its shapes, as full training saves."""
+    rng = np.random.default_rng(3)
+    shapes = {tensor.tunix: tensor.shape_tunix for tensor in family().tensors(config)}
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
 def sites(config: dict[str, Any] = CONFIG, lora: dict[str, Any] = LORA) -> tuple[Site, ...]:
     return resolve(family(), config, LoraSpec.read(lora))
 

@@ -135,11 +135,9 @@ def test_a_text_model_inside_a_multimodal_one(tmp_path: Path) -> None:
 
 
 def test_a_whole_model(tmp_path: Path) -> None:
-    base, rng = made.base(tmp_path / "base"), np.random.default_rng(3)
-    held, expected = {}, {}
+    base, held = made.base(tmp_path / "base"), made.whole()
+    expected = {}
     for tensor in made.family().tensors(made.CONFIG):
-        value = rng.normal(size=tensor.shape_tunix).astype(np.float32)
-        held.setdefault(tensor.tunix, value)
         part = held[tensor.tunix][tensor.slot] if tensor.slots > 1 else held[tensor.tunix]
         expected[tensor.hf] = part.transpose(np.argsort(tensor.order)).reshape(tensor.shape_hf)
     made.step(tmp_path / "run" / "3", held)
@@ -164,6 +162,11 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     export(run, base, out, MERGED)
     assert files(out) == files(tmp_path / "whole")
     assert [file.name for file, t in times.items() if file.stat().st_mtime_ns != t] == [second.name]
+    held = bytearray(second.read_bytes())
+    held[len(held) // 3] ^= 1  # of the same size, one bit turned
+    second.write_bytes(held)
+    export(run, base, out, MERGED)
+    assert files(out) == files(tmp_path / "whole")
     other = made.run(tmp_path / "other", made.arrays(scale=0.06))
     with pytest.raises(InputError, match="isn't empty"):
         export(other, base, out, MERGED)
@@ -181,7 +184,7 @@ def child(folder):
     process = os.fork()
     if not process:
         try:
-            export(run, base, folder, Options(merged=True))
+            export(run, base, folder, Options(merged=sys.argv[5] == "adapters"))
             os._exit(0)
         finally:
             os._exit(1)
@@ -206,13 +209,14 @@ print(killed)
 """
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("full", [False, True])
+def test_killed_at_random_moments(full: bool, tmp_path: Path) -> None:
     config = {**made.CONFIG, "hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 3}
     base, out = made.base(tmp_path / "base", shards=4, config=config), tmp_path / "out"
-    held = made.arrays(config)
-    made.step(tmp_path / "run" / "5", held)
-    made.describe(tmp_path / "run", config)
+    made.step(tmp_path / "run" / "5", made.whole(config) if full else made.arrays(config))
+    made.describe(tmp_path / "run", config, None if full else made.LORA)
     words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), str(base), str(out), "7"]
+    words.append("whole" if full else "adapters")
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 15
