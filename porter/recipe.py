@@ -94,7 +94,8 @@ class Recipe:
 
     `values` maps places such as `optimizer.learning_rate` to what the source says of them; the field tables
     under `rules/` name every place. `versions` are the source libraries' versions that chose the defaults,
-    each with how it was found ("1.16.0 (newest table)").
+    each with how it was found ("1.16.0 (newest table)"). `others` are the recipes of the file's further trainers,
+    without fields and findings: those of the whole file stand here.
     """
 
     source: str
@@ -105,6 +106,7 @@ class Recipe:
     values: Mapping[str, Value] = field(default_factory=dict)
     fields: tuple[Field, ...] = ()
     findings: tuple[Finding, ...] = ()
+    others: tuple[Recipe, ...] = ()
 
     def get(self, place: str) -> Value | None:
         """The value at `place`, or None when no rule has filled it."""
@@ -131,13 +133,17 @@ class Recipe:
     def from_json(cls, text: str) -> Recipe:
         """Read what `to_json` wrote. ValueError when the text is no recipe."""
         try:
-            data = json.loads(text)
-            values = {place: _value(row) for place, row in data.pop("values").items()}
-            fields = tuple(Field(**row) for row in data.pop("fields"))
-            findings = tuple(Finding(**row) for row in data.pop("findings"))
-            return cls(values=values, fields=fields, findings=findings, **data)
+            return cls._from_data(json.loads(text))
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
             raise ValueError(f"not a recipe: {error}") from error
+
+    @classmethod
+    def _from_data(cls, data: dict[str, Any]) -> Recipe:
+        values = {place: _value(row) for place, row in data.pop("values").items()}
+        fields = tuple(Field(**row) for row in data.pop("fields"))
+        findings = tuple(Finding(**row) for row in data.pop("findings"))
+        others = tuple(cls._from_data(row) for row in data.pop("others", ()))
+        return cls(values=values, fields=fields, findings=findings, others=others, **data)
 
 
 def _value(row: dict[str, Any]) -> Value:

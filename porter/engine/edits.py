@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ..port import Edit
 
@@ -21,13 +22,20 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
 
 
 def without_inner(edits: Iterable[Edit]) -> list[Edit]:
-    """The edits that stand in no larger edit: a replaced site takes what was inside it along."""
+    """The edits that stand in no larger edit: a replaced site takes what was inside it along.
+
+    What is put in front of a replaced site stays in front of it.
+    """
     kept: list[Edit] = []
-    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
+    in_front: dict[int, str] = {}
+    for edit in sorted(dict.fromkeys(edits), key=lambda edit: (edit.start, -edit.end)):
         if kept and edit.start < kept[-1].end and edit.end <= kept[-1].end:
+            if edit.start == edit.end == kept[-1].start:
+                in_front[edit.start] = in_front.get(edit.start, "") + edit.new
             continue
         kept.append(edit)
-    return kept
+    fronts = [in_front.pop(edit.start, "") if edit.end > edit.start else "" for edit in kept]
+    return [replace(edit, new=front + edit.new) if front else edit for edit, front in zip(kept, fronts, strict=True)]
 
 
 def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .members import Use, roles, uses
+from ..source.calls import calls_of, function_around, parameter_of
+from ..source.scopes import Binding
+from .flow import binding_origins, is_itself
+from .members import Use, role_uses
 from .porting import Porting
-from .reading import tables_by_class, without_placement
-from .sites import shown
+from .reading import tables_by_class
+from .sites import Site, shown
 
 RULE = "TP190"
 READERS = frozenset({"print", "len", "type", "isinstance", "issubclass", "id", "repr", "str", "hasattr", "callable"})
@@ -20,31 +23,21 @@ LOGS = frozenset({"debug", "info", "warning", "error", "critical", "log", "print
 
 def name_handed(porting: Porting) -> None:
     """A finding for every call that gets the model or the trainer, and for every later binding of the model."""
-    for role, variable, scope in roles(porting):
-        for use in uses(porting, role, variable, scope):
-            if use.kind == "bare":
-                _name_call(porting, use)
+    for use in role_uses(porting):
+        if use.kind == "bare":
+            _name_call(porting, use)
     for site in (porting.model, porting.inject):
         if site is not None and site.variable is not None:
-            _name_bindings(porting, site.variable)
+            _name_bindings(porting, site)
 
 
 def _name_call(porting: Porting, use: Use) -> None:
     module = porting.module
-    argument = module.parents[use.name]
-    if isinstance(argument, cst.Return | cst.Element):
-        _name_callers(porting, use, argument)
-        return
-    if (
-        isinstance(argument, cst.Assign)
-        and argument.value is use.name
-        and not _is_answered(porting, use.name, argument)
-    ):
-        message = f"{_short(module.code(argument))}: what is done through this name is not followed."
-        porting.find(RULE, "error", message, f"Use {use.name.value} itself.", *module.location(argument))
-        return
-    call = module.parents[argument]
-    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or _is_known(porting, call):
+    around = module.parents[use.name]
+    if isinstance(around, cst.Return):
+        _name_callers(porting, use, around)
+    call = module.parents[around]
+    if not isinstance(around, cst.Arg) or not isinstance(call, cst.Call) or _is_known(porting, call, around):
         return
     if _is_answered(porting, use.name, call):
         return
@@ -58,25 +51,24 @@ def _name_call(porting: Porting, use: Use) -> None:
     porting.find(RULE, "error", message, fix, *module.location(call))
 
 
-def _name_callers(porting: Porting, use: Use, holder: cst.CSTNode) -> None:
-    """A finding for every call that gets the trainer or the model back from the function that made it."""
+def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:
+    """A finding where what a function gives back is handed to code that isn't followed."""
     module = porting.module
-    around = [holder, *module.ancestors(holder)]
-    function = next((node for node in around if isinstance(node, cst.FunctionDef)), None)
-    if function is None or not any(isinstance(node, cst.Return) for node in around[: around.index(function)]):
-        return
-    for call in module.calls:
-        named = isinstance(call.func, cst.Name) and call.func.value == function.name.value
-        if named and not isinstance(module.parents[call], cst.Expr | cst.Return):
-            code = _short(module.code(call))
-            message = f"{code}: this gives back Tunix's {use.role}, and what is done with it here is not followed."
-            fix = f"Do it in {function.name.value}(), where the {use.role} is made."
-            porting.find(RULE, "error", message, fix, *module.location(call))
+    function = function_around(module, node)
+    for call in calls_of(module, function) if function is not None else ():
+        argument = module.parents[call]
+        outer = module.parents[argument]
+        if isinstance(argument, cst.Arg) and isinstance(outer, cst.Call) and not _is_known(porting, outer, argument):
+            code = _short(module.code(outer))
+            message = f"{code}: this gets Tunix's {use.role}, and what is done with it there is not followed."
+            porting.find(RULE, "error", message, "Check it, or do it in this file.", *module.location(outer))
 
 
-def _is_known(porting: Porting, call: cst.Call) -> bool:
-    """Whether a call only looks at what it gets, or has a rule of its own."""
+def _is_known(porting: Porting, call: cst.Call, argument: cst.Arg) -> bool:
+    """Whether a call only looks at what it gets, has a rule of its own, or is of this file, where it is followed."""
     name = porting.module.qualified(call.func)
+    if parameter_of(porting.module, argument, call) is not None:
+        return True
     if isinstance(call.func, cst.Name) and call.func.value in READERS:
         return porting.module.scope(call).lookup(call.func.value) is None
     if isinstance(call.func, cst.Attribute) and call.func.attr.value in LOGS:
@@ -85,23 +77,30 @@ def _is_known(porting: Porting, call: cst.Call) -> bool:
     return name is not None and (name in tables_by_class(porting.packs) or name in matches or f"{name}()" in matches)
 
 
-def _name_bindings(porting: Porting, variable: str) -> None:
+def _name_bindings(porting: Porting, site: Site) -> None:
     """Later assignments of the model's name that are no site: the trainer would get something else."""
-    module = porting.module
-    first = min(site.start for site in (porting.model, porting.inject) if site is not None)
-    scope = next(site.scope for site in (porting.model, porting.inject) if site is not None)
+    module, variable = porting.module, site.variable
+    assert variable is not None
     known = [site.node for site in porting.sites if site.role in ("model", "inject")]
-    for binding in scope.bindings.get(variable, ()):
+    bound = site.home.attributes if "." in variable else site.home.bindings
+    for binding in bound.get(variable.rpartition(".")[2], ()):
         node = binding.node
-        if binding.kind not in ("assign", "unpack", "other") or module.span(node)[0] <= first:
+        if binding.kind not in ("assign", "unpack", "other") or module.span(node)[0] <= site.start:
             continue
-        if binding.value is not None and without_placement(binding.value) in known:
+        if any(isinstance(value, cst.Call) and value in known for value in binding_origins(module, binding)):
+            continue
+        if (name := _target(binding)) is not None and is_itself(module, binding, name):
             continue
         if _is_answered(porting, node, node):
             continue
         message = f"{_short(module.code(node))}: from here on {variable} is an object that the port doesn't know."
         fix = f"Do the same to Tunix's model, or take it out if {variable} is not trained after it."
         porting.find(RULE, "error", message, fix, *module.location(node))
+
+
+def _target(binding: Binding) -> cst.BaseExpression | None:
+    """The variable of `model = ...`."""
+    return binding.node.targets[0].target if isinstance(binding.node, cst.Assign) else None
 
 
 def _is_answered(porting: Porting, name: cst.CSTNode, around: cst.CSTNode) -> bool:

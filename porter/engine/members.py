@@ -13,9 +13,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from ..source.scopes import Scope
+from .carrying import carry, named_at
+from .flow import holders
 from .packs import Rewrite, SiteRule
 from .porting import Porting
-from .sites import read_site, shown
+from .sites import Site, read_site, shown
+from .views import reaches
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
@@ -23,10 +26,13 @@ QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters"
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a variable with a role: `chain` is the attributes behind it, `kind` call, assign, read or bare."""
+    """One use of a variable with a role: `chain` is the attributes behind it, `kind` call, assign, read or bare.
+
+    `name` is a name, `self.x`, or the call of a function of the file that gives the value back.
+    """
 
     role: str
-    name: cst.Name
+    name: cst.Name | cst.Attribute | cst.Call
     outer: cst.CSTNode
     chain: str
     kind: str
@@ -39,21 +45,37 @@ class Use:
 
 def uses(porting: Porting, role: str, variable: str, scope: Scope) -> Iterator[Use]:
     """Every loading use of a variable, with the attributes behind it."""
-    module = porting.module
-    for name in module.references(variable, scope):
-        node: cst.CSTNode = name
-        chain: list[str] = []
-        while isinstance(parent := module.parents[node], cst.Attribute) and parent.value is node:
-            chain.append(parent.attr.value)
-            node = parent
-        kind = "read"
-        if isinstance(parent, cst.Call) and parent.func is node:
-            node, kind = parent, "call"
-        elif isinstance(parent, cst.AssignTarget | cst.AugAssign | cst.AnnAssign) and parent.children[0] is node:
-            kind = "assign"
-        if not chain:
-            kind = "bare"
-        yield Use(role, name, node, ".".join(chain), kind)
+    for name in porting.module.references(variable, scope):
+        yield _use(porting, role, name)
+
+
+def _use(porting: Porting, role: str, name: cst.Name | cst.Attribute | cst.Call) -> Use:
+    node: cst.CSTNode = name
+    chain: list[str] = []
+    while isinstance(parent := porting.module.parents[node], cst.Attribute) and parent.value is node:
+        chain.append(parent.attr.value)
+        node = parent
+    kind = "read"
+    if isinstance(parent, cst.Call) and parent.func is node:
+        node, kind = parent, "call"
+    elif isinstance(parent, cst.AssignTarget | cst.AugAssign | cst.AnnAssign) and parent.children[0] is node:
+        kind = "assign"
+    if not chain:
+        kind = "bare"
+    return Use(role, name, node, ".".join(chain), kind)
+
+
+def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
+    """Every use of the trainer, the model or both, wherever the file hands them, in source order for each."""
+    for role, site in made_by(porting):
+        if roles and role not in roles:
+            continue
+        places, calls = holders(porting.module, site)
+        nodes = [name for place in places for name in porting.module.references(place.variable, place.scope)]
+        for node in dict.fromkeys([*nodes, *calls]):
+            if role == "trainer" and not reaches(porting.module, site, porting.others, node):
+                continue
+            yield _use(porting, role, node)
 
 
 def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
@@ -71,21 +93,26 @@ def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
 def apply_members(porting: Porting) -> None:
     """Answer every use of the trainer and the model."""
     rules = member_rules(porting)
-    covered = [(edit.start, edit.end) for edit in porting.edits]
-    for role, variable, scope in roles(porting):
-        for use in uses(porting, role, variable, scope):
-            start = porting.module.span(use.name)[0]
-            if any(begin <= start < end for begin, end in covered) or use.kind == "bare":
-                continue
-            rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
+    covered = [(edit.start, edit.end) for edit in porting.edits if edit.end > edit.start]
+    answered: list[cst.CSTNode] = []
+    for use in role_uses(porting):
+        start = porting.module.span(use.name)[0]
+        on_the_spot = isinstance(use.name, cst.Call)
+        inside = not on_the_spot and any(begin <= start < end for begin, end in covered)
+        if inside or use.kind == "bare" or use.name in answered:
+            continue
+        answered.append(use.name)
+        rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
+        with named_at(porting, use) as text:
             if rule is None:
                 _unknown(porting, use)
             elif isinstance(rule, SiteRule):
                 assert isinstance(use.outer, cst.Call)
-                site = read_site(porting.module, use.outer, role, rule.id, use.match, _signature(use))
+                site = read_site(porting.module, use.outer, use.role, rule.id, use.match, _signature(use))
                 rule.apply(site, porting)
             else:
-                apply_rewrite(porting, rule, use.outer, porting.module.code(use.name), use.kind)
+                apply_rewrite(porting, rule, use.outer, text, use.kind)
+    carry(porting)
 
 
 def _signature(use: Use) -> tuple[str, ...]:
@@ -98,15 +125,10 @@ def _signature(use: Use) -> tuple[str, ...]:
     }.get(use.chain.rsplit(".", 1)[-1], ())
 
 
-def roles(porting: Porting) -> list[tuple[str, str, Scope]]:
-    """The variables of the trainer and the model, with their scopes."""
-    found: list[tuple[str, str, Scope]] = []
-    for role, site in (("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject)):
-        if site is not None and site.variable is not None:
-            entry = (role, site.variable, site.scope)
-            if entry not in found:
-                found.append(entry)
-    return found
+def made_by(porting: Porting) -> list[tuple[str, Site]]:
+    """The sites that make the trainer and the model."""
+    made = (("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject))
+    return [(role, site) for role, site in made if site is not None]
 
 
 def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: str, kind: str) -> None:

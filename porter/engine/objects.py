@@ -12,7 +12,7 @@ import libcst as cst
 from ..source.values import dict_items
 from .members import apply_rewrite, member_rules, uses
 from .packs import Rewrite, TableRule
-from .porting import Porting
+from .porting import Porting, in_reach
 from .sites import Argument, Site, shown
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
@@ -24,6 +24,8 @@ REFUSED_IN_PLACE = ("optimizer.name", "schedule.name")
 def is_spread(porting: Porting, argument: Argument, config: Site | None, table: TableRule | None) -> bool:
     """Whether a training config is only read and what decides about the port's form is known."""
     if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
+        return False
+    if not _is_beside(config, porting.trainer) or config.node in porting.kept:
         return False
     if argument.reference is None:
         return True
@@ -37,9 +39,19 @@ def is_spread(porting: Porting, argument: Argument, config: Site | None, table: 
     return True
 
 
-def adapters_are_spread(porting: Porting, argument: Argument, config: Site | None, table: TableRule | None) -> bool:
+def _is_beside(config: Site, user: Site | None) -> bool:
+    """Whether what a config is made of can be read at the call that takes it, and nobody else holds the config."""
+    own = config.variable is None or "." not in config.variable
+    return own and user is not None and in_reach(config.scope, user.scope)
+
+
+def adapters_are_spread(
+    porting: Porting, argument: Argument, config: Site | None, table: TableRule | None, user: Site
+) -> bool:
     """Whether a LoraConfig stays as it was made, and says itself what it asks for."""
     if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
+        return False
+    if not _is_beside(config, user) or config.node in porting.kept:
         return False
     return config.variable is None or not _changed(porting, "lora", argument, config)
 

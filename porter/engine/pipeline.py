@@ -11,29 +11,33 @@ from ..errors import InputError
 from ..port import Edit, Options, Port, Status
 from ..recipe import Recipe
 from ..runtime.field_tables import version_key
-from ..source.launch import read_launch_config
+from ..source.launch import Setting, read_launch_config
 from ..source.module import Module
 from ..target.import_lines import parse_import
 from ..target.imports import plan_imports
 from ..target.write import write
+from .annotations import rename_annotations
+from .carrying import is_in_reach
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
 from .handed import name_handed
 from .leftovers import drop_leftovers
 from .lost_names import find_lost_names, find_taken_names
-from .members import apply_members, uses
+from .members import apply_members, role_uses, uses
 from .metadata import script_metadata
 from .objects import answer_uses
 from .own import check_names
-from .packs import load_packs
+from .packs import Pack, load_packs
 from .porting import Porting
 from .reading import find_other_trainer, find_sites, table_of, versions_in
 from .rewriting import apply_rewrites
 from .sites import Site
 from .todos import with_todos
 from .understanding import read_launch, read_trainer, settle_compute_type
+from .views import merge, merge_findings, read_views
 from .world_size import apply_world_size
 
+Mesh = tuple[int, int] | None
 OLDEST_TRL = (0, 7)  # the first release whose defaults the tables give
 
 
@@ -57,34 +61,51 @@ def port_module(module: Module, options: Options) -> Port:
         return _finish(porting, "unsupported")
     if not trainers:
         return _without_trainer(porting)
-    porting.trainer = trainers[0]
-    if len(trainers) > 1:
-        return _several(porting, trainers)
-    if trainers[0].variable is None:
-        return _without_name(porting, trainers[0])
+    unnamed = [site for site in trainers if site.is_bound and not (site.alone or site.variable)]
+    if unnamed:
+        return _without_name(porting, unnamed)
+    views = read_views(porting, trainers, lambda view: _read(view, packs, launch, mesh))
+    possible = [view for view in views if not view.refused]
+    if not possible:
+        return _finish(merge(views), "unsupported")
+    for view in possible:
+        _write(view, mesh)
+    porting = merge(views)
+    rename_annotations(porting, possible)
+    apply_rewrites(porting)
+    apply_world_size(porting)
+    for view in possible:
+        view.edits = porting.edits
+        name_handed(view)
+        _check_trained(view)
+    porting = merge_findings(porting, views)
+    drop_leftovers(porting)
+    return _finish(porting, None)
+
+
+def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...], mesh: Mesh) -> None:
+    """What one trainer of the file trains, and how."""
     read_trainer(porting)
     read_launch(porting, packs, launch)
     family, sizes = find_model_family(porting)
+    assert porting.trainer is not None
     porting.recipe = replace(
         porting.recipe, trainer=porting.trainer.qualified, target="PeftTrainer", family=family.name if family else None
     )
     settle_compute_type(porting, family)
-    impossible = refused(porting, family)
+    porting.refused = refused(porting, family)
     check_mesh(porting, family, sizes, mesh)
-    if impossible:
-        return _finish(porting, "unsupported")
     _scan_members(porting)
+
+
+def _write(porting: Porting, mesh: Mesh) -> None:
+    """Everything that one trainer of the file becomes."""
+    family, sizes = find_model_family(porting)
     write(porting, family, sizes, mesh)
     script_metadata(porting)
     apply_members(porting)
     answer_uses(porting)
     _substitute_arguments(porting)
-    apply_rewrites(porting)
-    apply_world_size(porting)
-    name_handed(porting)
-    drop_leftovers(porting)
-    _check_trained(porting)
-    return _finish(porting, None)
 
 
 def _without_trainer(porting: Porting) -> Port:
@@ -113,29 +134,19 @@ def _check_release(porting: Porting) -> None:
         porting.find("TP101", "warning", message, "Check the defaults that changed since.", site.line, site.column)
 
 
-def _several(porting: Porting, trainers: list[Site]) -> Port:
-    for site in trainers:
-        message = f"{len(trainers)} trainers are made in this file; one can be ported at a time."
-        porting.find(site.rule, "error", message, "Split the script.", site.line, site.column)
-    porting.recipe = replace(porting.recipe, trainer=trainers[0].qualified)
-    return _finish(porting, "unsupported")
-
-
-def _without_name(porting: Porting, site: Site) -> Port:
-    message = "This trainer is not assigned to a name, so what follows can't be told apart."
-    porting.find(site.rule, "error", message, "Write `trainer = SFTTrainer(...)`.", site.line, site.column)
-    porting.recipe = replace(porting.recipe, trainer=site.qualified)
+def _without_name(porting: Porting, sites: list[Site]) -> Port:
+    for site in sites:
+        message = "This trainer is made inside an expression that may not be evaluated, so what follows can't be told."
+        porting.find(site.rule, "error", message, "Write `trainer = SFTTrainer(...)`.", site.line, site.column)
+    porting.recipe = replace(porting.recipe, trainer=sites[0].qualified)
     return _finish(porting, "unsupported")
 
 
 def _scan_members(porting: Porting) -> None:
     """What the writer has to know of the lines after the trainer: whether it evaluates, whether it resumes."""
-    site = porting.trainer
-    assert site is not None
-    if site.variable is None:
-        return
-    porting.names.trainer = site.variable
-    for use in uses(porting, "trainer", site.variable, site.scope):
+    for use in role_uses(porting, "trainer"):
+        if use.kind != "bare" and not is_in_reach(porting, use.name):
+            porting.used_elsewhere = True
         if use.match == "@trainer.evaluate()":
             porting.evaluates = True
         if use.match == "@trainer.train()":
@@ -195,7 +206,7 @@ def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
 def _check_trained(porting: Porting) -> None:
     site = porting.trainer
     assert site is not None
-    if not any(edit.rule == "TP111" for edit in porting.edits):
+    if not any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer")):
         message = "The call of train() on this trainer was not found beside it."
         names = porting.names
         fix = f"Where it is called, write `with {names.mesh}: {names.trainer}.train({names.batches})`."

@@ -21,6 +21,8 @@ from .edits import whole_lines
 from .packs import Pack
 from .sites import Argument, Site, shown, small_statement
 
+TRAINER_BLOCK = "Tunix's trainer, its data and its optimizer"
+
 
 @dataclass
 class Names:
@@ -49,9 +51,11 @@ class Porting:
     model: Site | None = None
     inject: Site | None = None
     arguments: Site | None = None
+    config: Site | None = None  # the training config's call, also where it stays an object
     arguments_object: str = ""
     lora: Site | None = None
     lora_object: str = ""
+    lora_certain: bool = False  # lora_object is a LoraConfig, never None
     lora_conditional: bool = False
     evaluates: bool = False
     resumes: str = ""
@@ -64,6 +68,14 @@ class Porting:
     imports: set[str] = field(default_factory=set)
     moved: dict[str, str] = field(default_factory=dict)
     todos: dict[int, list[str]] = field(default_factory=dict)
+    refused: bool = False  # nothing of this trainer is ported
+    others: tuple[Site, ...] = ()  # the file's other trainers
+    mates: tuple[Porting, ...] = ()  # the views of trainers that the same variable holds
+    own_injects: tuple[Site, ...] = ()  # the get_peft_model calls of all of them
+    kept: frozenset[cst.CSTNode] = frozenset()  # configs that stay objects for another trainer
+    full_elsewhere: bool = False  # another trainer trains all weights of the same model
+    used_elsewhere: bool = False  # by functions that don't make the trainer
+    elsewhere: set[str] = field(default_factory=set)  # what those call it
 
     def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
         """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs."""
@@ -81,8 +93,15 @@ class Porting:
     def replace_statement(self, site: Site, new: str, reason: str, *imports: str) -> None:
         """The whole statement of `site` becomes `new` (several lines, the first without indentation).
 
-        Where other code shares the statement, nothing is replaced and a person is asked to part them.
+        A site inside a larger expression (`return SFTTrainer(...)`) gets a statement in front, and its name stands
+        there. Where other code shares the line, nothing is replaced and a person is asked to part them.
         """
+        if not site.is_bound:
+            indent = site.indent
+            self.edit(site.statement_start, site.statement_start, f"{new}\n{indent}", site.rule, reason)
+            self.edit(site.start, site.end, self.names.trainer, site.rule, reason)
+            self.imports.update(imports)
+            return
         if not (site.alone or site.variable):
             message = f"{shown(self.module.text[site.start : site.end])} stands inside other code on its line."
             fix = "Write it as a statement of its own line, and port again."
@@ -228,6 +247,17 @@ class Porting:
         while f"{wanted[0]}_{number}" in taken:
             number += 1
         return f"{wanted[0]}_{number}"
+
+    def fresh_at(self, scope: Scope, wanted: str) -> str:
+        """`wanted` when nothing of that name can be seen in `scope`; else a name that the file does not use."""
+        return wanted if scope.lookup(wanted) is None else self.fresh(wanted)
+
+    @property
+    def saves_adapter(self) -> bool:
+        """Whether what is trained is surely an adapter."""
+        return (self.lora is not None or self.lora_certain) and all(
+            mate.lora is not None or mate.lora_certain for mate in self.mates
+        )
 
     def runtime_module(self, name: str = "") -> str:
         """The module path of the runtime (or a module of it): `porter.runtime` or the vendored copy."""

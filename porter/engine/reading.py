@@ -16,6 +16,7 @@ from ..recipe import Fate, Field, Origin, Value
 from ..runtime.field_tables import Row, at_version, version_key
 from ..source.module import Module
 from ..source.scopes import Binding
+from .flow import PLACEMENT, origins
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
 from .sites import Argument, Site, assigned_name, read_site, shown
@@ -32,11 +33,25 @@ def find_sites(porting: Porting) -> None:
         rule = by_class.get(name or "")
         if rule is not None and name is not None and porting.options.active(rule.id):
             site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
+            if rule.role == "trainer" and is_in_expression(porting.module, site):
+                site = replace(site, is_bound=False)
             porting.sites.append(_with_placement(porting.module, site) if rule.role == "model" else site)
 
 
-# Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
-PLACEMENT = ("to", "cuda", "train", "eval")
+# Expressions that are not evaluated just once where they stand.
+CONDITIONAL = (cst.Lambda, cst.CompFor, cst.GeneratorExp, cst.ListComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
+
+
+def is_in_expression(module: Module, site: Site) -> bool:
+    """Whether a call stands in a larger expression, `return SFTTrainer(...)`, that its statement surely evaluates."""
+    if site.variable is not None or site.alone or site.place != "line":
+        return False
+    for ancestor in module.ancestors(site.node):
+        if isinstance(ancestor, cst.BaseSmallStatement):
+            return True
+        if isinstance(ancestor, CONDITIONAL):
+            return False
+    return False
 
 
 def _with_placement(module: Module, site: Site) -> Site:
@@ -51,13 +66,6 @@ def _with_placement(module: Module, site: Site) -> Site:
         return site
     start, end = module.span(outer)
     return replace(site, start=start, end=end, variable=assigned_name(module, outer))
-
-
-def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """The `from_pretrained(...)` in `from_pretrained(...).to(device)`."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in PLACEMENT:
-        node = node.func.value
-    return node
 
 
 def find_other_trainer(porting: Porting) -> str | None:
@@ -129,22 +137,17 @@ def table_of(porting: Porting, site: Site) -> TableRule:
 
 
 def follow(porting: Porting, argument: Argument | None, role: str) -> Site | None:
-    """The site of `role` that an argument's value is: the call itself, or a name bound once to it."""
+    """The site of `role` that an argument's value comes from, through names, attributes and functions."""
     if argument is None or argument.node is None:
         return None
-    node: cst.BaseExpression | None = argument.node
-    if isinstance(node, cst.Name):
-        binding = porting.module.single_binding(node)
-        node = binding.value if binding is not None and binding.kind == "assign" else None
-    node = without_placement(node)
-    return next((site for site in porting.sites if site.role == role and site.node is node), None)
+    made = {site.node: site for site in porting.sites if site.role == role}
+    nodes = origins(porting.module, argument.node)
+    return next((made[node] for node in nodes if isinstance(node, cst.Call) and node in made), None)
 
 
 def bindings_of(module: Module, name: cst.BaseExpression | None) -> list[Binding]:
-    """Every binding of a name as it is used at that place."""
-    if not isinstance(name, cst.Name):
-        return []
-    found = module.scope(name).lookup(name.value)
+    """Every binding of a name (or of `self.x`) as it is used at that place."""
+    found = module.meaning(name)
     return found[1] if found else []
 
 

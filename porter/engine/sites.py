@@ -23,7 +23,10 @@ Place = Literal["line", "suite", "crowded"]
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a call: its keyword (`""` while positional), its value, its place and its comment."""
+    """One argument of a call: its keyword (`""` while positional), its value, its place and its comment.
+
+    `reference` is the variable that it is, a name or `self.x`.
+    """
 
     name: str
     value: Value
@@ -45,8 +48,9 @@ class Site:
     `start:end` is the call, `statement_start:statement_end` its statement without indentation and line end. `place`
     says what shares the line with that statement: nothing (`line`), the header that it is the body of (`suite`,
     `if x: trainer.train()`), or other code (`crowded`, where nothing may be replaced but the call itself).
-    `variable` is the name it is assigned to when the statement is exactly `name = call`; `alone` when the
-    statement is exactly the call. `unknown_keywords` is the text of a `**` argument that can't be read.
+    `variable` is the name (or `self.name`) it is assigned to when the statement is exactly `name = call`, bound in
+    scope `home` (of `self.name` the class); `alone` when the statement is exactly the call. `unknown_keywords` is the
+    text of a `**` argument that can't be read.
     """
 
     role: str
@@ -66,6 +70,20 @@ class Site:
     unknown_keywords: str
     scope: Scope
     node: cst.Call
+    is_bound: bool = True
+
+    @property
+    def home(self) -> Scope:
+        """The scope in which `variable` is bound."""
+        if self.variable is None:
+            return self.scope
+        if "." in self.variable:
+            name, scope = self.variable.split(".", 1)[0], self.scope
+            method = scope.lookup(name)
+            assert method is not None and method[0].parent is not None
+            return method[0].parent
+        found = self.scope.lookup(self.variable)
+        return found[0] if found is not None else self.scope
 
     def argument(self, *names: str) -> Argument | None:
         """The argument with one of `names`, or None."""
@@ -107,15 +125,22 @@ def read_site(
 
 
 def assigned_name(module: Module, value: cst.CSTNode) -> str | None:
-    """`name` when the statement of `value` is exactly `name = value` (annotated or not)."""
+    """`name` when the statement of `value` is exactly `name = value` (annotated or not); `self.name` too."""
     parent = module.parents[value]
     if small_statement(module, value)[1] == "crowded":
         return None
-    if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
-        return parent.targets[0].target.value
-    if isinstance(parent, cst.AnnAssign) and isinstance(parent.target, cst.Name):
-        return parent.target.value
-    return None
+    target: cst.BaseExpression | None = None
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
+        target = parent.targets[0].target
+    elif isinstance(parent, cst.AnnAssign):
+        target = parent.target
+    return _variable(module, target)
+
+
+def _variable(module: Module, target: cst.BaseExpression | None) -> str | None:
+    if isinstance(target, cst.Name):
+        return target.value
+    return module.code(target) if target is not None and module.meaning(target) is not None else None
 
 
 def _unpacked_name(module: Module, value: cst.CSTNode) -> str | None:
@@ -129,8 +154,7 @@ def _unpacked_name(module: Module, value: cst.CSTNode) -> str | None:
     target = statement.targets[0].target
     if not isinstance(target, cst.Tuple | cst.List) or len(target.elements) != len(values.elements):
         return None
-    name = target.elements[list(values.elements).index(element)].value
-    return name.value if isinstance(name, cst.Name) else None
+    return _variable(module, target.elements[list(values.elements).index(element)].value)
 
 
 def indentation(text: str, offset: int) -> str:
@@ -172,7 +196,7 @@ def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) ->
 
 def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -> Argument:
     line, column = module.location(value)
-    reference = value.value if isinstance(value, cst.Name) else None
+    reference = module.code(value) if isinstance(value, cst.Name) or module.meaning(value) is not None else None
     return Argument(name, read_value(module, value, rule), line, column, "", reference, value)
 
 

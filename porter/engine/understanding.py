@@ -15,6 +15,7 @@ from ..runtime.families import Family
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting
 from ..source.values import dict_items, read_value
+from .flow import binding_origins
 from .objects import adapters_are_spread, is_spread
 from .packs import Pack, TableRule
 from .porting import Porting
@@ -29,7 +30,6 @@ from .reading import (
     short_name,
     table_of,
     tables_by_class,
-    without_placement,
 )
 from .sites import Argument, Site, shown
 
@@ -44,6 +44,7 @@ def read_trainer(porting: Porting) -> None:
     porting.arguments = follow(porting, arguments, "arguments")
     given = arguments is not None and not arguments.value.is_literal(None)
     config, table = porting.arguments, table_of(porting, porting.arguments) if porting.arguments is not None else None
+    porting.config = config
     if arguments is not None and given and not is_spread(porting, arguments, config, table):
         made_here = re.fullmatch(r"[\w.]+", arguments.text) is None
         porting.arguments_object = porting.fresh("training_args") if made_here else arguments.text
@@ -164,26 +165,28 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
     if model is None:
         return
     porting.inject = follow(porting, model, "inject")
+    if porting.inject is not None and site.start <= porting.inject.start < site.end:
+        porting.own_injects = (porting.inject,)
+        site = porting.trainer = _with_inner_adapters(site, porting.inject)
+        model, porting.inject = site.argument("model"), None
+        assert model is not None
     source = porting.inject.argument("model") if porting.inject is not None else model
     if porting.inject is None and model.reference:
         porting.inject = _rebound(porting, model, "inject")
         if porting.inject is not None:
             source = porting.inject.argument("model")
     porting.model = follow(porting, source, "model") or _rebound(porting, source, "model")
+    porting.names.model = model.text if model.reference else porting.fresh("model")
     if porting.model is not None:
         rule = table_of(porting, porting.model)
         fill_site(porting, porting.model, rule, versions)
         fill_defaults(porting, rule, versions)
-        if porting.model.variable is not None:
-            porting.names.model = porting.model.variable
         _precision(porting)
         return
     if not model.value.known and _is_model_object(porting, model):
         message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
         fix = f"Make {model.text} with rt.load_model and the mesh."
         porting.find(site.rule, "error", message, fix, model.line, model.column)
-        plain = isinstance(model.node, cst.Name | cst.Attribute)
-        porting.names.model = model.text if plain else porting.fresh("model")
         porting.foreign_model = True
         _precision(porting)
         return
@@ -193,6 +196,13 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
     if porting.value("model.dtype") is None:
         porting.fill({"model.dtype": Value("default", "'float32'", Origin(site.qualified, 0, 0), "")})
     _precision(porting)
+
+
+def _with_inner_adapters(site: Site, inject: Site) -> Site:
+    """`SFTTrainer(get_peft_model(model, config))` says what `SFTTrainer(model, peft_config=config)` says."""
+    given = {"model": inject.argument("model"), "peft_config": inject.argument("peft_config")}
+    inner = tuple(replace(argument, name=name) for name, argument in given.items() if argument is not None)
+    return replace(site, arguments=(*(own for own in site.arguments if own.name not in given), *inner))
 
 
 def _read_init_kwargs(porting: Porting) -> None:
@@ -237,10 +247,14 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
     """The site of a name that is bound several times in a row (`model = get_peft_model(model, ...)`)."""
     if argument is None:
         return None
-    bindings = bindings_of(porting.module, argument.node)
-    values = {id(without_placement(binding.value)): binding for binding in bindings if binding.value is not None}
-    found = [site for site in porting.sites if site.role == role and id(site.node) in values]
-    return found[0] if len(found) == 1 and not values[id(found[0].node)].conditional else None
+    made = {site.node: site for site in porting.sites if site.role == role}
+    found = []
+    for binding in bindings_of(porting.module, argument.node):
+        values = binding_origins(porting.module, binding)
+        site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
+        if site is not None and (site, binding.conditional) not in found:
+            found.append((site, binding.conditional))
+    return found[0][0] if len(found) == 1 and not found[0][1] else None
 
 
 def _precision(porting: Porting) -> None:
@@ -260,6 +274,7 @@ def _precision(porting: Porting) -> None:
         weights = "bfloat16"
     config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
     lora = porting.inject is not None or follow(porting, config, "lora") is not None
+    lora = lora and not porting.full_elsewhere
     full = not lora and (config is None or config.value.is_literal(None))
     if full and weights in (None, "bfloat16") and autocast and _under_fsdp(porting):
         # accelerate makes trained parameters float32 when FSDP runs in mixed precision.
@@ -335,14 +350,15 @@ def _read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
         porting.lora_object = config.text
         return
     rule = table_of(porting, made)
-    if adapters_are_spread(porting, config, made, rule):
+    porting.lora_certain = True
+    if adapters_are_spread(porting, config, made, rule, site):
         porting.lora = made
         fill_site(porting, made, rule, versions)
         fill_defaults(porting, rule, versions)
         return
     porting.lora_object = config.text
     fill_site(porting, replace(made, unknown_keywords=""), rule, versions)
-    name = config.text if config.reference is not None else "peft_config"
+    name = config.text if config.reference is not None else porting.fresh("peft_config")
     porting.fill(object_values(rule.table.rows(versions), name))
     target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
     porting.change_fate(".peft_config", target=target, reason=reason)

@@ -21,7 +21,8 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from ..errors import InputError
-from .scopes import Binding, Scope, children, collect_scopes
+from .calls import find_callees
+from .scopes import Binding, Scope, children, collect_scopes, owner_of
 
 # Packages whose classes are re-exported at the top: `trl.trainer.sft_trainer.SFTTrainer` is `trl.SFTTrainer`.
 FLAT_PACKAGES = ("trl", "peft", "transformers", "accelerate", "datasets", "unsloth")
@@ -168,15 +169,29 @@ class Module:
                 return self._qualified(value, found[0])
         return None
 
-    def single_binding(self, node: cst.Name) -> Binding | None:
-        """The one binding of a name, when it has exactly one and it is unconditional."""
-        found = self.scope(node).lookup(node.value)
+    def meaning(self, node: cst.BaseExpression | None) -> tuple[Scope, list[Binding]] | None:
+        """Where a name, or an attribute of `self`, is bound: the scope (of `self.x` the class) and its bindings."""
+        if isinstance(node, cst.Name):
+            return self.scope(node).lookup(node.value)
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+            owner = owner_of(node, self.scope(node))
+            name = node.attr.value
+            for bindings in (owner.attributes, owner.bindings) if owner is not None else ():
+                if owner is not None and name in bindings:
+                    return owner, bindings[name]
+        return None
+
+    def single_binding(self, node: cst.BaseExpression) -> Binding | None:
+        """The one binding of a name or of `self.x`, when it has exactly one and it is unconditional."""
+        found = self.meaning(node)
         if found is None or len(found[1]) != 1 or found[1][0].conditional:
             return None
         return found[1][0]
 
-    def references(self, name: str, scope: Scope) -> list[cst.Name]:
-        """Every loading use of `name` that means the binding in `scope`, in source order."""
+    def references(self, name: str, scope: Scope) -> Sequence[cst.Name | cst.Attribute]:
+        """Every loading use of `name` (or `self.x`) that means the binding in `scope`, in source order."""
+        if "." in name:
+            return self._attribute_loads(name.rpartition(".")[2], scope)
         found = ((use, self.scope(use).lookup(name)) for use in self.loads(name))
         return [use for use, meant in found if meant is not None and meant[0] is scope]
 
@@ -198,6 +213,25 @@ class Module:
             uses.append(node)
         return sorted(uses, key=lambda node: self.span(node)[0])
 
+    def _attribute_loads(self, name: str, owner: Scope) -> list[cst.Attribute]:
+        uses = []
+        for node in self._attributes.get(name, ()):
+            parent = self.parents[node]
+            set_here = isinstance(parent, cst.AssignTarget | cst.AnnAssign | cst.AugAssign) and parent.target is node
+            element = self.parents.get(parent) if isinstance(parent, cst.Element) else None
+            unpacked = isinstance(element, cst.Tuple | cst.List) and isinstance(self.parents[element], cst.AssignTarget)
+            if not set_here and not unpacked and owner_of(node, self.scope(node)) is owner:
+                uses.append(node)
+        return sorted(uses, key=lambda node: self.span(node)[0])
+
+    @cached_property
+    def _attributes(self) -> dict[str, list[cst.Attribute]]:
+        found: dict[str, list[cst.Attribute]] = {}
+        for node in self.parents:
+            if isinstance(node, cst.Attribute):
+                found.setdefault(node.attr.value, []).append(node)
+        return found
+
     @cached_property
     def _names(self) -> dict[str, list[cst.Name]]:
         found: dict[str, list[cst.Name]] = {}
@@ -215,6 +249,11 @@ class Module:
     def calls(self) -> list[cst.Call]:
         """Every call, in source order."""
         return sorted((n for n in self.parents if isinstance(n, cst.Call)), key=lambda node: self.span(node)[0])
+
+    @cached_property
+    def callees(self) -> Mapping[cst.Call, cst.FunctionDef]:
+        """The functions and methods of this file that its calls mean."""
+        return find_callees(self)
 
     @cached_property
     def roots(self) -> frozenset[str]:

@@ -41,7 +41,8 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 class Binding:
     """One place that gives a name its meaning.
 
-    `qualified` for imports; `value` for `name = value`; `node` is the statement, definition or parameter.
+    `qualified` for imports; `value` for `name = value`; `node` is the statement, definition or parameter. Of
+    `a, b = value` the value is the whole and `index` says which part.
     """
 
     kind: BindingKind
@@ -49,15 +50,17 @@ class Binding:
     qualified: str = ""
     value: cst.BaseExpression | None = None
     conditional: bool = False
+    index: int | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Scope:
-    """A module, function, class or lambda with the names it binds."""
+    """A module, function, class or lambda with the names it binds; of a class also what its methods set on `self`."""
 
     node: ScopeNode
     parent: Scope | None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    attributes: dict[str, list[Binding]] = field(default_factory=dict)
     outside: set[str] = field(default_factory=set)
 
     def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
@@ -180,12 +183,41 @@ class _Scopes:
             if isinstance(value, cst.Tuple | cst.List) and len(value.elements) == len(target.elements):
                 if not any(isinstance(e, cst.StarredElement) for e in (*value.elements, *target.elements)):
                     pairs = [element.value for element in value.elements]
-            for element, part in zip(target.elements, pairs, strict=True):
-                if part is not None or not isinstance(element.value, cst.Name):
+            for index, (element, part) in enumerate(zip(target.elements, pairs, strict=True)):
+                if part is not None or not isinstance(element.value, cst.Name | cst.Attribute):
                     self.assign(element.value, part, node, scope, conditional)
-                else:
-                    unpacked = Binding("unpack", node, value=value, conditional=conditional)
+                    continue
+                unpacked = Binding("unpack", node, value=value, conditional=conditional, index=index)
+                if isinstance(element.value, cst.Name):
                     self.bind(scope, element.value.value, unpacked)
+                elif (owner := owner_of(element.value, scope)) is not None:
+                    owner.attributes.setdefault(element.value.attr.value, []).append(unpacked)
+        elif isinstance(target, cst.Attribute) and (owner := owner_of(target, scope)) is not None:
+            kind = "assign" if value is not None else "other"
+            bound = Binding(kind, node, value=value, conditional=conditional)
+            owner.attributes.setdefault(target.attr.value, []).append(bound)
+
+
+def owner_of(node: cst.BaseExpression, scope: Scope) -> Scope | None:
+    """The class whose object `self` is, for `self.x` in one of its methods (whatever the first parameter's name)."""
+    if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+        return None
+    found = scope.lookup(node.value.value)
+    method = found[0] if found is not None else None
+    if method is None or not isinstance(method.node, cst.FunctionDef) or method.parent is None:
+        return None
+    if not isinstance(method.parent.node, cst.ClassDef) or first_parameter(method.node) != node.value.value:
+        return None
+    return method.parent
+
+
+def first_parameter(function: cst.FunctionDef) -> str | None:
+    """`self` of a method; None for a static method and a function without parameters."""
+    decorators = (decorator.decorator for decorator in function.decorators)
+    if any(isinstance(name, cst.Name) and name.value == "staticmethod" for name in decorators):
+        return None
+    every = (*function.params.posonly_params, *function.params.params)
+    return every[0].name.value if every else None
 
 
 def _is_main_guard(node: cst.If) -> bool:

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine.porting import Porting
+import libcst as cst
+
+from ..engine.porting import Porting, in_reach
 from ..engine.sites import Argument
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
@@ -65,7 +67,12 @@ def model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
     if quantization is not None and not quantization.reference and porting.refuses_itself(quantization):
         lines.append(f"{quantization.text}  # refuses a quantised base")
     model = site.argument("model")
-    if porting.foreign_model and model is not None and model.text != porting.names.model:
+    made_here = porting.model is not None and site.start <= porting.model.start < site.end
+    if made_here and porting.model is not None:
+        identifier = porting.model.argument("pretrained_model_name_or_path")
+        call = load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
+        lines.append(assign(porting.names.model, call, indent))
+    elif (porting.foreign_model or porting.model is not None) and model is not None and not model.reference:
         lines.append(f"{porting.names.model} = {model.text}")
     if porting.model is None and not porting.foreign_model:
         call = load_call(porting, porting.text("model.id"))
@@ -77,7 +84,9 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     """SFTTrainer makes its own tokenizer when it gets none; the port does so in sight."""
     name = porting.fresh("tokenizer")
     porting.imports.add("from transformers import AutoTokenizer")
-    model = f"{porting.names.model}.porter.id" if porting.foreign_model else porting.text("model.id")
+    site = porting.model
+    far = site is not None and porting.trainer is not None and not in_reach(site.scope, porting.trainer.scope)
+    model = f"{porting.names.model}.porter.id" if porting.foreign_model or far else porting.text("model.id")
     lines.append(f"{name} = AutoTokenizer.from_pretrained({model})")
     return name
 
@@ -162,15 +171,26 @@ def _atom(text: str) -> str:
     return text if is_atom(text) else f"({text})"
 
 
-def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argument | None) -> list[str]:
-    """Evaluation batches, when the source evaluates while it trains or calls evaluate()."""
+def has_evaluation(porting: Porting) -> bool:
+    """Whether the source evaluates this trainer while it trains, or calls evaluate()."""
+    dataset = porting.trainer.argument("eval_dataset") if porting.trainer is not None else None
     if dataset is None or dataset.value.is_literal(None):
-        return []
+        return False
     strategy = porting.value("eval.strategy")
     never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False", "None")
-    if never and not porting.evaluates:
-        return []
+    return porting.evaluates or not never
+
+
+def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argument | None) -> list[str]:
+    """Evaluation batches, when the source evaluates while it trains or calls evaluate()."""
     names = porting.names
+    if not has_evaluation(porting):
+        if any(has_evaluation(mate) for mate in porting.mates):
+            names.eval_batches = porting.fresh("eval_batches")
+            return [f"{names.eval_batches} = None"]
+        return []
+    assert dataset is not None
+    strategy = porting.value("eval.strategy")
     names.eval_batches = porting.fresh("eval_batches")
     size = porting.eval_rows()
     packing = porting.value("data.eval_packing")
@@ -195,9 +215,7 @@ def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argumen
 def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
     names = porting.names
     lines: list[str] = []
-    made = porting.inject or porting.model
-    assert porting.trainer is not None
-    if made is not None and made.scope is not porting.trainer.scope:
+    if _is_outer(porting):
         # Assigning the outer model's name here would make it a local one that isn't set yet.
         outer, names.model = names.model, porting.fresh("tuned_model")
         lines.append(f"{names.model} = {outer}")
@@ -205,21 +223,35 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
     if porting.inject is None:
         if porting.lora_object:
             config = porting.lora_object
-            if not config.isidentifier():
+            if re.fullmatch(r"[\w.]+", config) is None:
                 config = porting.fresh("peft_config")
                 lines.append(f"{config} = {porting.lora_object}")
             apply = Call(
                 porting.rt("apply_peft"),
                 [Arg(names.model), Arg(config), Arg(names.mesh), Arg(porting.text("run.seed"), "seed")],
             )
-            lines.append(f"if {config} is not None:")
-            lines.append(f"{porting.module.indent}{assign(names.model, apply, indent + porting.module.indent)}")
+            if porting.lora_certain:
+                lines.append(assign(names.model, apply, indent))
+            else:
+                lines.append(f"if {config} is not None:")
+                lines.append(f"{porting.module.indent}{assign(names.model, apply, indent + porting.module.indent)}")
         elif porting.lora is not None:
             if not writing.provider_elsewhere:
                 code = provider_code(porting, writing.rules, writing.family, indent, len(writing.provider) + 3)
                 lines.append(f"{writing.provider} = {code}")
             lines.append(assign(names.model, apply_call(porting, writing.provider), indent))
     return [*lines, *remat]
+
+
+def _is_outer(porting: Porting) -> bool:
+    """Whether the trainer takes its model from a name of a function or module around its own."""
+    trainer = porting.trainer
+    assert trainer is not None
+    model = trainer.argument("model")
+    if model is None or not isinstance(model.node, cst.Name) or not (porting.model or porting.foreign_model):
+        return False
+    found = trainer.scope.lookup(model.node.value)
+    return found is not None and found[0] is not trainer.scope
 
 
 def memory_line(porting: Porting) -> list[str]:
@@ -240,9 +272,9 @@ def memory_line(porting: Porting) -> list[str]:
 def optimizer_lines(porting: Porting, indent: str) -> list[str]:
     names = porting.names
     steps = f"{names.batches}.steps"
-    lora_maybe = bool(porting.lora_object) or porting.lora_conditional
-    full = porting.lora is None and not lora_maybe
-    separate = lora_maybe or (porting.lora is not None and porting.fuses)
+    lora_maybe = (bool(porting.lora_object) and not porting.lora_certain) or porting.lora_conditional
+    full = not (porting.lora or porting.lora_object or porting.lora_conditional)
+    separate = lora_maybe or bool(porting.lora_object) or (porting.lora is not None and porting.fuses)
     chain = optimizer_call(porting, full=full, separate_kv=separate, lora_maybe=lora_maybe)
     if len(chain.arguments) == 1:
         chain = chain.arguments[0].value if isinstance(chain.arguments[0].value, Call) else chain

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import libcst as cst
 
-from ..engine.porting import Porting, in_reach
+from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
 from ..engine.reading import bindings_of, table_of
 from ..engine.sites import Argument, Site, indentation
-from ..recipe import Field
+from ..recipe import Field, Value
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
 from .layout import Arg, Call, render
@@ -30,8 +31,6 @@ def write(
     """Plan the edits of the model, the adapters, the config and the trainer."""
     trainer = porting.trainer
     assert trainer is not None
-    if porting.inject is not None and porting.inject.variable is not None:
-        porting.names.model = porting.inject.variable
     _choose_names(porting)
     rules = _rules(porting, family, sizes)
     porting.fuses = _fuses(porting, family, rules)
@@ -43,7 +42,7 @@ def write(
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
     block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
-    porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer")
+    porting.replace_statement(trainer, block, TRAINER_BLOCK)
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
     if note:
@@ -102,14 +101,15 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     trainer, model = porting.trainer, porting.model
     assert trainer is not None
     first = next((site for site in (model, porting.inject) if site is not None), None)
-    if first is None:
+    far = porting.used_elsewhere or bool(porting.others)
+    if first is None and not far:
         start = _earlier_need(porting)
         if start is None:
             return False
         text = f"{porting.names.mesh} = {code}\n{indentation(porting.module.text, start)}"
         porting.edit(start, start, text, trainer.rule, "the devices and their axes")
         return True
-    if first.scope is trainer.scope and first.variable is not None:
+    if first is not None and first.scope is trainer.scope and first.variable is not None and not far:
         statement = f"{porting.names.mesh} = {code}\n{first.indent}"
         porting.edit(first.statement_start, first.statement_start, statement, first.rule, "the devices and their axes")
         return True
@@ -118,7 +118,7 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     line_end = porting.module.text.find("\n", offset)
     offset = len(porting.module.text) if line_end < 0 else line_end + 1
     text = f"\n{porting.names.mesh} = {code}\n"
-    porting.edit(offset, offset, text, first.rule, "the devices and their axes")
+    porting.edit(offset, offset, text, (first or trainer).rule, "the devices and their axes")
     return True
 
 
@@ -190,7 +190,7 @@ def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...]
             else:
                 porting.remove_statement(site.node, site.rule, "the adapters' rules stand where the model is known")
     for other in porting.sites:
-        if other.role == "inject" and other is not inject:
+        if other.role == "inject" and other is not inject and other not in porting.own_injects:
             _write_conditional_inject(porting, other)
     if inject is not None:
         _write_inject(porting, inject, family, rules, provider, elsewhere)
@@ -232,9 +232,14 @@ def _write_inject(
 ) -> None:
     """`model = get_peft_model(model, config)` → `model = rt.apply_lora(model, provider, mesh, ...)`."""
     model = site.argument("model")
-    name = porting.names.model
+    name, values = porting.names.model, porting.recipe.values
     if model is not None:
         porting.names.model = model.text
+    trainer = porting.trainer
+    assert trainer is not None
+    if not in_reach(trainer.scope, site.scope):  # torch's seed drew these adapters, not the trainer's
+        seed = values["run.seed"]
+        porting.fill({"run.seed": replace(seed, text="") if seed.known else Value("default", "42")})
     if porting.lora_object:
         call = (
             f"{porting.rt('apply_peft')}({porting.names.model}, {porting.lora_object}, {porting.names.mesh}, "
@@ -250,6 +255,7 @@ def _write_inject(
         code = render(apply_call(porting, provider), site.indent, porting.module.indent, before)
         porting.replace(site, code, "the same adapters in Tunix's model, counted layer by layer")
     porting.names.model = name
+    porting.recipe = replace(porting.recipe, values=values)
 
 
 def _write_arguments(porting: Porting) -> None:

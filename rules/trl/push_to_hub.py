@@ -24,7 +24,7 @@ def apply(site, porting):
     if saved or not (site.alone or site.variable):
         porting.replace(site, push, REASON)
     else:
-        save = porting.rt("save_adapter" if porting.lora is not None else "save_model")
+        save = porting.rt("save_adapter" if porting.saves_adapter else "save_model")
         tokenizer = f", tokenizer={names.tokenizer}" if names.tokenizer else ""
         result = f"{site.variable} = {push}" if site.variable else push
         new = f"{save}({names.model}, {folder}{tokenizer})\n{site.indent}{result}"

@@ -18,7 +18,7 @@ MATCHES = (
 def apply(site, porting):
     target = site.argument("output_dir", "save_directory")
     path = target.text if target is not None else porting.output_dir()
-    lora = porting.lora is not None and not porting.lora_object
+    lora = porting.saves_adapter
     function = porting.rt("save_adapter" if lora else "save_model")
     arguments = [porting.names.model, path]
     if site.qualified == "@trainer.save_model()" and porting.names.tokenizer:

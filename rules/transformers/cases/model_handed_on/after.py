@@ -13,6 +13,7 @@ from porter import runtime as rt
 
 
 def freeze(model):
+    # TODO(tpu-port TP190): model.parameters(): Tunix's model has no counterpart. Replace this line by hand.
     for parameter in model.parameters():
         parameter.requires_grad = False
 
@@ -20,7 +21,6 @@ def freeze(model):
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
 print(type(model), model)
-# TODO(tpu-port TP190): freeze(model): this gets Tunix's model now, not a torch model. Do to Tunix's model what it did, or take it out.
 freeze(model)
 # TODO(tpu-port TP190): PeftModel.from_pretrained(model, "adapter", is_trainable=True): the port trains the model without this adapter. Put the adapter's LoraConfig in with rt.apply_peft, then its weights with rt.load_adapter.
 model = PeftModel.from_pretrained(model, "adapter", is_trainable=True)

@@ -1,0 +1,42 @@
+"""Annotations that name a class of the GPU side become those of what stands there now.
+
+`def run(trainer: SFTTrainer)` gets Tunix's trainer, and so says `PeftTrainer`; a model is an `nnx.Module`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from .porting import Porting
+
+RULE = "TP001"
+MODELS = frozenset({"peft.PeftModel", "peft.PeftModelForCausalLM", "torch.nn.Module"})
+
+
+def rename_annotations(porting: Porting, views: Sequence[Porting]) -> None:
+    """Replace the class in every annotation of a ported trainer or of a torch model."""
+    module = porting.module
+    trainers = {view.trainer.qualified: view.recipe.target for view in views if view.trainer is not None}
+    for node in list(module.parents):
+        if not isinstance(node, cst.Name | cst.Attribute) or not _is_annotation(porting, node):
+            continue
+        name = module.qualified(node)
+        if name in MODELS:
+            porting.imports.add("from flax import nnx")
+            porting.edit(*module.span(node), "nnx.Module", RULE, "what the name holds now")
+        elif name is not None and (target := trainers.get(name)):
+            porting.edit(*module.span(node), target, RULE, "what the name holds now")
+
+
+def _is_annotation(porting: Porting, node: cst.CSTNode) -> bool:
+    parent = porting.module.parents[node]
+    if isinstance(parent, cst.Attribute) and parent.value is node:
+        return False
+    for ancestor in porting.module.ancestors(node):
+        if isinstance(ancestor, cst.Annotation):
+            return True
+        if isinstance(ancestor, cst.BaseSmallStatement | cst.BaseSuite | cst.Call):
+            return False
+    return False

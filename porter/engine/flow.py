@@ -1,0 +1,195 @@
+"""Where values come from and where they go, through names, attributes of `self`, returns and parameters of functions.
+
+Both ways end where the file shows no more, or more than one possibility.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
+from ..source.module import Module
+from ..source.scopes import Binding, Scope
+from .sites import Site
+
+# Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
+PLACEMENT = ("to", "cuda", "train", "eval")
+MAX_DEPTH = 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A variable that holds a value: a name, or `self.x` with the class as its scope."""
+
+    variable: str
+    scope: Scope
+
+
+def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """The `from_pretrained(...)` in `from_pretrained(...).to(device)`."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in PLACEMENT:
+        node = node.func.value
+    return node
+
+
+def origins(module: Module, node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
+    """The expressions that `node` stands for, from itself back to what made it."""
+    return _trace(module, node, None)
+
+
+def binding_origins(module: Module, binding: Binding) -> Iterator[cst.BaseExpression]:
+    """The expressions that a binding gives its name the value of, back to what made it."""
+    return _trace(module, binding.value, binding.index) if binding.kind in ("assign", "unpack") else iter(())
+
+
+def _trace(module: Module, node: cst.BaseExpression | None, index: int | None) -> Iterator[cst.BaseExpression]:
+    for _ in range(MAX_DEPTH):
+        node = without_placement(node)
+        if node is None:
+            return
+        if index is None:
+            yield node
+        step = _element(node, index) or _back(module, node, index)
+        if step is None:
+            return
+        node, index = step
+
+
+def _element(node: cst.BaseExpression, index: int | None) -> tuple[cst.BaseExpression, None] | None:
+    if index is None or not isinstance(node, cst.Tuple | cst.List) or index >= len(node.elements):
+        return None
+    return node.elements[index].value, None
+
+
+def _back(
+    module: Module, node: cst.BaseExpression, index: int | None
+) -> tuple[cst.BaseExpression | None, int | None] | None:
+    """One step back from an expression (of which part `index` is meant)."""
+    if isinstance(node, cst.Call) and (function := module.callees.get(node)) is not None:
+        if function.name.value == "__init__":
+            return None
+        values = returned(module, function)
+        return (values[0], index) if len(values) == 1 else None
+    binding = _maker(module, node)
+    if binding is None or index is not None:
+        return None
+    if binding.kind == "assign":
+        return binding.value, None
+    if binding.kind == "unpack":
+        return binding.value, binding.index
+    if binding.kind == "parameter" and isinstance(binding.node, cst.Param):
+        return _given(module, binding), None
+    return None
+
+
+def _maker(module: Module, node: cst.BaseExpression) -> Binding | None:
+    """The one binding that makes what a variable holds; `model = prepare(model)` gives it its own value again."""
+    found = module.meaning(node)
+    if found is None:
+        return None
+    makers = found[1] if len(found[1]) == 1 else [item for item in found[1] if not is_itself(module, item, node)]
+    return makers[0] if len(makers) == 1 and not makers[0].conditional else None
+
+
+def is_itself(module: Module, binding: Binding, variable: cst.BaseExpression) -> bool:
+    """Whether a binding gives a variable back what it holds: `model = model.to(device)`, `model = prepare(model)`."""
+    meant = module.meaning(variable)
+    for value in binding_origins(module, binding):
+        if isinstance(value, cst.Name | cst.Attribute) and meant is not None:
+            found = module.meaning(value)
+            if found is not None and found[0] is meant[0] and module.code(value) == module.code(variable):
+                return True
+    return False
+
+
+def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
+    """What the only call of a function gives for a parameter."""
+    assert isinstance(binding.node, cst.Param)
+    function = next((node for node in module.ancestors(binding.node) if isinstance(node, cst.FunctionDef)), None)
+    calls = calls_of(module, function) if function is not None else []
+    return argument_of(module, calls[0], binding.node.name.value) if len(calls) == 1 else None
+
+
+def holders(module: Module, site: Site) -> tuple[list[Place], list[cst.Call]]:
+    """The variables that hold what a site makes, its own first, and the calls used on the spot that give it back."""
+
+    def placed(around: cst.CSTNode) -> bool:
+        return site.role != "trainer" and isinstance(around, cst.Attribute) and around.attr.value in PLACEMENT
+
+    def handed_on(node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
+        around = module.parents[node]
+        call = module.parents[around] if placed(around) else node
+        return _handed_on(module, call) if isinstance(call, cst.BaseExpression) else iter(())
+
+    places: list[Place] = []
+    calls: list[cst.Call] = []
+    pending: list[Place | cst.Call] = [site.node]
+    if site.variable is not None:
+        pending.insert(0, Place(site.variable, site.home))
+    while pending:
+        found = pending.pop(0)
+        if isinstance(found, Place):
+            if found not in places:
+                places.append(found)
+                for use in module.references(found.variable, found.scope):
+                    pending += handed_on(use)
+        elif found not in calls:
+            calls.append(found)
+            pending += handed_on(found)
+    used = (call for call in calls if isinstance(around := module.parents[call], cst.Attribute) and not placed(around))
+    return places, list(used)
+
+
+def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
+    """The variables, and the calls of its function, that get the value of `node` from the place where it stands."""
+    parent = module.parents[node]
+    if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
+        yield from _bound_by(module, parent.targets[0].target)
+    elif isinstance(parent, cst.AnnAssign) and parent.value is node:
+        yield from _bound_by(module, parent.target)
+    elif isinstance(parent, cst.Return):
+        yield from _callers_bind(module, parent, None)
+    elif isinstance(parent, cst.Element):
+        yield from _part_of(module, parent)
+    elif isinstance(parent, cst.Arg):
+        call = module.parents[parent]
+        name = parameter_of(module, parent, call) if isinstance(call, cst.Call) else None
+        if name is not None and isinstance(call, cst.Call):
+            yield Place(name, module.scopes[module.callees[call]])
+
+
+def _part_of(module: Module, element: cst.Element) -> Iterator[Place | cst.Call]:
+    holder = module.parents[element]
+    if not isinstance(holder, cst.Tuple | cst.List):
+        return
+    index = list(holder.elements).index(element)
+    around = module.parents[holder]
+    if isinstance(around, cst.Return):
+        yield from _callers_bind(module, around, index)
+    elif isinstance(around, cst.Assign) and around.value is holder and len(around.targets) == 1:
+        yield from _bound_by(module, around.targets[0].target, index)
+
+
+def _callers_bind(module: Module, node: cst.Return, index: int | None) -> Iterator[Place | cst.Call]:
+    function = function_around(module, node)
+    for call in calls_of(module, function) if function is not None else ():
+        parent = module.parents[call]
+        if index is None:
+            yield call
+        elif isinstance(parent, cst.Assign) and parent.value is call and len(parent.targets) == 1:
+            yield from _bound_by(module, parent.targets[0].target, index)
+        elif isinstance(parent, cst.Return):
+            yield from _callers_bind(module, parent, index)
+
+
+def _bound_by(module: Module, target: cst.BaseExpression, index: int | None = None) -> Iterator[Place]:
+    if index is not None:
+        if not isinstance(target, cst.Tuple | cst.List) or index >= len(target.elements):
+            return
+        target = target.elements[index].value
+    found = module.meaning(target)
+    if found is not None:
+        yield Place(module.code(target), found[0])

@@ -1,0 +1,147 @@
+"""Several trainers in one file: each is read and written by itself, and what they say of the same lines must agree.
+
+`if args.use_peft:` one trainer, `else:` another; two stages one after the other; a function for each. A view is a
+`Porting` of its own over the same source; the edits of all views are one port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from ..port import Edit
+from ..source.calls import function_around
+from ..source.module import Module
+from .porting import Names, Porting
+from .sites import Site, shown
+
+RULE = "TP190"
+
+
+def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting], None]) -> list[Porting]:
+    """A view of every trainer, read. A config that stays an object for one of them stays one for all."""
+    kept: frozenset[cst.CSTNode] = frozenset()
+    full: frozenset[cst.CSTNode] = frozenset()
+    while True:
+        views = [_view(whole, site, trainers, kept) for site in trainers]
+        for view in views:
+            _name(view, views)
+            if view.others:
+                view.full_elsewhere = bool(full)
+            read(view)
+        objects = {view.config.node for view in views if view.config is not None and view.arguments_object}
+        objects |= {site.node for view in views for site in whole.sites if site.role == "lora" and view.lora_object}
+        trained_whole = {view.model.node for view in views if view.model is not None and not _has_adapters(view)}
+        if len(views) == 1 or (objects <= kept and trained_whole <= full):
+            break
+        kept, full = kept | objects, full | trained_whole
+    injects = [view.inject for view in views if view.inject is not None]
+    injects += [site for view in views for site in view.own_injects]
+    for view in views:
+        view.own_injects = tuple(injects)
+        whole.todos.update(view.todos)
+    return views
+
+
+def _view(whole: Porting, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Porting:
+    others = tuple(other for other in trainers if other is not site)
+    names = Names()
+    return replace(
+        whole, trainer=site, others=others, kept=kept, names=names, edits=list(whole.edits), imports=whole.imports,
+        todos={line: list(said) for line, said in whole.todos.items()},
+    )  # fmt: skip
+
+
+def _has_adapters(view: Porting) -> bool:
+    return bool(view.lora or view.lora_object or view.inject)
+
+
+def _name(view: Porting, views: Sequence[Porting]) -> None:
+    """The trainer's name; trainers of one variable share the names of their data, others have their own."""
+    site = view.trainer
+    assert site is not None
+    view.names.trainer = site.variable or view.fresh_at(site.scope, "trainer")
+    view.mates = tuple(
+        other
+        for other in views
+        if other.trainer is not None
+        and other is not view
+        and (other.trainer.variable, other.trainer.home) == (site.variable, site.home)
+    )
+
+
+def reaches(module: Module, site: Site, others: Sequence[Site], use: cst.CSTNode) -> bool:
+    """Whether a variable may hold this site's trainer where it is used, though other sites assign it as well."""
+    rivals = [other for other in others if other.variable == site.variable and other.home is site.home]
+    if not rivals or use is site.node:
+        return True
+    function = function_around(module, use)
+    if function is not function_around(module, site.node):
+        return not any(function is function_around(module, rival.node) for rival in rivals)
+    start = module.span(use)[0]
+    if start < site.start or _are_apart(module, site.node, use):
+        return False
+    later = (rival for rival in rivals if site.start < rival.start < start)
+    return not any(_block(module, rival.node) in [*module.ancestors(use)] for rival in later)
+
+
+def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The block of statements in which `node` stands."""
+    return next((item for item in module.ancestors(node) if isinstance(item, cst.BaseSuite | cst.Module)), None)
+
+
+def _are_apart(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two nodes stand in branches of which only one runs."""
+    around = dict(_paths(module, one))
+    for item, inner in _paths(module, other):
+        if isinstance(item, cst.If) and item in around and around[item] is not inner:
+            return True
+    return False
+
+
+def _paths(module: Module, node: cst.CSTNode) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
+    found = []
+    for ancestor in module.ancestors(node):
+        found.append((ancestor, node))
+        node = ancestor
+    return found
+
+
+def merge(views: Sequence[Porting]) -> Porting:
+    """One Porting with the edits of all views; where they want different code at one place, a person is asked."""
+    whole = views[0]
+    if len(views) == 1:
+        return whole
+    edits: list[Edit] = []
+    for view in views:
+        for edit in view.edits:
+            rival = next((old for old in edits if _clash(old, edit)), None)
+            if rival is None:
+                edits.append(edit)
+            elif rival.new != edit.new:
+                code = shown(whole.module.text[edit.start : edit.end])
+                message = f"{code}: the trainers of this file need different code here: {shown(edit.new)}"
+                view.find(RULE, "error", message, "Make it for each of them.", edit.line, edit.column)
+    whole.edits = edits
+    return merge_findings(whole, views)
+
+
+def _clash(one: Edit, other: Edit) -> bool:
+    if one.start == one.end == other.start == other.end:
+        return one.new == other.new
+    return (one.start, one.end) == (other.start, other.end)
+
+
+def merge_findings(whole: Porting, views: Sequence[Porting]) -> Porting:
+    """The findings, fates and comments of all views in one."""
+    findings = dict.fromkeys(finding for view in [whole, *views] for finding in view.recipe.findings)
+    fields = dict.fromkeys(row for view in [whole, *views] for row in view.recipe.fields)
+    for view in views:
+        for line, said in view.todos.items():
+            have = whole.todos.setdefault(line, [])
+            have += [comment for comment in said if comment not in have]
+    others = tuple(replace(view.recipe, fields=(), findings=()) for view in views if view is not whole)
+    whole.recipe = replace(whole.recipe, findings=tuple(findings), fields=tuple(fields), others=others)
+    return whole

@@ -1,0 +1,136 @@
+"""Calls of a file's own functions: which function a call means, and which argument becomes which parameter.
+
+Values are followed through them both ways: from a parameter back to what the caller gives, and from what a
+function returns on to whoever called it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from .scopes import Binding, Scope, first_parameter, owner_of
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+def find_callees(module: Module) -> Mapping[cst.Call, cst.FunctionDef]:
+    """The function of this file that each call means, `__init__` for a class; calls of anything else are left out."""
+    methods: dict[str, list[cst.FunctionDef]] = {}
+    for scope in module.scopes.values():
+        if isinstance(scope.node, cst.ClassDef):
+            for name, function in _methods(scope):
+                methods.setdefault(name, []).append(function)
+    found = {call: _callee(module, call, methods) for call in module.calls}
+    return {call: function for call, function in found.items() if function is not None}
+
+
+def calls_of(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
+    """Every call of a function of this file, in source order."""
+    return [call for call, callee in module.callees.items() if callee is function]
+
+
+def function_around(module: Module, node: cst.CSTNode) -> cst.FunctionDef | None:
+    """The function in whose body `node` stands."""
+    scope = module.scope(node)
+    return scope.node if isinstance(scope.node, cst.FunctionDef) else None
+
+
+def parameter_of(module: Module, argument: cst.Arg, call: cst.Call) -> str | None:
+    """The parameter that an argument of a call of this file's own function becomes."""
+    function = module.callees.get(call)
+    if function is None or argument.star:
+        return None
+    if argument.keyword is not None:
+        name = argument.keyword.value
+        every = (*function.params.params, *function.params.kwonly_params)
+        return name if any(parameter.name.value == name for parameter in every) else None
+    position = 0
+    for other in call.args:
+        if other is argument:
+            break
+        if other.star:
+            return None
+        position += other.keyword is None
+    names = _positional(module, function, call)
+    return names[position] if position < len(names) else None
+
+
+def argument_of(module: Module, call: cst.Call, parameter: str) -> cst.BaseExpression | None:
+    """What a call of this file's own function gives for a parameter; its default where it gives nothing."""
+    for argument in call.args:
+        if argument.star:
+            return None
+        if parameter_of(module, argument, call) == parameter:
+            return argument.value
+    function = module.callees[call]
+    every = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
+    return next((found.default for found in every if found.name.value == parameter), None)
+
+
+def returned(module: Module, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+    """What a function returns, bare `return` and `return None` left out."""
+    found = []
+    for node in module.parents:
+        if isinstance(node, cst.Return) and node.value is not None and function_around(module, node) is function:
+            if not (isinstance(node.value, cst.Name) and node.value.value == "None"):
+                found.append(node.value)
+    return sorted(found, key=lambda node: module.span(node)[0])
+
+
+def _positional(module: Module, function: cst.FunctionDef, call: cst.Call) -> list[str]:
+    names = [parameter.name.value for parameter in (*function.params.posonly_params, *function.params.params)]
+    is_method = isinstance(module.scope(function).node, cst.ClassDef) and first_parameter(function) is not None
+    through_class = isinstance(call.func, cst.Attribute) and _class_of(module, call.func.value, instance=False)
+    return names[1:] if is_method and not through_class else names
+
+
+def _callee(module: Module, call: cst.Call, methods: Mapping[str, list[cst.FunctionDef]]) -> cst.FunctionDef | None:
+    if isinstance(call.func, cst.Name):
+        binding = _definition(module, call.func)
+        if binding is None:
+            return None
+        if isinstance(binding.node, cst.FunctionDef):
+            return binding.node
+        return dict(_methods(module.scopes[binding.node])).get("__init__")
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in methods:
+        return None
+    name = call.func.attr.value
+    own = owner_of(call.func, module.scope(call))
+    owner = (
+        own or _class_of(module, call.func.value, instance=True) or _class_of(module, call.func.value, instance=False)
+    )
+    if owner is not None:
+        return dict(_methods(owner)).get(name)
+    # An object that comes from elsewhere: the method is meant when only one class of the file has it.
+    is_object = isinstance(call.func.value, cst.Name | cst.Call) and module.qualified(call.func.value) is None
+    return methods[name][0] if is_object and len(methods[name]) == 1 and not name.startswith("__") else None
+
+
+def _definition(module: Module, name: cst.Name) -> Binding | None:
+    found = module.scope(name).lookup(name.value)
+    definitions = [binding for binding in found[1] if binding.kind == "definition"] if found is not None else []
+    return definitions[0] if found is not None and len(found[1]) == len(definitions) == 1 else None
+
+
+def _class_of(module: Module, node: cst.BaseExpression, *, instance: bool) -> Scope | None:
+    """The class of this file that `node` is (or, for `instance`, an object of)."""
+    if instance:
+        binding = module.single_binding(node) if isinstance(node, cst.Name) else None
+        made = binding.value if binding is not None and binding.kind == "assign" else node
+        if not isinstance(made, cst.Call):
+            return None
+        node = made.func
+    definition = _definition(module, node) if isinstance(node, cst.Name) else None
+    if definition is None or not isinstance(definition.node, cst.ClassDef):
+        return None
+    return module.scopes[definition.node]
+
+
+def _methods(scope: Scope) -> Iterator[tuple[str, cst.FunctionDef]]:
+    for name, bindings in scope.bindings.items():
+        if len(bindings) == 1 and isinstance(bindings[0].node, cst.FunctionDef):
+            yield name, bindings[0].node
