@@ -48,6 +48,9 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
     """
     source = Path(port.path)
     check_output(source, output, force=force)
+    if (port.notebook is not None) != (output.suffix == ".ipynb") and ".ipynb" in (source.suffix, output.suffix):
+        kind, fix = ("a notebook", ".ipynb") if port.notebook is not None else ("a script", ".py")
+        raise InputError(f"the port of {kind} is {kind}", output, fix=f"-o {output.with_suffix(fix)}")
     try:
         target = output.resolve() if output.is_symlink() else output
         if port.after == port.before:

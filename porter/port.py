@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from .recipe import Field, Finding, Recipe
+
+if TYPE_CHECKING:
+    from .source.notebook import Notebook
 
 Status = Literal["ported", "partial", "unsupported", "unchanged", "error"]
 
@@ -54,7 +57,7 @@ class Port:
     `before` and `after` are the source's and the port's text (newlines as in the file); `encode` gives the bytes.
     `status`: ported (nothing left to do), partial (a person has something to decide), unsupported (a trainer
     was found that can't be ported), unchanged (nothing of ours in the file). `files` are tables that must lie
-    beside the port (name → content).
+    beside the port (name → content). Of a `notebook`, the texts are its Python cells, each below `# %% [cell N]`.
     """
 
     path: str
@@ -66,6 +69,7 @@ class Port:
     bom: bool = False
     encoding: str = "utf-8"
     files: tuple[tuple[str, str], ...] = ()
+    notebook: Notebook | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -78,7 +82,16 @@ class Port:
     @property
     def data(self) -> bytes:
         """The port as bytes, in the source's encoding, with its byte order mark."""
+        if self.notebook is not None:
+            return self.notebook.written(self.edits).encode()
         return (b"\xef\xbb\xbf" if self.bom else b"") + self.after.encode(self.encoding)
+
+    def place(self, line: int, column: int) -> str:
+        """Where a line and column of `before` stand: `train.py:12:5`, or `train.ipynb cell 3:2:5`."""
+        if self.notebook is None:
+            return f"{self.path}:{line}:{column}"
+        cell, line = self.notebook.place(line)
+        return f"{self.path} cell {cell}:{line}:{column}"
 
 
 def port_file(path: Path, options: Options | None = None) -> Port:

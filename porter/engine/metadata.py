@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
+from .installs import GPU_ONLY, NEEDED
 from .porting import Porting
 
 RULE = "TP002"
-GPU_ONLY = frozenset(
-    {"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "kernels", "flash-attn", "trackio", "xformers"}
-)
 BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t]*$", re.MULTILINE)
 
 
@@ -25,7 +23,7 @@ def script_metadata(porting: Porting) -> None:
     kept = [name for name in names if re.split(r"[\s<>=!~\[;@]", name, maxsplit=1)[0].lower() not in GPU_ONLY]
     if kept == names:
         return
-    wanted = [*kept, "tpu-port[tpu]"]
+    wanted = [*kept, NEEDED]
     lines = "".join(f'#     "{name}",\n' for name in wanted)
     start = block.start("body") + found.start("list")
     end = block.start("body") + found.end("list")

@@ -31,6 +31,13 @@ Why: the TPU machine need not have torch and TRL. A library of the GPU side that
 What it does: corrects the `# /// script` block that tools such as uv read.
 Why: the block names what the source imports.
 """,
+    "TP003": """Install commands: the port's libraries instead of the GPU's.
+
+What it does: in `!pip install`, `%pip install` and `get_ipython().system("pip install ...")`, the GPU's libraries
+become `tpu-port[tpu]` once, and pins of libraries that it brings go; all other words stay, and so does a library that
+the port still imports.
+Why: a notebook installs what it runs; with the GPU's pins, the TPU's libraries would not go in.
+""",
     "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
 
 What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.

@@ -12,7 +12,7 @@ from ..port import Edit, Options, Port, Status
 from ..recipe import Recipe
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting, read_launch_config
-from ..source.module import Module
+from ..source.module import Module, parse_text
 from ..target.import_lines import parse_import
 from ..target.imports import plan_imports
 from ..target.write import write
@@ -21,6 +21,7 @@ from .carrying import is_in_reach
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
 from .handed import name_handed
+from .installs import install_edits
 from .leftovers import drop_leftovers
 from .lost_names import find_lost_names, find_taken_names
 from .members import apply_members, role_uses, uses
@@ -114,7 +115,8 @@ def _without_trainer(porting: Porting) -> Port:
     name = find_other_trainer(porting)
     recipe = replace(porting.recipe, trainer=name)
     status: Status = "unsupported" if name else "unchanged"
-    return Port(module.path, module.text, module.text, status, recipe, (), module.bom, module.encoding)
+    text, notebook = module.text, module.notebook
+    return Port(module.path, text, text, status, recipe, (), module.bom, module.encoding, notebook=notebook)
 
 
 def _check_release(porting: Porting) -> None:
@@ -218,9 +220,9 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     module = porting.module
     edits = without_inner(porting.edits)
     if porting.trainer is not None and status is None:
-        anchor = _import_anchor(porting)
+        new = [parse_import(text) for text in porting.imports]
+        anchor = _import_anchor(porting, edits, [item.bound for item in new])
         if anchor is not None:
-            new = [parse_import(text) for text in porting.imports]
             find_taken_names(porting, [item.bound for item in new])
             plan = plan_imports(module, edits, new, porting.moved, anchor)
             edits = without_inner([*edits, *plan.edits])
@@ -229,6 +231,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
                 porting.find(
                     "TP001", "warning", message, f"Replace it if {library} is not on the TPU machine.", line, 1, False
                 )
+        edits = without_inner([*edits, *install_edits(porting, edits)])
     _forget_what_is_gone(porting, edits)
     find_lost_names(porting, edits)
     edits = with_todos(porting, edits)
@@ -238,7 +241,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         status = "partial" if "error" in worst or porting.todos else "ported"
     if edits:
         try:
-            cst.parse_module(after)
+            parse_text(after)
         except cst.ParserSyntaxError as error:
             raise InputError(
                 f"the port would not parse ({error.message}): a defect of tpu-port", module.path
@@ -247,7 +250,8 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     fields = tuple(sorted(porting.recipe.fields, key=lambda row: (row.line, row.column)))
     recipe = replace(porting.recipe, fields=fields)
     files = family_files(porting)
-    return Port(module.path, module.text, after, status, recipe, ordered, module.bom, module.encoding, files)
+    kind = (module.bom, module.encoding, files, module.notebook)
+    return Port(module.path, module.text, after, status, recipe, ordered, *kind)
 
 
 def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
@@ -265,7 +269,29 @@ def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
                 del porting.todos[finding.line]
 
 
-def _import_anchor(porting: Porting) -> cst.CSTNode | None:
+def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst.CSTNode | None:
+    """The statement that imports the trainer's class, or an import before it where new code needs `names` earlier."""
+    anchor = _trainer_import(porting)
+    module = porting.module
+    if anchor is None or module.parents.get(anchor) is not module.tree:
+        return anchor
+    needed = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\b") if names else None
+    users = [edit.start for edit in edits if needed is not None and needed.search(edit.new)]
+    first = min((start for start in users if module.text[:start].strip()), default=len(module.text))
+    if module.span(anchor)[0] <= first:
+        return anchor
+    earlier = [
+        node
+        for node in module.tree.body
+        if isinstance(node, cst.SimpleStatementLine)
+        and isinstance(node.body[0], cst.Import | cst.ImportFrom)
+        and module.span(node)[0] < first
+        and module.code(node).split()[1] != "__future__"
+    ]
+    return earlier[-1] if earlier else anchor
+
+
+def _trainer_import(porting: Porting) -> cst.CSTNode | None:
     """The statement that imports the trainer's class."""
     module, site = porting.module, porting.trainer
     assert site is not None

@@ -17,7 +17,10 @@ INPUT = "TP000"
 
 
 def port_document(port: Port, output: Path | None) -> dict[str, Any]:
-    """`{tool, version, source, output, status, trainer, target, fields, findings, edits}` of a port."""
+    """`{tool, version, source, output, status, trainer, target, fields, findings, edits}` of a port.
+
+    In a notebook, every place has its `cell` (from 1), and its line counts in that cell.
+    """
     edits = [
         {
             "rule": edit.rule,
@@ -35,10 +38,17 @@ def port_document(port: Port, output: Path | None) -> dict[str, Any]:
         status=port.status,
         trainer=port.recipe.trainer,
         target=port.recipe.target,
-        fields=[asdict(field) for field in port.fields],
-        findings=[asdict(finding) for finding in port.findings],
-        edits=edits,
+        fields=[_placed(port, asdict(field)) for field in port.fields],
+        findings=[_placed(port, asdict(finding)) for finding in port.findings],
+        edits=[_placed(port, edit) for edit in edits],
     )
+
+
+def _placed(port: Port, row: dict[str, Any]) -> dict[str, Any]:
+    if port.notebook is None:
+        return row
+    cell, line = port.notebook.place(row["line"])
+    return {**row, "cell": cell, "line": line}
 
 
 def error_document(error: InputError) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Con
     if port.findings:
         out.print(Text(f"{_count(len(port.findings), 'finding')}:", style="bold"))
         for finding in port.findings:
-            show_finding(port.path, finding, out)
+            show_finding(port.place(finding.line, finding.column), finding, out)
         out.print()
     show(verdict(port), out)
     for path in written:
@@ -109,9 +109,9 @@ def field_table(fields: Sequence[Field], width: int) -> Table:
     return table
 
 
-def show_finding(path: str, finding: Finding, out: Console) -> None:
+def show_finding(place: str, finding: Finding, out: Console) -> None:
     """`train.py:12:5 warning TP214: message`, and on the next line what to do."""
-    head = Text(f"{path}:{finding.line}:{finding.column} ", style="bold")
+    head = Text(f"{place} ", style="bold")
     head.append(finding.severity, style=SEVERITIES[finding.severity])
     head.append(f" {finding.rule}: {finding.message}")
     show(Padding(head, (0, 0, 0, 2)), out)

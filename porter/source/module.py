@@ -22,6 +22,8 @@ from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from ..errors import InputError
 from .calls import find_callees
+from .magics import masked
+from .notebook import Notebook, read_notebook
 from .scopes import Binding, Scope, children, collect_scopes, owner_of
 
 # Packages whose classes are re-exported at the top: `trl.trainer.sft_trainer.SFTTrainer` is `trl.SFTTrainer`.
@@ -30,13 +32,23 @@ FLAT_PACKAGES = ("trl", "peft", "transformers", "accelerate", "datasets", "unslo
 
 @dataclass
 class Module:
-    """A parsed source file."""
+    """A parsed source file, or the Python cells of a notebook as one.
+
+    `parsed` is what the tree was parsed from: `text`, with stand-ins of the same length for IPython's own lines.
+    """
 
     path: str
     text: str
     tree: cst.Module
     bom: bool = False
     encoding: str = "utf-8"
+    parsed: str = ""
+    notebook: Notebook | None = None
+
+    @property
+    def has_magics(self) -> bool:
+        """Whether some lines are IPython's own, so that Python itself can't run the file."""
+        return bool(self.parsed) and self.parsed != self.text
 
     @cached_property
     def newline(self) -> str:
@@ -56,17 +68,17 @@ class Module:
 
         They differ in text that isn't ASCII, and where libcst 1.8 drops a form feed in front of a line's code.
         """
-        code = self.tree.code
-        if self.text.isascii() and code == self.text:
+        code, text = self.tree.code, self.parsed or self.text
+        if text.isascii() and code == text:
             return None
         offsets: list[int] = []
         index = 0
         for character in code:
-            while self.text[index] != character:
+            while text[index] != character:
                 index += 1
             offsets.extend([index] * len(character.encode("utf-8", "surrogatepass")))
             index += 1
-        return [*offsets, len(self.text)]
+        return [*offsets, len(text)]
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Start and end of `node` in `text`, without the blank lines and comments before it."""
@@ -279,12 +291,9 @@ def flatten(name: str) -> str:
 
 
 def read_module(path: Path) -> Module:
-    """Read and parse a Python file. InputError when it is no readable Python source."""
+    """Read and parse a Python file or a notebook. InputError when it is no readable Python source."""
     if path.is_dir():
-        raise InputError("is a folder; tpu-port ports one Python file at a time", path, fix="name a .py file in it")
-    if path.suffix == ".ipynb" and path.exists():
-        fix = "save it as a script: jupyter nbconvert --to script"
-        raise InputError("is a notebook; notebooks are not read yet", path, fix=fix)
+        raise InputError("is a folder, not a file", path, fix="name a .py or .ipynb file in it")
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -296,8 +305,7 @@ def read_module(path: Path) -> Module:
     if b"\0" in data:
         raise InputError("is a binary file, not Python source", path, fix="name the training script")
     if path.suffix == ".ipynb" or (data.lstrip().startswith(b"{") and b'"nbformat"' in data):
-        fix = f"save it as a script first: jupyter nbconvert --to script {path.name}"
-        raise InputError("is a notebook; tpu-port ports scripts", path, fix=fix)
+        return parse_notebook(data, str(path))
     return parse_module(data, str(path))
 
 
@@ -312,12 +320,42 @@ def parse_module(data: bytes, path: str) -> Module:
             f"is not text in its declared encoding: {error}", Path(path), fix="save it as UTF-8 or declare its encoding"
         ) from None
     try:
-        tree = cst.parse_module(text)
+        tree, parsed = parse_text(text)
     except cst.ParserSyntaxError as error:
         raise _syntax_error(path, text, error) from None
-    if tree.code.replace("\f", "") != text.replace("\f", ""):
-        raise InputError("can't be read exactly: libcst gives back another text", path, fix="please report it")
-    return Module(path, text, tree, bom, encoding)
+    return _exact(Module(path, text, tree, bom, encoding, parsed))
+
+
+def parse_notebook(data: bytes, path: str) -> Module:
+    """Parse the Python cells of a notebook as one module; a syntax error names its cell and the line in it."""
+    notebook = read_notebook(data, path)
+    try:
+        tree, parsed = parse_text(notebook.text)
+    except cst.ParserSyntaxError as error:
+        found = _syntax_error(path, masked(notebook.text), error)
+        cell, line = notebook.place(found.line or 1)
+        raise InputError(found.message, f"{path} cell {cell}", line, found.column, found.fix) from None
+    return _exact(Module(path, notebook.text, tree, parsed=parsed, notebook=notebook))
+
+
+def parse_text(text: str) -> tuple[cst.Module, str]:
+    """The tree of a text, and the text it was parsed from: lines of IPython's own count as statements.
+
+    `cst.ParserSyntaxError` when it is no Python.
+    """
+    try:
+        return cst.parse_module(text), text
+    except cst.ParserSyntaxError:
+        parsed = masked(text)
+        if parsed == text:
+            raise
+        return cst.parse_module(parsed), parsed
+
+
+def _exact(module: Module) -> Module:
+    if module.tree.code.replace("\f", "") != module.parsed.replace("\f", ""):
+        raise InputError("can't be read exactly: libcst gives back another text", module.path, fix="please report it")
+    return module
 
 
 def _syntax_error(path: str, text: str, error: cst.ParserSyntaxError) -> InputError:

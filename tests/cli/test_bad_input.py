@@ -43,10 +43,30 @@ def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return got.err
 
 
-def test_a_notebook(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "train.ipynb").write_text('{"cells": []}')
-    said = refused(capsys, "train.ipynb")
-    assert said.startswith("tpu-port: train.ipynb: is a notebook; notebooks are not read yet") and "nbconvert" in said
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ('{"cells": []}', "train.ipynb: has no cell of Python"),
+        ('{"cells": [', "train.ipynb:1:12: is no notebook: broken JSON"),
+        (
+            '{"nbformat": 4, "cells": [{"cell_type": "code", "source": "x = ("}]}',
+            "train.ipynb cell 1:1:5: does not parse",
+        ),
+    ],
+)
+def test_a_notebook_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str], text: str, want: str) -> None:
+    (folder / "train.ipynb").write_text(text)
+    assert want in refused(capsys, "train.ipynb")
+
+
+def test_the_port_of_a_notebook_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cell = {"cell_type": "code", "source": SCRIPT, "outputs": [], "execution_count": None, "metadata": {}}
+    (folder / "train.ipynb").write_text(
+        json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]})
+    )
+    assert run(["train.ipynb", "-o", "out.py"]) == 2 and not Path("out.py").exists()
+    assert "the port of a notebook is a notebook; -o out.ipynb" in capsys.readouterr().err
+    assert run(["train.py", "-o", "out.ipynb"]) == 2 and not Path("out.ipynb").exists()
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_bad_files(tmp_path: Path, data: bytes, said: str) -> None:
 
 def test_a_notebook(tmp_path: Path) -> None:
     for name in ("train.ipynb", "train.py"):
-        with pytest.raises(InputError, match="is a notebook"):
+        with pytest.raises(InputError, match="has no cell of Python"):
             port_file(write(tmp_path, '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', name))
 
 

@@ -1,0 +1,61 @@
+"""Install commands: the GPU's libraries become the port's, everything else stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.engine.installs import changed_words
+from tests.engine.porting import PLAIN, check_becomes, check_noop, port
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        ("-q trl", '-q "tpu-port[tpu]"'),
+        ("trl peft wandb", '"tpu-port[tpu]" wandb'),
+        ("-U 'trl>=0.9' datasets==2.1 evaluate", '-U "tpu-port[tpu]" evaluate'),
+        ("git+https://github.com/huggingface/peft.git@main rich", '"tpu-port[tpu]" rich'),
+        ("torch --index-url https://download.pytorch.org/whl/cu121", '"tpu-port[tpu]"'),
+        ("--no-deps trl", '"tpu-port[tpu]"'),
+        ("{xformers} trl", '"tpu-port[tpu]"'),
+        ("rich wandb", "rich wandb"),
+        ("transformers==4.40", "transformers==4.40"),
+        ("flash-attn rich", "rich"),
+        ("-r requirements.txt", "-r requirements.txt"),
+    ],
+)
+def test_the_words_of_a_command(words: str, want: str) -> None:
+    assert changed_words(words, "tpu-port[tpu]") == want
+
+
+def test_later_commands_lose_what_the_first_brings() -> None:
+    assert changed_words("peft transformers==4.40 rich", "") == "rich"
+
+
+def test_a_library_that_the_port_still_imports_stays() -> None:
+    assert changed_words("torch trl", "tpu-port[tpu]", {"torch"}) == 'torch "tpu-port[tpu]"'
+
+
+def test_a_notebook_pasted_as_a_script() -> None:
+    installs = "!pip install trl\n!pip install peft\nif True:\n    !pip install bitsandbytes\n"
+    text = f"# %%\n{installs}# %%\n{PLAIN}%matplotlib inline\n"
+    check_becomes(
+        text,
+        '!pip install "tpu-port[tpu]"\n# %%\n',
+        "%matplotlib inline\n",
+        gone=("peft\n", "bitsandbytes"),
+    )
+
+
+def test_a_notebook_exported_as_a_script() -> None:
+    call = "get_ipython().system('pip install -q trl rich  # now')\n"
+    check_becomes(call + PLAIN, "get_ipython().system('pip install -q \"tpu-port[tpu]\" rich  # now')")
+
+
+def test_commands_of_a_script_without_training_stay() -> None:
+    check_noop("!pip install trl\nprint(1)\n")
+
+
+def test_text_that_only_looks_like_a_command_stays() -> None:
+    text = f'"""\n!pip install trl\n"""\n{PLAIN}'
+    assert port(text).after.startswith('"""\n!pip install trl\n"""\n')
