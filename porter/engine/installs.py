@@ -168,10 +168,10 @@ def _commands(porting: Porting) -> Iterator[Install]:
         if module.code(call.func) not in RUNNERS:
             continue
         start, end = module.span(call)
-        found = SYSTEM.search(module.text, start, end)
-        if found is not None:
-            quote = '"' if found["quote"][0] == "'" else "'"
-            yield Install(found.start("words"), found.end("words"), found["words"], quote)
+        said = SYSTEM.search(module.text, start, end)
+        if said is not None:
+            quote = '"' if said["quote"][0] == "'" else "'"
+            yield Install(said.start("words"), said.end("words"), said["words"], quote)
 
 
 def _statement_at(porting: Porting, offset: int) -> cst.CSTNode | None:
