@@ -17,6 +17,12 @@ from .sites import Site
 
 # Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
 PLACEMENT = ("to", "cuda", "train", "eval")
+# Functions of PEFT that give back the model they are given, frozen.
+PREPARES = frozenset(
+    f"peft.{path}prepare_model_for_{bits}_training"
+    for path in ("", "utils.", "utils.other.")
+    for bits in ("kbit", "int8")
+)
 MAX_DEPTH = 20
 
 
@@ -35,6 +41,16 @@ def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | N
     return node
 
 
+def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """The model in `prepare_model_for_kbit_training(model)`."""
+    if isinstance(node, cst.Call) and node.args and module.qualified(node.func) in PREPARES:
+        named = next(
+            (arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "model"), node.args[0]
+        )
+        return without_placement(named.value)
+    return node
+
+
 def origins(module: Module, node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
     """The expressions that `node` stands for, from itself back to what made it."""
     return _trace(module, node, None)
@@ -47,7 +63,7 @@ def binding_origins(module: Module, binding: Binding) -> Iterator[cst.BaseExpres
 
 def _trace(module: Module, node: cst.BaseExpression | None, index: int | None) -> Iterator[cst.BaseExpression]:
     for _ in range(MAX_DEPTH):
-        node = without_placement(node)
+        node = unprepared(module, without_placement(node))
         if node is None:
             return
         if index is None:
@@ -156,6 +172,9 @@ def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst
         yield from _part_of(module, parent)
     elif isinstance(parent, cst.Arg):
         call = module.parents[parent]
+        if isinstance(call, cst.Call) and unprepared(module, call) is node:
+            yield call
+            return
         name = parameter_of(module, parent, call) if isinstance(call, cst.Call) else None
         if name is not None and isinstance(call, cst.Call):
             yield Place(name, module.scopes[module.callees[call]])

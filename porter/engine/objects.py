@@ -60,7 +60,7 @@ def _decided_later(porting: Porting, config: Site, table: TableRule) -> bool:
     """Whether a keyword's value is open at port time that has to be judged, or that shapes the code."""
     for argument in config.arguments:
         row = table.table.row(argument.name)
-        if row is None or argument.value.known or porting.refuses_itself(argument):
+        if row is None or argument.value.known:
             continue
         if row.place in SHAPES or (row.judged_later and row.place not in REFUSED_IN_PLACE):
             return True

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .porting import Porting
     from .sites import Site
 
-ROLES = ("arguments", "lora", "model", "inject", "trainer", "launch")
-BUILT_IN = ("trl", "peft", "transformers", "accelerate", "torch")
+ROLES = ("arguments", "lora", "quantization", "model", "prepare", "inject", "trainer", "launch")
+BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "accelerate", "torch")
 
 
 @dataclass(frozen=True)

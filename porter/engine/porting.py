@@ -19,7 +19,7 @@ from ..source.scopes import Scope
 from ..target.expressions import python, quoted
 from .edits import whole_lines
 from .packs import Pack
-from .sites import Argument, Site, shown, small_statement
+from .sites import Site, shown, small_statement
 
 TRAINER_BLOCK = "Tunix's trainer, its data and its optimizer"
 
@@ -217,14 +217,6 @@ class Porting:
         if re.fullmatch(r"\d+", size):
             return str(int(size) * processes)
         return f"{size} * {processes}" if re.fullmatch(r"[\w.]+", size) else f"({size}) * {processes}"
-
-    def refuses_itself(self, argument: Argument) -> bool:
-        """Whether a keyword's value is a call that the runtime answers with its own refusal."""
-        node: cst.CSTNode | None = argument.node
-        if isinstance(node, cst.Name):
-            binding = self.module.single_binding(node)
-            node = binding.value if binding is not None else None
-        return isinstance(node, cst.Call) and self.module.qualified(node.func) == "trl.get_quantization_config"
 
     def visible(self, value: Value) -> bool:
         """Whether the names in the text of a value mean the same at the trainer as where it was read."""

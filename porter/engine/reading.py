@@ -189,8 +189,6 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
             fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
-        if fate == "manual" and porting.refuses_itself(argument):
-            fate, reason = "dropped", "4-bit and 8-bit bases are refused when the port starts; without them it is None"
         target = "" if fate in ("dropped", "manual") else row.target
         porting.fate(_row(source, argument, fate, target, reason, rule.id))
         if fate == "manual":

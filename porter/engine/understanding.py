@@ -19,6 +19,7 @@ from .flow import binding_origins
 from .objects import adapters_are_spread, is_spread
 from .packs import Pack, TableRule
 from .porting import Porting
+from .quantization import quantization_value, read_preparation, read_quantization
 from .reading import (
     bindings_of,
     fill_defaults,
@@ -162,6 +163,7 @@ MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser
 
 def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
     model = site.argument("model")
+    read_preparation(porting, versions)
     if model is None:
         return
     porting.inject = follow(porting, model, "inject")
@@ -181,6 +183,7 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
         rule = table_of(porting, porting.model)
         fill_site(porting, porting.model, rule, versions)
         fill_defaults(porting, rule, versions)
+        read_quantization(porting, porting.model, versions)
         _precision(porting)
         return
     if not model.value.known and _is_model_object(porting, model):
@@ -193,6 +196,7 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
     porting.fill({"model.id": model.value})
     porting.names.model = porting.fresh("model")
     _read_init_kwargs(porting)
+    read_quantization(porting, site, versions)
     if porting.value("model.dtype") is None:
         porting.fill({"model.dtype": Value("default", "'float32'", Origin(site.qualified, 0, 0), "")})
     _precision(porting)
@@ -213,14 +217,18 @@ def _read_init_kwargs(porting: Porting) -> None:
     argument = porting.arguments.argument("model_init_kwargs") if porting.arguments is not None else None
     argument = argument or (porting.trainer.argument("model_init_kwargs") if porting.trainer is not None else None)
     items: dict[str, Value] = {}
+    nodes: dict[str, cst.BaseExpression] = {}
     if value.known and isinstance(value.literal, dict):
         items = {name: Value("literal", repr(inner), value.origin) for name, inner in value.literal.items()}
     elif argument is not None and argument.node is not None:
         pairs = dict_items(porting.module, argument.node) or ()
+        nodes = dict(pairs)
         items = {name: read_value(porting.module, node) for name, node in pairs}
     table = next((rule for pack in porting.packs for rule in pack.tables if rule.role == "model"), None)
     for name, inner in items.items():
         row = table.table.row(name) if table is not None else None
+        if quantization_value(porting, name, inner, nodes.get(name)):
+            continue
         if row is not None and row.place in ("model.dtype", "model.revision"):
             porting.fill({row.place: inner})
         elif argument is not None and table is not None and (row is None or judge(inner, row)[0] == "manual"):

@@ -20,6 +20,7 @@ from .field_tables import REQUIRED, FieldTable, Row, at_version, find_table, ver
 from .trl_parser import TrlParser as TrlParser  # a name of this module too
 
 _CLASSES = {
+    "BitsAndBytesConfig": "transformers.BitsAndBytesConfig",
     "DatasetConfig": "trl.scripts.utils.DatasetConfig",
     "DatasetMixtureConfig": "trl.DatasetMixtureConfig",
     "LoraConfig": "peft.LoraConfig",
@@ -68,11 +69,18 @@ def get_peft_config(model_args: Any) -> Any:
     )
 
 
-def get_quantization_config(model_args: Any) -> None:
-    """None; ValueError where a ModelConfig asks for bitsandbytes, which runs on GPUs."""
-    for name in ("load_in_4bit", "load_in_8bit"):
-        if getattr(model_args, name, False):
-            raise ValueError(f"{name}: bitsandbytes runs on GPUs; load the model in bfloat16, or quantize with Qwix")
+def get_quantization_config(model_args: Any) -> Any:
+    """The BitsAndBytesConfig that a ModelConfig asks for, or None: what rt.load_model(quantization=) takes."""
+    if not model_args.load_in_4bit and not model_args.load_in_8bit:
+        return None
+    made = argument_class("BitsAndBytesConfig", None)
+    if model_args.load_in_8bit:
+        return made(load_in_8bit=True)
+    return made(
+        load_in_4bit=True,
+        bnb_4bit_quant_type=model_args.bnb_4bit_quant_type,
+        bnb_4bit_use_double_quant=model_args.use_bnb_nested_quant,
+    )
 
 
 def get_dataset(mixture: Any) -> Any:

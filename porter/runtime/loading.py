@@ -6,6 +6,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from .quantization import Quantization
+
 # Choices among PyTorch implementations and ways to fetch files: the weights are the same.
 _IDLE = {
     "attn_implementation", "device_map", "experts_implementation", "low_cpu_mem_usage", "max_memory",
@@ -18,25 +20,27 @@ def load_arguments(training_args: Any) -> dict[str, Any]:
 
     `dtype`: the weights' dtype from `model_init_kwargs`, float32 when it isn't given there (TRL's default, not
     transformers'), the checkpoint's for "auto" or None. `compute_dtype`: bfloat16 for `bf16` and `fp16`, which
-    autocast on a GPU. `revision` from `model_init_kwargs`.
+    autocast on a GPU. `revision` from `model_init_kwargs`, and `quantization` where it asks for one.
 
     ValueError for an argument of from_pretrained without a counterpart, by name.
     """
     given = dict(training_args.model_init_kwargs or {})
     dtype = given.pop("dtype", given.pop("torch_dtype", "float32"))
     revision = given.pop("revision", None)
-    for name in ("trust_remote_code", "quantization_config", "load_in_4bit", "load_in_8bit"):
-        if given.pop(name, None):
-            raise ValueError(f"model_init_kwargs: {name} has no counterpart in Tunix")
+    if given.pop("trust_remote_code", None):
+        raise ValueError("model_init_kwargs: trust_remote_code has no counterpart in Tunix")
+    keywords = {name: given.pop(name, None) for name in ("load_in_4bit", "load_in_8bit")}
+    quantization = Quantization.read(given.pop("quantization_config", None) or keywords)
     unknown = sorted(name for name in set(given) - _IDLE if given[name] is not None)
     if unknown:
         raise ValueError(f"model_init_kwargs: {', '.join(unknown)} can't be handed to rt.load_model")
     halved = training_args.bf16 or training_args.fp16
-    return {
+    found = {
         "dtype": _jax_dtype(dtype),
         "compute_dtype": jnp.bfloat16 if halved else None,
         "revision": revision,
     }
+    return {**found, "quantization": quantization} if quantization is not None else found
 
 
 def _jax_dtype(dtype: Any) -> Any:

@@ -128,7 +128,8 @@ def separate_kv(model: nnx.Module) -> optax.GradientTransformation:
 
 def print_trainable_parameters(model: nnx.Module) -> None:
     """PEFT's line: trainable params, all params, their ratio. Blocks that stay zero in fused weights don't count."""
-    held = sum(leaf.size for leaf in jax.tree.leaves(nnx.state(model, nnx.Param)))
+    parameters = nnx.to_flat_state(nnx.state(model, nnx.Param))
+    held = sum(leaf.get_value().size for path, leaf in parameters if path[-2:] != ("array", "scale"))
     info = getattr(model, "lora", None)
     zeros = 0
     for path, weight, _, b in adapters(model):

@@ -18,6 +18,8 @@ import qwix
 from qwix._src.providers.ptq import WithAux
 from qwix._src.utils import flax_util
 
+from .quantization import QuantizedWeights
+
 _KAIMING = jax.nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
@@ -67,11 +69,12 @@ def _dropout_backward(rate: float, keep: jax.Array, g: jax.Array) -> tuple[jax.A
 _dropout.defvjp(_dropout_forward, _dropout_backward)
 
 
-class LoraProvider(qwix.LoraProvider):
+class LoraProvider(qwix.LoraProvider, QuantizedWeights):
     """qwix.LoraProvider with float32 adapters over a base of any dtype, as PEFT's autocast_adapter_dtype makes them.
 
     The adapter's product is added in float32 and the sum cast to the base layer's result dtype
-    (peft/tuners/lora/layer.py, Linear.forward). A rule's dropout acts in training only.
+    (peft/tuners/lora/layer.py, Linear.forward). A rule's dropout acts in training only. Over a quantised base (qwix's
+    LoraProvider comes before QuantizedWeights, which comes before qwix's PtqProvider) the rules are the same.
     """
 
     def einsum(self, einsum_str: str, *operands: Any, **kwargs: Any) -> jax.Array:

@@ -20,6 +20,8 @@ from flax import nnx
 from . import patches, sidecar, weights
 from .families import Family, Sizes, family_of, read_family, rope, text_config
 from .mesh import mesh_problems
+from .quantization import Quantization
+from .quantized_loading import load_quantized
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class ModelInfo:
     path: str
     family: Family
     config_json: str
+    quantization: Quantization | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -52,14 +55,16 @@ def load_model(
     dtype: Any = None,
     compute_dtype: Any = None,
     revision: str | None = None,
+    quantization: Any = None,
     family: str | Path | None = None,
 ) -> nnx.Module:
     """The Tunix model of a Hub id or a local folder, its weights sharded over `mesh` (axes fsdp and tp).
 
     `dtype` is the weights' dtype, the checkpoint's when None or "auto"; torch's types and names will do, too.
     `compute_dtype` is what the layers compute in where Tunix separates the two (qwen2, qwen3, gemma4); None, and in
-    the other families always, means the weights' dtype. `family` is the file of a model family table that the porter
-    does not know, relative to the running script.
+    the other families always, means the weights' dtype. `quantization` holds the layers' linears as bitsandbytes does:
+    "nf4", "fp4", "int8", or a BitsAndBytesConfig; such a base is frozen. `family` is the file of a model family table
+    that the porter does not know, relative to the running script.
 
     Raises UnknownFamily for an architecture without a table or a setting that Tunix ignores; ValueError for a mesh
     that does not divide a tensor, or a checkpoint with missing, superfluous or quantised tensors, all by name.
@@ -74,7 +79,8 @@ def load_model(
     problems = mesh_problems(found, config, mesh.shape["fsdp"], mesh.shape["tp"])
     if problems:
         raise ValueError(f"{model_id} does not fit the mesh {dict(mesh.shape)}:\n  " + "\n  ".join(problems))
-    plan = weights.plan(found, config, weights.read_headers(folder), str(model_id))
+    headers = weights.read_headers(folder)
+    plan = weights.plan(found, config, headers, str(model_id))
     if plan.other:
         below = Counter(".".join(name.split(".")[:2]) for name in plan.other if name != "lm_head.weight")
         for name, count in below.items():
@@ -86,22 +92,19 @@ def load_model(
     module = importlib.import_module(found.module + ".model")
     patches.apply(module)
 
-    from tunix.models import safetensors_loader
+    model_class, asked = getattr(module, found.model_class), Quantization.read(quantization)
+    if asked is not None:
+        model = load_quantized(folder, headers, plan, model_class, model_config, found, config, mesh, dtype, asked)
+    else:
+        from tunix.models import safetensors_loader
 
-    model = safetensors_loader.load_and_create_model(
-        str(folder),
-        getattr(module, found.model_class),
-        model_config,
-        plan.key_mapping,
-        mesh,
-        plan.preprocess(),
-        dtype,
-        mode="original" if plan.mixed else "auto",
-    )
+        mode = "original" if plan.mixed else "auto"
+        arguments = (str(folder), model_class, model_config, plan.key_mapping, mesh, plan.preprocess(), dtype)
+        model = safetensors_loader.load_and_create_model(*arguments, mode=mode)
     for tensor in found.tensors(config):
         if tensor.buffer:
             _make_buffer(model, tensor.tunix)
-    model.porter = ModelInfo(str(model_id), str(folder), found, json.dumps(config))
+    model.porter = ModelInfo(str(model_id), str(folder), found, json.dumps(config), asked)
     sidecar.describe(model)
     return model
 

@@ -40,6 +40,8 @@ def save_model(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> No
 
 def _save_whole(model: nnx.Module, folder: Path) -> None:
     info, first = model.porter, jax.process_index() == 0
+    if info.quantization is not None:
+        raise ValueError("a quantised base is frozen and has no adapters here: there is nothing trained to save")
     written: list[tuple[Path, list[str]]] = []
     total = 0
     for shard in _shards(_tensors(model)):

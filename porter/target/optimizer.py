@@ -19,6 +19,9 @@ ADAMW = (
     "adamw_hf",
     "paged_adamw",
     "paged_adamw_32bit",
+    "paged_adamw_8bit",
+    "adamw_8bit",
+    "adamw_bnb_8bit",
 )
 
 

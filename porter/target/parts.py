@@ -63,9 +63,6 @@ def model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
         name = porting.fresh("tokenizer")
         lines.append(f"{name} = {porting.names.tokenizer}")
         porting.names.tokenizer = name
-    quantization = site.argument("quantization_config")
-    if quantization is not None and not quantization.reference and porting.refuses_itself(quantization):
-        lines.append(f"{quantization.text}  # refuses a quantised base")
     model = site.argument("model")
     made_here = porting.model is not None and site.start <= porting.model.start < site.end
     if made_here and porting.model is not None:
@@ -96,6 +93,7 @@ def load_call(porting: Porting, model: str) -> Call:
     arguments = [Arg(model), Arg(porting.names.mesh)]
     if porting.arguments_object and porting.model is None:
         arguments.append(Arg(f"**{porting.rt('load_arguments')}({porting.arguments_object})"))
+        arguments += _quantization(porting)
         return Call(porting.rt("load_model"), arguments)
     for place, keyword in (("model.weights", "dtype"), ("model.compute", "compute_dtype")):
         value = porting.value(place)
@@ -111,10 +109,18 @@ def load_call(porting: Porting, model: str) -> Call:
     revision = porting.value("model.revision")
     if revision is not None and not revision.is_literal(None, "main"):
         arguments.append(Arg(porting.text("model.revision"), "revision"))
+    arguments += _quantization(porting)
     table = porting.known("model.family_table")
     if table is not None:
         arguments.append(Arg(python(table), "family"))
     return Call(porting.rt("load_model"), arguments)
+
+
+def _quantization(porting: Porting) -> list[Arg]:
+    value = porting.value("model.quantization")
+    if value is None:
+        return []
+    return [Arg(python(value.literal) if value.known else value.code, "quantization")]
 
 
 def comment_for(porting: Porting, place: str, fallback: str = "") -> str:
@@ -256,13 +262,18 @@ def _is_outer(porting: Porting) -> bool:
 
 def memory_line(porting: Porting) -> list[str]:
     """`model = rt.remat(model)`, after LoRA is in."""
-    wanted = [porting.value("memory.gradient_checkpointing"), porting.value("memory.fsdp_activation_checkpointing")]
+    places = ("gradient_checkpointing", "fsdp_activation_checkpointing", "kbit_gradient_checkpointing")
+    wanted = [porting.value(f"memory.{place}") for place in places]
     model = porting.names.model
     line = f"{model} = {porting.rt('remat')}({model})"
     if any(value is not None and value.is_literal(True) for value in wanted):
-        given = porting.given("memory.gradient_checkpointing") or porting.given("memory.fsdp_activation_checkpointing")
+        asked = [
+            place for place, value in zip(places, wanted, strict=True) if value is not None and value.is_literal(True)
+        ]
+        given = any(porting.given(f"memory.{place}") for place in asked)
+        default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
         comment = "gradient checkpointing, a decoder layer at a time"
-        return [f"{line}  # {comment}{'' if given else ' (on by default in TRL)'}"]
+        return [f"{line}  # {comment}{'' if given else f' (on by default in {default})'}"]
     unknown = next((value for value in wanted if value is not None and not value.known), None)
     if unknown is not None:
         return [f"if {unknown.code}:", f"{porting.module.indent}{line}"]

@@ -8,7 +8,9 @@ from typing import Any
 
 import libcst as cst
 
+from ..engine.flow import unprepared
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
+from ..engine.quantization import write_preparation
 from ..engine.reading import bindings_of, table_of
 from ..engine.sites import Argument, Site, indentation
 from ..recipe import Field, Value
@@ -37,6 +39,7 @@ def write(
     mesh_code = _mesh_code(porting, mesh)
     mesh_elsewhere = _write_mesh(porting, mesh_code)
     _write_model(porting)
+    write_preparation(porting)
     provider, provider_elsewhere = _write_lora(porting, family, rules)
     _write_arguments(porting)
     processes = porting.known("mesh.processes", 1)
@@ -234,7 +237,8 @@ def _write_inject(
     model = site.argument("model")
     name, values = porting.names.model, porting.recipe.values
     if model is not None:
-        porting.names.model = model.text
+        node = unprepared(porting.module, model.node)
+        porting.names.model = porting.module.code(node) if node is not None else model.text
     trainer = porting.trainer
     assert trainer is not None
     if not in_reach(trainer.scope, site.scope):  # torch's seed drew these adapters, not the trainer's

@@ -67,5 +67,15 @@ def test_every_keyword_of_the_trainer_has_its_row() -> None:
     assert list(rows) and set(rows) == set(keywords)
 
 
+@pytest.mark.parametrize("name", ["transformers.BitsAndBytesConfig", "peft.prepare_model_for_kbit_training"])
+def test_every_keyword_of_quantisation_has_its_row_and_default(name: str) -> None:
+    rows = find_table(name).rows()
+    keywords = inspect.signature(_installed(name)).parameters
+    assert list(rows) == [key for key in keywords if key != "kwargs"]
+    for key, row in rows.items():
+        if keywords[key].default is not inspect.Parameter.empty:
+            assert row.default is not None and ast.literal_eval(row.default) == keywords[key].default, key
+
+
 def test_a_missing_row_is_noticed() -> None:
     assert _missing(find_table("trl.SFTConfig"), ["learning_rate", "brand_new_field"]) == ["brand_new_field"]

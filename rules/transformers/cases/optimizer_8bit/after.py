@@ -25,7 +25,7 @@ model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on
 schedule = optax.linear_schedule(1e-4, 0.0, batches.steps)
 optimizer = optax.chain(
     optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
-    rt.hf_optimizer("paged_adamw_8bit", schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
 )
 trainer = PeftTrainer(
     model,

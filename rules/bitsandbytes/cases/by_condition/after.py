@@ -1,0 +1,63 @@
+import argparse
+
+import jax
+import jax.numpy as jnp
+import optax
+import orbax.checkpoint as ocp
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter import runtime as rt
+from porter.runtime.arguments import BitsAndBytesConfig
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", default="Qwen/Qwen3-8B")
+parser.add_argument("--use_4bit", action="store_true")
+parser.add_argument("--quant_type", default="nf4")
+args = parser.parse_args()
+
+bnb_config = None
+if args.use_4bit:
+    bnb_config = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type=args.quant_type, bnb_4bit_compute_dtype="bfloat16"
+    )
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+model = rt.load_model(args.model, mesh, dtype=jnp.bfloat16, quantization=bnb_config)
+tokenizer = AutoTokenizer.from_pretrained(args.model)
+lora = rt.LoraProvider(rt.lora_rules(model, r=16, lora_alpha=8, target_modules="all-linear"))
+model = rt.apply_lora(model, lora, mesh, seed=42, targets="all-linear")
+
+batches = rt.SFTBatches(
+    load_dataset("trl-lib/Capybara", split="train"),
+    tokenizer,
+    mesh,
+    epochs=1,
+    batch_size=8,  # SFTConfig's default
+    max_length=1024,  # SFTConfig's default
+    seed=42,  # the GPU run's order
+)
+model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
+
+schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
+optimizer = optax.chain(
+    rt.separate_kv(model),  # PEFT trains K and V apart; Tunix holds them in one tensor
+    optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+)
+trainer = PeftTrainer(
+    model,
+    optimizer,
+    TrainingConfig(
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        eval_every_n_steps=batches.steps,
+        checkpoint_root_directory=rt.fresh_dir("out"),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+        ),
+    ),
+).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+with mesh:
+    trainer.train(batches)
