@@ -15,7 +15,7 @@ from ..runtime.families import Family
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting
 from ..source.values import dict_items, read_value
-from .flow import binding_origins
+from .flow import binding_origins, unprepared
 from .objects import adapters_are_spread, is_spread
 from .packs import Pack, TableRule
 from .porting import Porting
@@ -257,7 +257,7 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
         return None
     made = {site.node: site for site in porting.sites if site.role == role}
     found = []
-    for binding in bindings_of(porting.module, argument.node):
+    for binding in bindings_of(porting.module, unprepared(porting.module, argument.node)):
         values = binding_origins(porting.module, binding)
         site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
         if site is not None and (site, binding.conditional) not in found:

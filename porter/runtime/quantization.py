@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,21 +85,15 @@ _READ = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "llm_int8_skip_m
 def tiles(tensor: Tensor) -> tuple[int, ...]:
     """How many neighbours along each axis of the Tunix parameter share a scale, in bitsandbytes' blocks.
 
-    A block is BLOCK consecutive inputs of one output, which in Tunix may be several axes (heads and head_dim). Where
-    64 doesn't divide the inputs, bitsandbytes' blocks run on into the next row; these become smaller instead.
+    A block is BLOCK consecutive weights of torch's (out, in) matrix, which in Tunix may be several axes (heads and
+    head_dim; short rows of several outputs). Where its end isn't a row's end bitsandbytes' blocks can't be made of
+    Tunix's axes: these become smaller.
     """
-    inputs, rows = [], 1
-    for axis, size in enumerate(tensor.split):
-        if rows < tensor.shape_hf[0]:
-            rows *= size
-        else:
-            inputs.append(axis)
-    left, tile = BLOCK, dict.fromkeys(range(len(tensor.split)), 1)
-    for axis in reversed(inputs):
-        tile[axis] = int(np.gcd(tensor.split[axis], left))
+    left, tile = BLOCK, [1] * len(tensor.split)
+    for axis in reversed(range(len(tensor.split))):
+        tile[axis] = math.gcd(tensor.split[axis], left)
         left = left // tile[axis] if tile[axis] == tensor.split[axis] else 1
-    ordered = tuple(tile[axis] for axis in tensor.order)
-    return (1, *ordered) if tensor.slots > 1 else ordered
+    return _as_tunix(tensor, tile)
 
 
 def whole_rows(tensor: Tensor) -> tuple[int, ...]:
@@ -107,6 +102,10 @@ def whole_rows(tensor: Tensor) -> tuple[int, ...]:
     for size in tensor.split:
         tile.append(1 if rows < tensor.shape_hf[0] else size)
         rows *= size
+    return _as_tunix(tensor, tile)
+
+
+def _as_tunix(tensor: Tensor, tile: Sequence[int]) -> tuple[int, ...]:
     ordered = tuple(tile[axis] for axis in tensor.order)
     return (1, *ordered) if tensor.slots > 1 else ordered
 

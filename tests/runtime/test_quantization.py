@@ -65,7 +65,9 @@ def test_a_block_is_64_inputs_of_one_output_over_as_many_axes_as_it_takes() -> N
     assert tiles(tensor("o_proj", family="llama", head_dim=128, **sizes)) == (1, 64, 1)  # (heads, head_dim, embed)
     assert tiles(tensor("o_proj", family="llama", head_dim=16, **sizes)) == (4, 16, 1)  # 4 heads of 16
     assert tiles(tensor("o_proj", family="llama", head_dim=96, **sizes)) == (1, 32, 1)  # 64 doesn't divide 96
-    assert whole_rows(tensor("o_proj", family="llama", head_dim=16, **sizes)) == (8, 16, 1)
+    short = tensor("o_proj", family="llama", head_dim=4, **sizes)
+    assert tiles(short) == (8, 4, 2)  # rows of 32: a block is two outputs
+    assert whole_rows(short) == (8, 4, 1)
 
 
 def test_each_part_of_a_fused_weight_has_its_own_blocks() -> None:
