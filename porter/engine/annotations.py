@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from .porting import Porting
+from .subclasses import base_of, class_of
 
 RULE = "TP001"
 MODELS = frozenset({"peft.PeftModel", "peft.PeftModelForCausalLM", "torch.nn.Module"})
@@ -22,7 +23,7 @@ def rename_annotations(porting: Porting, views: Sequence[Porting]) -> None:
     for node in list(module.parents):
         if not isinstance(node, cst.Name | cst.Attribute) or not _is_annotation(porting, node):
             continue
-        name = module.qualified(node)
+        name = module.qualified(node) or base_of(module, node)
         if name in MODELS:
             porting.imports.add("from flax import nnx")
             porting.edit(*module.span(node), "nnx.Module", RULE, "what the name holds now")
@@ -40,3 +41,17 @@ def _is_annotation(porting: Porting, node: cst.CSTNode) -> bool:
         if isinstance(ancestor, cst.BaseSmallStatement | cst.BaseSuite | cst.Call):
             return False
     return False
+
+
+def drop_subclasses(porting: Porting, views: Sequence[Porting]) -> None:
+    """A class of the file that added nothing to the trainer goes with its last use."""
+    module = porting.module
+    for view in views:
+        made = view.trainer.node.func if view.trainer is not None else None
+        definition = class_of(module, made) if made is not None else None
+        if definition is None:
+            continue
+        uses = [module.span(use)[0] for use in module.loads(definition.name.value)]
+        spans = [(edit.start, edit.end) for edit in porting.edits]
+        if all(any(start <= use < end for start, end in spans) for use in uses):
+            porting.remove_statement(definition, RULE, f"{definition.name.value} added nothing to the trainer")

@@ -16,7 +16,7 @@ from ..source.module import Module, parse_text
 from ..target.import_lines import parse_import
 from ..target.imports import plan_imports
 from ..target.write import write
-from .annotations import rename_annotations
+from .annotations import drop_subclasses, rename_annotations
 from .carrying import is_in_reach
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
@@ -33,6 +33,7 @@ from .porting import Porting
 from .reading import find_other_trainer, find_sites, table_of, versions_in
 from .rewriting import apply_rewrites
 from .sites import Site
+from .subclasses import imported_base
 from .todos import with_todos
 from .understanding import read_launch, read_trainer, settle_compute_type
 from .views import merge, merge_findings, read_views
@@ -80,6 +81,8 @@ def port_module(module: Module, options: Options) -> Port:
         name_handed(view)
         _check_trained(view)
     porting = merge_findings(porting, views)
+    find_other_trainer(porting, todo=True)
+    drop_subclasses(porting, possible)
     drop_leftovers(porting)
     return _finish(porting, None)
 
@@ -295,7 +298,7 @@ def _trainer_import(porting: Porting) -> cst.CSTNode | None:
     """The statement that imports the trainer's class."""
     module, site = porting.module, porting.trainer
     assert site is not None
-    node: cst.BaseExpression = site.node.func
+    node: cst.BaseExpression = imported_base(module, site.node.func)
     while isinstance(node, cst.Attribute):
         node = node.value
     if not isinstance(node, cst.Name):

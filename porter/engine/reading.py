@@ -20,6 +20,7 @@ from .flow import PLACEMENT, origins
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
 from .sites import Argument, Site, assigned_name, read_site, shown
+from .subclasses import added, base_of, refusal
 
 
 def find_sites(porting: Porting) -> None:
@@ -30,6 +31,8 @@ def find_sites(porting: Porting) -> None:
         return
     for call in porting.module.calls:
         name = porting.module.qualified(call.func)
+        if name is None and (base := base_of(porting.module, call.func)) in by_class:
+            name = base if by_class[base].role == "trainer" and not added(porting.module, call.func) else None
         rule = by_class.get(name or "")
         if rule is not None and name is not None and porting.options.active(rule.id):
             site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
@@ -68,26 +71,31 @@ def _with_placement(module: Module, site: Site) -> Site:
     return replace(site, start=start, end=end, variable=assigned_name(module, outer))
 
 
-def find_other_trainer(porting: Porting) -> str | None:
-    """A trainer that is refused, or a subclass of a trainer, when the file makes one: recorded, and its name given."""
+def find_other_trainer(porting: Porting, *, todo: bool = False) -> str | None:
+    """A trainer that is refused, or a subclass that does something of its own: recorded, and its name given.
+
+    `todo`: beside a trainer that is ported, the finding stands in the port too.
+    """
     module, trainers = porting.module, _trainers(porting)
     if not mentions_import(module.text, {name.split(".", 1)[0] for name in trainers}):
         return None
     found = None
     for call in module.calls:
-        name = module.qualified(call.func) or _base_of(module, call.func)
+        own = module.qualified(call.func) is None
+        name = base_of(module, call.func) if own else module.qualified(call.func)
         if name not in trainers or not porting.options.active(trainers[name].id):
             continue
         rule = trainers[name]
-        own = module.qualified(call.func) is None
         text = f"{module.code(call.func)}({name})" if own else name.split(".", 1)[-1]
-        reason = rule.reason if isinstance(rule, Rewrite) else "code of a subclass can't be ported"
-        fix = (
-            rule.fix
-            if isinstance(rule, Rewrite)
-            else "Make the trainer itself, and put what the subclass adds beside it."
-        )
-        porting.find(rule.id, "error", f"{text}: {reason}.", fix, *module.location(call), todo=False)
+        if isinstance(rule, Rewrite) and todo and not own:
+            continue  # its rewrite says it
+        if isinstance(rule, Rewrite):
+            reason, fix = rule.reason, rule.fix
+        elif own and (methods := added(module, call.func)):
+            reason, fix = refusal(methods)
+        else:
+            continue
+        porting.find(rule.id, "error", f"{text}: {reason}.", fix, *module.location(call), todo=todo)
         found = found or name
     return found
 
@@ -103,16 +111,6 @@ def _trainers(porting: Porting) -> dict[str, TableRule | Rewrite]:
                 refused = {match[:-2] for match in rewrite.matches if match.endswith("Trainer()")}
                 found |= {name: rewrite for name in refused if name not in found}
     return found
-
-
-def _base_of(module: Module, node: cst.BaseExpression) -> str | None:
-    """The imported class that a class of this file extends."""
-    if not isinstance(node, cst.Name):
-        return None
-    binding = module.single_binding(node)
-    if binding is None or not isinstance(binding.node, cst.ClassDef):
-        return None
-    return next((name for base in binding.node.bases if (name := module.qualified(base.value))), None)
 
 
 def mentions_import(text: str, packages: Iterable[str]) -> bool:

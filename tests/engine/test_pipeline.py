@@ -41,7 +41,7 @@ def test_nothing_to_port_is_left_alone(text: str | bytes) -> None:
         ("import trl\ntrl.GRPOTrainer('m').train()\n", "TP150"),
         ("from transformers import Trainer\nTrainer(model).train()\n", "TP350"),
         ("from transformers import Trainer\nclass T(Trainer): ...\nT(model).train()\n", "TP350"),
-        ("from trl import SFTTrainer\nclass Mine(SFTTrainer): ...\nMine('m').train()\n", "TP102"),
+        ("from trl import SFTTrainer\nclass Mine(SFTTrainer):\n    def log(self): ...\nMine('m').train()\n", "TP102"),
     ],
 )
 def test_another_trainer_is_named_and_left_alone(text: str, rule: str) -> None:
