@@ -19,7 +19,10 @@ PATH = click.Path(path_type=Path)
 @click.option("-o", "--output", type=PATH, metavar="OUT", help="Write the port here (and OUT.recipe.json beside it).")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @click.option(
-    "--launch-config", type=PATH, metavar="FILE", help="The accelerate YAML that the GPU run was launched with."
+    "--launch-config",
+    type=PATH,
+    metavar="FILE",
+    help="How the GPU run was launched: accelerate YAML, DeepSpeed JSON or shell script.",
 )
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="GPU processes of the source's run.")
 @click.option("--mesh", metavar="AXES", help="Device mesh, such as fsdp=2,tp=4. Default: all devices on fsdp.")

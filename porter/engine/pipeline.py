@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import libcst as cst
 
 from ..errors import InputError
 from ..port import Edit, Options, Port, Status
-from ..recipe import Recipe
+from ..recipe import Field, Recipe
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting, read_launch_config
 from ..source.module import Module, parse_text
@@ -18,6 +19,7 @@ from ..target.imports import plan_imports
 from ..target.write import write
 from .annotations import drop_subclasses, rename_annotations
 from .carrying import is_in_reach
+from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
 from .handed import name_handed
@@ -53,7 +55,9 @@ def port_module(module: Module, options: Options) -> Port:
     porting.versions = versions_in(porting) if porting.sites else {}
     porting.recipe = Recipe(module.path, versions=porting.versions)
     _check_release(porting)
-    launch = read_launch_config(options.launch_config) if options.launch_config is not None else ()
+    launch: tuple[Setting, ...] = ()
+    if options.launch_config is not None:
+        launch = read_launch_config(options.launch_config, Path(module.path), counted=options.processes is not None)
     trainers = [site for site in porting.sites if site.role == "trainer"]
     star = re.search(r"^[ \t]*from[ \t]+trl\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
     if not trainers and star is not None and "Trainer(" in module.text:
@@ -90,7 +94,9 @@ def port_module(module: Module, options: Options) -> Port:
 def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...], mesh: Mesh) -> None:
     """What one trainer of the file trains, and how."""
     read_trainer(porting)
-    read_launch(porting, packs, launch)
+    settings = (*launch, *named_settings(porting, launch))
+    read_launch(porting, packs, settings)
+    apply_deepspeed(porting, settings)
     family, sizes = find_model_family(porting)
     assert porting.trainer is not None
     porting.recipe = replace(
@@ -250,11 +256,16 @@ def _finish(porting: Porting, status: Status | None) -> Port:
                 f"the port would not parse ({error.message}): a defect of tpu-port", module.path
             ) from error
     ordered = tuple(sorted(edits, key=lambda edit: edit.start))
-    fields = tuple(sorted(porting.recipe.fields, key=lambda row: (row.line, row.column)))
+    # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
+    fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))
     recipe = replace(porting.recipe, fields=fields)
     files = family_files(porting)
     kind = (module.bom, module.encoding, files, module.notebook)
     return Port(module.path, module.text, after, status, recipe, ordered, *kind)
+
+
+def _file_of(row: Field) -> str:
+    return row.source.rpartition(": ")[0]
 
 
 def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:

@@ -12,7 +12,7 @@ import libcst as cst
 
 from ..recipe import Fate, Field, Origin, Value
 from ..runtime.families import Family
-from ..runtime.field_tables import version_key
+from ..runtime.field_tables import Row, version_key
 from ..source.launch import Setting
 from ..source.values import dict_items, read_value
 from .flow import binding_origins, unprepared
@@ -308,7 +308,7 @@ def _precision(porting: Porting) -> None:
 
 def _under_fsdp(porting: Porting) -> bool:
     """Whether the GPU run sharded its weights: by the launch config or by `fsdp=`."""
-    launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() == "FSDP"
+    launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() in ("FSDP", "DEEPSPEED")
     return launched or bool(porting.known("mesh.fsdp"))
 
 
@@ -372,23 +372,39 @@ def _read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
     porting.change_fate(".peft_config", target=target, reason=reason)
 
 
+def launch_row(rule: TableRule | None, setting: Setting) -> Row | None:
+    """The row of a launch setting; of `zero_optimization.x` without one, that of `zero_optimization`."""
+    name = setting.row or setting.name
+    while rule is not None and name:
+        if (row := rule.table.row(name)) is not None:
+            return row
+        name = name.rpartition(".")[0]
+    return None
+
+
 def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
     """The launch config's processes and settings, each with its fate."""
-    table = next((rule for pack in packs for rule in pack.tables if rule.role == "launch"), None)
+    tables = {rule.table.name: rule for pack in packs for rule in pack.tables if rule.role == "launch"}
     values: dict[str, Value] = {}
     for setting in settings:
-        row = table.table.row(setting.name) if table is not None else None
-        file = str(porting.options.launch_config)
-        value = Value("literal", repr(setting.value), Origin(file, setting.line, 1, table.id if table else ""))
-        source = f"{Path(file).name}: {setting.name}"
+        rule = tables.get(setting.table)
+        row = launch_row(rule, setting)
+        name = rule.id if rule is not None else ""
+        value = Value("literal", repr(setting.value), Origin(str(setting.file), setting.line, 1, name))
+        source = f"{setting.file.name}: {setting.name}"
         fate: Fate = "dropped"
-        reason, target, rule = "a setting of the GPU launcher", "", table.id if table else ""
+        reason, target = "a setting of the GPU launcher", ""
+        if row is None and setting.table == "accelerate.deepspeed_config":
+            fate, reason = "manual", "no setting of DeepSpeed's that tpu-port knows"
         if row is not None:
             fate, reason = judge(value, row)
             target = row.target if fate != "dropped" else ""
             if row.place:
                 values[row.place] = value
-        porting.fate(Field(source, str(setting.value), fate, target, reason, rule, setting.line, 1))
+        if fate == "manual" and porting.trainer is not None:
+            message = f"{source}={setting.value}: {reason}."
+            porting.find(name, "error", message, "", porting.trainer.line, porting.trainer.column)
+        porting.fate(Field(source, str(setting.value), fate, target, reason, name, setting.line, 1))
     if porting.options.processes is not None:
         values["mesh.processes"] = Value("literal", str(porting.options.processes))
     elif "mesh.processes" not in values and porting.trainer is not None:

@@ -1,4 +1,4 @@
-"""transformers' learning rate schedules as optax schedules, with the same value at every step.
+"""transformers' and DeepSpeed's learning rate schedules as optax schedules, with the same value at every step.
 
 Formulas follow `transformers/optimization.py` 5.12. Both sides evaluate a schedule at the number of updates
 already made, so the first step of a warm-up has rate 0 (except `cosine_warmup_with_min_lr`, which starts one
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -30,7 +31,8 @@ def hf_schedule(
     """The schedule that transformers builds for `lr_scheduler_type=name`.
 
     Args:
-        name: `linear`, `cosine`, ... as in `TrainingArguments.lr_scheduler_type`.
+        name: `linear`, `cosine`, ... as in `TrainingArguments.lr_scheduler_type`; or the `type` of the scheduler in a
+            DeepSpeed config, `WarmupLR`, `WarmupDecayLR` or `WarmupCosineLR`, with its further `params` as `kwargs`.
         learning_rate: peak rate.
         warmup_steps: optimizer steps of warm-up; a number below 1 is a share of `steps`, rounded up.
         steps: optimizer steps of the whole run.
@@ -199,6 +201,51 @@ def _warmup_stable_decay(
     return factor
 
 
+def _deepspeed_warmup(
+    warmup: int, steps: int, peak: float, *, decays: bool, warmup_min_lr: float = 0.0, warmup_type: str = "log"
+) -> _Factor:
+    """DeepSpeed's WarmupLR and WarmupDecayLR (`deepspeed/runtime/lr_schedules.py`), which lag a step behind."""
+    warmup, floor = max(2, warmup), warmup_min_lr / peak
+
+    def factor(count: int) -> float:
+        last = max(0, count - 1)
+        if last < warmup:
+            share = _deepspeed_rise(last, warmup, warmup_type)
+        else:
+            share = max(0.0, (steps - last) / max(1, steps - warmup)) if decays else 1.0
+        return floor + (1 - floor) * share
+
+    return factor
+
+
+def _deepspeed_cosine(
+    warmup: int,
+    steps: int,
+    peak: float,
+    *,
+    warmup_min_ratio: float = 0.0,
+    cos_min_ratio: float = 1e-4,
+    warmup_type: str = "log",
+) -> _Factor:
+    """DeepSpeed's WarmupCosineLR; its very first update has rate 0."""
+    warmup = max(2, warmup)
+
+    def factor(count: int) -> float:
+        last = count - 1
+        if last < 0:
+            return 0.0
+        if last < warmup:
+            return warmup_min_ratio + (1 - warmup_min_ratio) * _deepspeed_rise(last, warmup, warmup_type)
+        progress = min(1.0, (last - warmup + 1) / max(1, steps - warmup))
+        return max(0.0, cos_min_ratio + (1 - cos_min_ratio) * _wave(progress))
+
+    return factor
+
+
+def _deepspeed_rise(last: int, warmup: int, warmup_type: str) -> float:
+    return last / warmup if warmup_type == "linear" else math.log(last + 1) / math.log(warmup)
+
+
 _SCHEDULES: dict[str, Callable[..., _Factor]] = {
     "linear": _linear,
     "cosine": _cosine,
@@ -210,4 +257,7 @@ _SCHEDULES: dict[str, Callable[..., _Factor]] = {
     "cosine_with_min_lr": _cosine_with_min_lr,
     "cosine_warmup_with_min_lr": _cosine_warmup_with_min_lr,
     "warmup_stable_decay": _warmup_stable_decay,
+    "WarmupLR": partial(_deepspeed_warmup, decays=False),
+    "WarmupDecayLR": partial(_deepspeed_warmup, decays=True),
+    "WarmupCosineLR": _deepspeed_cosine,
 }

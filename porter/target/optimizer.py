@@ -188,6 +188,7 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     ]
     decay = porting.value("optimizer.weight_decay")
     masked = (full or lora_maybe) and not (decay is not None and decay.is_literal(0, 0.0))
+    masked = masked and not porting.given("optimizer.deepspeed")  # DeepSpeed decays every parameter
     if masked:
         common.append(Arg(porting.rt("decay_mask"), "mask", "# not on norms and biases" if full else ""))
     if name is not None and name.known and str(name.literal) in ADAMW:

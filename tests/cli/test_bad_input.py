@@ -119,7 +119,11 @@ def test_a_mesh_that_does_not_fit_names_the_tensor_and_meshes_that_do(
         ("- a\n", "is no accelerate launch config"),
         ("a: 1\n", "is no accelerate launch config"),
         ("", "is no accelerate launch config"),
-        ("distributed_type: DEEPSPEED\nnum_processes: 2\n", "is no FSDP launch config"),
+        ("distributed_type: MEGATRON_LM\nnum_processes: 2\n", "is no FSDP, DeepSpeed or data-parallel launch config"),
+        ("distributed_type: FSDP\n\tnum_processes: 2\n", "is no YAML"),
+        ("distributed_type: *nowhere\n", "is no YAML"),
+        ('{\n"bf16": 1 // why\n}\n', "is no JSON: it has a comment"),
+        ("#!/bin/bash\ntorchrun --nproc_per_node $N train.py\n", "which only the shell knows; give --processes N"),
         (FSDP.replace("2\nfsdp", "many\nfsdp"), "num_processes"),
     ],
 )

@@ -22,7 +22,9 @@ def settings(tmp_path: Path, text: str) -> dict[str, tuple[object, int]]:
         ("- a\n- b\n", "is no accelerate launch config"),
         ("model: x\n", "is no accelerate launch config"),
         ("a: [1\n", "is no YAML"),
-        ("distributed_type: DEEPSPEED\nnum_processes: 2\n", "distributed_type is DEEPSPEED"),
+        ("distributed_type: MEGATRON_LM\nnum_processes: 2\n", "distributed_type is MEGATRON_LM"),
+        ("distributed_type: FSDP\nnum_processes:\t2\n\tx: 1\n", "is no YAML: found character"),
+        ("distributed_type: *kind\n", "is no YAML: found undefined alias"),
         ("distributed_type: FSDP\nnum_processes: many\n", "not a count"),
         ("distributed_type: FSDP\nnum_processes: true\n", "not a count"),
         ("distributed_type: FSDP\nnum_processes: 0\n", "not a count"),
@@ -55,3 +57,21 @@ def test_fsdp_2(tmp_path: Path) -> None:
 
 def test_data_parallel(tmp_path: Path) -> None:
     assert settings(tmp_path, "distributed_type: 'NO'\nfsdp_config:\n") == {"distributed_type": ("NO", 1)}
+
+
+def test_deepspeed(tmp_path: Path) -> None:
+    text = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\nnum_processes: 8\n"
+    assert settings(tmp_path, text) == {
+        "distributed_type": ("DEEPSPEED", 1),
+        "zero_stage": (3, 3),
+        "num_processes": (8, 4),
+    }
+
+
+def test_deepspeed_with_a_file_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text('{\n  "zero_optimization": {\n    "stage": 2}}')
+    text = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: ds.json\nnum_processes: 8\n"
+    assert settings(tmp_path, text)["zero_optimization.stage"] == (2, 3)
+    (tmp_path / "ds.json").unlink()
+    with pytest.raises(InputError, match=r"names ds.json, which is not there"):
+        settings(tmp_path, text)

@@ -1,0 +1,24 @@
+"""One setting of a launch: what the launch files' readers give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LAUNCH = "accelerate.launch_config"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a launch file: its name there (without the section), value and line.
+
+    `row` is its name in the table `table`, where that differs; `file` is the file it was read in.
+    """
+
+    name: str
+    value: Any
+    line: int
+    row: str = ""
+    table: str = LAUNCH
+    file: Path = Path()

@@ -1,0 +1,155 @@
+"""DeepSpeed configs: what they set, what they contradict, and that every setting has a fate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from porter.errors import InputError
+from porter.port import Options, Port, port_file
+
+SCRIPT = """\
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("json", data_files="rows.jsonl", split="train")
+args = SFTConfig(
+    output_dir="out",
+    learning_rate=1e-4,
+    lr_scheduler_type="cosine",
+    warmup_steps=10,
+    gradient_accumulation_steps=4,
+    weight_decay=0.1,
+    bf16=True,{more}
+)
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+trainer.train()
+"""
+ZERO: dict[str, Any] = {
+    "zero_optimization": {"stage": 3, "overlap_comm": True, "offload_optimizer": {"device": "cpu", "pin_memory": True}},
+    "bf16": {"enabled": "auto"},
+    "gradient_clipping": "auto",
+    "gradient_accumulation_steps": "auto",
+    "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+}
+ADAM = {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}}
+
+
+def ported(folder: Path, config: dict[str, Any], *, inside: bool = False, more: str = "") -> Port:
+    (folder / "ds.json").write_text(json.dumps(config, indent=2))
+    text = SCRIPT.replace("{more}", f'\n    deepspeed="ds.json",{more}' if inside else more)
+    (folder / "train.py").write_text(text)
+    launch = None if inside else folder / "ds.json"
+    return port_file(folder / "train.py", Options(launch_config=launch, processes=8))
+
+
+def fates(port: Port) -> dict[str, str]:
+    return {row.source.removeprefix("ds.json: "): row.fate for row in port.fields if row.source.startswith("ds.json: ")}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_zero_ports_like_fsdp(tmp_path: Path, inside: bool) -> None:
+    port = ported(tmp_path, ZERO, inside=inside)
+    assert port.status == "ported", port.findings
+    assert fates(port) == {
+        "distributed_type": "exact",
+        "zero_optimization.stage": "exact",
+        "zero_optimization.overlap_comm": "exact",
+        "zero_optimization.offload_optimizer.device": "changed",
+        "zero_optimization.offload_optimizer.pin_memory": "dropped",
+        "bf16.enabled": "exact",
+        "gradient_clipping": "exact",
+        "gradient_accumulation_steps": "exact",
+        "train_batch_size": "exact",
+        "train_micro_batch_size_per_gpu": "exact",
+    }
+    assert "dtype=jnp.float32, compute_dtype=jnp.bfloat16" in port.after
+
+
+def test_deepspeeds_optimizer_and_schedule_take_the_arguments_place(tmp_path: Path) -> None:
+    scheduler = {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 10, "warmup_type": "linear"}}
+    port = ported(tmp_path, ZERO | {"optimizer": ADAM, "scheduler": scheduler}, more='\n    optim="adafactor",')
+    assert port.status == "ported", port.findings
+    assert 'rt.hf_schedule(\n    "WarmupDecayLR"' in port.after or 'rt.hf_schedule("WarmupDecayLR"' in port.after
+    assert "'warmup_type': 'linear'" in port.after or '"warmup_type": "linear"' in port.after
+    assert "optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.1)" in port.after
+    rows = {row.source: (row.fate, row.reason) for row in port.fields}
+    assert rows["SFTConfig.optim"] == ("dropped", "DeepSpeed's AdamW takes its place")
+    assert rows["SFTConfig.lr_scheduler_type"] == ("dropped", "DeepSpeed's WarmupDecayLR takes its place")
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"gradient_accumulation_steps": 2}, "is 2, but gradient_accumulation_steps is 4"),
+        ({"train_micro_batch_size_per_gpu": 1}, "is 1, but per_device_train_batch_size is 8"),
+        ({"train_batch_size": 32}, "is 32, but processes x per_device_train_batch_size"),
+        ({"gradient_clipping": 0.3}, "is 0.3, but max_grad_norm is 1.0"),
+        ({"bf16": {"enabled": False}}, "bf16.enabled is False, but bf16 is True"),
+        ({"optimizer": {"type": "AdamW", "params": {"lr": 3e-5}}}, "optimizer.params.lr is 3e-05, but learning_rate"),
+        ({"optimizer": {"type": "AdamW", "params": {"betas": [0.8, 0.9]}}}, "but adam_beta1 and adam_beta2 is"),
+        ({"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}}, "is 5, but warmup_steps is 10"),
+    ],
+)
+def test_a_value_that_contradicts_the_script_is_named(tmp_path: Path, config: dict[str, Any], said: str) -> None:
+    port = ported(tmp_path, ZERO | config)
+    assert port.status == "partial"
+    errors = [finding.message for finding in port.findings if finding.severity == "error"]
+    assert len(errors) == 1 and said in errors[0] and "transformers doesn't start with both" in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"optimizer": {"type": "OneBitAdam", "params": {}}}, "only AdamW and Adam of DeepSpeed's optimizers"),
+        ({"scheduler": {"type": "OneCycle", "params": {}}}, "only WarmupLR, WarmupDecayLR and WarmupCosineLR"),
+        ({"curriculum_learning": {"enabled": True}}, "it changes the rows of a step"),
+        ({"tensor_parallel": {"autotp_size": 2}}, "fewer than all processes read rows of their own"),
+        ({"brand_new": 1}, "no setting of DeepSpeed's that tpu-port knows"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused_by_name(tmp_path: Path, config: dict[str, Any], said: str) -> None:
+    port = ported(tmp_path, ZERO | config)
+    assert port.status == "partial" and said in " ".join(finding.message for finding in port.findings)
+
+
+def test_equal_values_are_no_contradiction(tmp_path: Path) -> None:
+    equal = {"gradient_accumulation_steps": 4, "train_batch_size": 256, "gradient_clipping": 1}
+    assert ported(tmp_path, ZERO | equal).status == "ported"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{\n  "a": "x // y", // why\n}', "ds.json:2: is no JSON: it has a comment"),
+        ('{"a": 1,}', "is no JSON: "),
+        ('{"a": 1}', "is no DeepSpeed config"),
+        ("[1]", "is no DeepSpeed config"),
+    ],
+)
+def test_a_json_that_is_none_is_told_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT.replace("{more}", ""))
+    (tmp_path / "ds.json").write_text(text)
+    with pytest.raises(InputError) as error:
+        port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "ds.json"))
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_file_named_in_the_script_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT.replace("{more}", '\n    deepspeed="ds.json",'))
+    port = port_file(tmp_path / "train.py")
+    assert port.status == "partial" and "deepspeed=" in port.after
+    (tmp_path / "ds.json").write_text("{ // no\n}")
+    said = [finding.message for finding in port_file(tmp_path / "train.py").findings if finding.severity == "error"]
+    assert len(said) == 1 and "it has a comment" in said[0]
+
+
+def test_a_dictionary_in_the_script(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT.replace("{more}", f"\n    deepspeed={json.loads(json.dumps(ZERO))!r},"))
+    port = port_file(tmp_path / "train.py", Options(processes=2))
+    assert port.status == "ported", port.findings
+    assert any(row.source == "train.py: zero_optimization.stage" for row in port.fields)
