@@ -180,6 +180,11 @@ def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst
             yield Place(name, module.scopes[module.callees[call]])
 
 
+def held_by(module: Module, node: cst.BaseExpression) -> list[Place]:
+    """The variables that directly get the value of an expression."""
+    return [place for place in _handed_on(module, node) if isinstance(place, Place)]
+
+
 def _part_of(module: Module, element: cst.Element) -> Iterator[Place | cst.Call]:
     holder = module.parents[element]
     if not isinstance(holder, cst.Tuple | cst.List):

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from ..source.module import Module
 from ..source.scopes import Scope
 from .carrying import carry, named_at
-from .flow import holders
+from .flow import held_by, holders
 from .packs import Rewrite, SiteRule
 from .porting import Porting
 from .sites import Site, read_site, shown
@@ -76,6 +77,23 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
             if role == "trainer" and not reaches(porting.module, site, porting.others, node):
                 continue
             yield _use(porting, role, node)
+    if not roles or "model" in roles:
+        for node in _models_of_trainer(porting):
+            yield _use(porting, "model", node)
+
+
+def _models_of_trainer(porting: Porting) -> list[cst.Name | cst.Attribute]:
+    """The uses of names that are given the trainer's model: `model = trainer.model`."""
+    module, site = porting.module, porting.trainer
+    assert site is not None
+    found: list[cst.Name | cst.Attribute] = []
+    for place in holders(module, site)[0]:
+        for name in module.references(place.variable, place.scope):
+            read = module.parents[name]
+            if isinstance(read, cst.Attribute) and read.attr.value == "model":
+                for held in held_by(module, read):
+                    found += module.references(held.variable, held.scope)
+    return found
 
 
 def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
@@ -99,7 +117,7 @@ def apply_members(porting: Porting) -> None:
         start = porting.module.span(use.name)[0]
         on_the_spot = isinstance(use.name, cst.Call)
         inside = not on_the_spot and any(begin <= start < end for begin, end in covered)
-        if inside or use.kind == "bare" or use.name in answered:
+        if inside or use.kind == "bare" or use.name in answered or _is_gone(porting, use):
             continue
         answered.append(use.name)
         rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
@@ -113,6 +131,12 @@ def apply_members(porting: Porting) -> None:
             else:
                 apply_rewrite(porting, rule, use.outer, text, use.kind)
     carry(porting)
+
+
+def _is_gone(porting: Porting, use: Use) -> bool:
+    """Whether a rule has just taken out the statements in which a use stands."""
+    start = porting.module.span(use.name)[0]
+    return any(edit.start <= start < edit.end and not edit.new.strip() for edit in porting.edits)
 
 
 def _signature(use: Use) -> tuple[str, ...]:
@@ -140,6 +164,9 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
     if rule.action == "refuse":
         porting.find(rule.id, "error", f"{code}: {rule.reason}.", rule.fix, line, column)
         return
+    if rule.action == "never":
+        _drop_test(porting, rule, node)
+        return
     if rule.action == "remove":
         if _is_statement(porting, node):
             porting.remove_statement(node, rule.id, rule.reason)
@@ -164,6 +191,26 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
     porting.edit(start, end, new, rule.id, rule.reason)
     if rule.fix:
         porting.find(rule.id, "warning", f"{code} is {new} now.", rule.fix, line, column)
+
+
+def _drop_test(porting: Porting, rule: Rewrite, node: cst.CSTNode) -> None:
+    """`if trainer.is_fsdp_enabled: ...` goes; where the test is part of something larger, it is `False`."""
+    module = porting.module
+    argument = module.parents[node]
+    call = module.parents[argument]
+    if (
+        isinstance(argument, cst.Arg)
+        and isinstance(call, cst.Call)
+        and module.code(call.func) in ("getattr", "hasattr")
+    ):
+        node = call
+    holder = module.parents[node]
+    parent = module.parents.get(holder)
+    is_elif = isinstance(parent, cst.If) and parent.orelse is holder
+    if isinstance(holder, cst.If) and holder.test is node and holder.orelse is None and not is_elif:
+        porting.remove_statement(holder, rule.id, rule.reason)
+        return
+    porting.edit(*module.span(node), "False", rule.id, rule.reason)
 
 
 def _short(code: str) -> str:
@@ -200,11 +247,22 @@ def _gives_back(node: cst.CSTNode, parent: cst.CSTNode) -> bool:
     return isinstance(target, cst.Name) and target.value in names
 
 
+def _is_elsewhere_read(module: Module, node: cst.CSTNode) -> bool:
+    """Whether `trainer.model`, which Tunix's trainer has too, goes where it is not followed."""
+    argument = module.parents[node]
+    call = module.parents[argument]
+    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
+        return False
+    return module.code(call.func) not in ("print", "type", "hasattr", "isinstance", "len", "str", "repr")
+
+
 def _unknown(porting: Porting, use: Use) -> None:
     """Name a use that no rule knows; reading a model's config is harmless, everything else needs a person."""
     module = porting.module
     line, column = module.location(use.name)
     code = _short(module.code(use.outer))
+    if use.match == "@trainer.model" and not _is_elsewhere_read(module, use.outer):
+        return
     if use.role == "model" and use.chain.split(".")[0] in QUIET and use.kind == "read":
         message = f"{code}: this is Tunix's model now; its attributes differ from transformers'."
         porting.find("TP190", "warning", message, "Check this line.", line, column, todo=True)

@@ -25,6 +25,8 @@ def is_spread(porting: Porting, argument: Argument, config: Site | None, table: 
     """Whether a training config is only read and what decides about the port's form is known."""
     if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
         return False
+    if not all(argument.certain for argument in config.arguments):
+        return False
     if not _is_beside(config, porting.trainer) or config.node in porting.kept:
         return False
     if argument.reference is None:
@@ -41,8 +43,11 @@ def is_spread(porting: Porting, argument: Argument, config: Site | None, table: 
 
 def _is_beside(config: Site, user: Site | None) -> bool:
     """Whether what a config is made of can be read at the call that takes it, and nobody else holds the config."""
-    own = config.variable is None or "." not in config.variable
-    return own and user is not None and in_reach(config.scope, user.scope)
+    if user is None or not in_reach(config.scope, user.scope):
+        return False
+    if config.variable is None:
+        return user.start <= config.start < user.end
+    return "." not in config.variable
 
 
 def adapters_are_spread(
@@ -50,6 +55,8 @@ def adapters_are_spread(
 ) -> bool:
     """Whether a LoraConfig stays as it was made, and says itself what it asks for."""
     if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
+        return False
+    if not all(argument.certain for argument in config.arguments):
         return False
     if not _is_beside(config, user) or config.node in porting.kept:
         return False
@@ -85,7 +92,8 @@ def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> b
         if isinstance(parent, cst.AnnAssign) and parent.target is use.name:
             continue
         taken = isinstance(parent, cst.Arg) and porting.module.parents[parent] in takers
-        if use.kind == "bare" and use.name is not argument.node and not taken:
+        held = use.name is argument.node and isinstance(parent, cst.DictElement)  # kwargs = {"args": config}
+        if use.kind == "bare" and (held or (use.name is not argument.node and not taken)):
             return True
         if use.kind == "read" and role == "lora":
             return True  # the spread config has no attributes any more

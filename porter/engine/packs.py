@@ -88,7 +88,8 @@ class Rewrite:
     """A small idiom beside the recipe.
 
     `action`: `remove` (the statement goes), `replace` (the expression becomes `replacement`; with a `fix` it is
-    also said as a warning), `import` (the name stays and comes from `module`), `refuse` (a finding for a person).
+    also said as a warning), `import` (the name stays and comes from `module`), `refuse` (a finding for a person),
+    `never` (false on a TPU: an `if` that tests it goes, in other places it is `False`).
     `keep_in_calls`: not where it is an argument of a call that stays (`x.to(torch.bfloat16)`).
     """
 
@@ -241,9 +242,9 @@ def _site_rule(path: Path, pack: str, row: Mapping[str, Any]) -> SiteRule:
 
 def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
     action = row["action"]
-    if action not in ("remove", "replace", "import", "refuse"):
+    if action not in ("remove", "replace", "import", "refuse", "never"):
         raise InputError(
-            f"rewrite {row['id']} has action {action!r}", manifest, fix="remove, replace, import or refuse"
+            f"rewrite {row['id']} has action {action!r}", manifest, fix="remove, replace, import, refuse or never"
         )
     matches = row["match"]
     return Rewrite(

@@ -18,7 +18,9 @@ from ..target.import_lines import parse_import
 from ..target.imports import plan_imports
 from ..target.write import write
 from .annotations import drop_subclasses, rename_annotations
+from .blocks import close_empty_blocks
 from .carrying import is_in_reach
+from .counting import replace_counts
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
@@ -33,6 +35,7 @@ from .own import check_names
 from .packs import Pack, load_packs
 from .porting import Porting
 from .reading import find_other_trainer, find_sites, table_of, versions_in
+from .resuming import resume_code
 from .rewriting import apply_rewrites
 from .sites import Site
 from .subclasses import imported_base
@@ -88,6 +91,7 @@ def port_module(module: Module, options: Options) -> Port:
     find_other_trainer(porting, todo=True)
     drop_subclasses(porting, possible)
     drop_leftovers(porting)
+    close_empty_blocks(porting)
     return _finish(porting, None)
 
 
@@ -113,6 +117,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     family, sizes = find_model_family(porting)
     write(porting, family, sizes, mesh)
     script_metadata(porting)
+    replace_counts(porting)
     apply_members(porting)
     answer_uses(porting)
     _substitute_arguments(porting)
@@ -165,22 +170,7 @@ def _scan_members(porting: Porting) -> None:
             for argument in use.outer.args:
                 text = porting.module.code(argument.value)
                 if text not in ("None", "False"):
-                    porting.resumes = text
-                    _check_resume(porting, argument.value)
-
-
-def _check_resume(porting: Porting, value: cst.BaseExpression) -> None:
-    """What decides about resuming has to be known where the trainer is made: Tunix resumes in its constructor."""
-    module, site = porting.module, porting.trainer
-    assert site is not None
-    if not isinstance(value, cst.Name) or value.value in ("True", "False", "None"):
-        return
-    found = module.scope(value).lookup(value.value)
-    bindings = found[1] if found is not None else []
-    if any(module.span(binding.node)[0] > site.statement_end for binding in bindings if binding.kind != "parameter"):
-        line, column = module.location(value)
-        message = f"resume_from_checkpoint={value.value}: it is set after the trainer, which resumes when it is made."
-        porting.find("TP111", "error", message, f"Set {value.value} before the trainer.", line, column)
+                    porting.resumes = resume_code(porting, argument.value)
 
 
 def _substitute_arguments(porting: Porting) -> None:

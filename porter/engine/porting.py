@@ -23,6 +23,8 @@ from .sites import Site, shown, small_statement
 
 TRAINER_BLOCK = "Tunix's trainer, its data and its optimizer"
 
+SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
+
 
 @dataclass
 class Names:
@@ -122,7 +124,13 @@ class Porting:
             if small is None:
                 return
             if place != "line":
-                self.edit(*self.module.span(small), "pass", rule, reason)
+                holder = self.module.parents[small]
+                before = holder.body[: holder.body.index(small)] if isinstance(holder, SHARED) else ()
+                start, end = self.module.span(small)
+                if before:  # `a; b`: with the semicolon in front
+                    self.edit(self.module.span(before[-1])[1], end, "", rule, reason)
+                else:
+                    self.edit(start, end, "pass", rule, reason)
                 return
         statement = self.module.statement(node)
         start, end = self.module.span(statement)

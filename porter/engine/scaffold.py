@@ -32,7 +32,7 @@ role = "lora"
 [[rule]]
 file = "progress.py"
 
-# A small idiom beside the recipe. action: remove, replace, import, refuse.
+# A small idiom beside the recipe. action: remove, replace, import, refuse, never.
 [[rewrite]]
 id = "{id}301"
 match = ["{module}.notify()"]

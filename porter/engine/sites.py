@@ -13,7 +13,8 @@ from typing import Literal
 
 import libcst as cst
 
-from ..recipe import Value
+from ..recipe import Origin, Value
+from ..source.filled import Item, built_items
 from ..source.module import Module
 from ..source.scopes import Scope
 from ..source.values import dict_items, read_value
@@ -25,7 +26,7 @@ Place = Literal["line", "suite", "crowded"]
 class Argument:
     """One argument of a call: its keyword (`""` while positional), its value, its place and its comment.
 
-    `reference` is the variable that it is, a name or `self.x`.
+    `reference` is the variable that it is, a name or `self.x`; `certain` whether the call surely has it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Argument:
     comment: str = ""
     reference: str | None = None
     node: cst.BaseExpression | None = None
+    certain: bool = True
 
     @property
     def text(self) -> str:
@@ -182,16 +184,39 @@ def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) ->
     for argument in call.args:
         if argument.star == "**":
             items = dict_items(module, argument.value)
+            if items is None and (built := built_items(module, argument.value, call)) is not None:
+                yield from (_held(module, _built(module, item, rule), argument.value) for item in built)
+                continue
             if items is None:
                 unknown.append(module.code(argument))
                 continue
             for name, value in items:
-                yield _argument(module, name, value, rule)
+                found = _argument(module, name, value, rule)
+                yield _held(module, found, argument.value)
         elif argument.star == "*":
             unknown.append(module.code(argument))
         else:
             name = argument.keyword.value if argument.keyword is not None else ""
             yield replace(_argument(module, name, argument.value, rule), comment=_comment(argument))
+
+
+def _held(module: Module, argument: Argument, keywords: cst.BaseExpression) -> Argument:
+    """What a dictionary of the script already made is read from there: `kwargs["train_dataset"]`, not loaded again."""
+    if not isinstance(keywords, cst.Name) or not argument.certain or not isinstance(argument.node, cst.Call):
+        return argument
+    if argument.value.known:
+        return argument
+    read = f'{keywords.value}["{argument.name}"]'
+    return replace(argument, value=replace(argument.value, code=read, text=read))
+
+
+def _built(module: Module, item: Item, rule: str) -> Argument:
+    """An item of a dictionary that the script fills step by step; what is set by condition is read when it runs."""
+    if not item.certain:
+        line, column = module.location(item.value)
+        value = Value("expression", item.read, Origin(module.path, line, column, rule), item.read)
+        return Argument(item.name, value, line, column, certain=False)
+    return _argument(module, item.name, item.value, rule)
 
 
 def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -> Argument:

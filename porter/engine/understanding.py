@@ -56,11 +56,7 @@ def read_trainer(porting: Porting) -> None:
         if config is not None and table is not None:
             fill_site(porting, replace(config, unknown_keywords=""), table, versions)
         _say_trainers_own(porting, site, base)
-        seed = porting.value("run.seed") or Value("default", "42")
         porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
-        if config is not None and not config.unknown_keywords and seed.known and ".seed =" not in porting.module.text:
-            if any(other.role == "inject" for other in porting.sites):  # adapters that may come before the config
-                porting.fill({"run.seed": seed})
         _say_object(porting, arguments)
     elif porting.arguments is not None:
         rule = table_of(porting, porting.arguments)
@@ -165,6 +161,7 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
     model = site.argument("model")
     read_preparation(porting, versions)
     if model is None:
+        porting.foreign_model = True  # in keywords that are not known, which is said
         return
     porting.inject = follow(porting, model, "inject")
     if porting.inject is not None and site.start <= porting.inject.start < site.end:

@@ -12,10 +12,10 @@ from typing import Any
 _HOMES = {
     "adapters": ("adapter_state", "load_adapter", "save_adapter"),
     "batches": ("SFTBatches",),
-    "checkpoints": ("fresh_dir", "resume_dir"),
+    "checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
     "hooks": ("log_every",),
     "loading": ("load_arguments",),
-    "lora": ("apply_lora", "apply_peft", "lora_rules", "print_trainable_parameters", "separate_kv"),
+    "lora": ("apply_lora", "apply_peft", "count_parameters", "lora_rules", "print_trainable_parameters", "separate_kv"),
     "lora_provider": ("PEFT_INIT", "LoraProvider"),
     "loss": ("chunked_token_loss", "model_inputs", "token_loss"),
     "main_process": ("main_print", "push_to_hub"),

@@ -50,6 +50,16 @@ def resume_dir(path: str | os.PathLike[str]) -> str:
     return str(folder)
 
 
+def get_last_checkpoint(path: str | os.PathLike[str]) -> str | None:
+    """The newest checkpoint that Orbax finished in `path`, or None: transformers' function of this name for Orbax.
+
+    `rt.resume_dir` takes what it returns.
+    """
+    folder = _absolute(path)
+    steps = _saved_steps(folder)
+    return str(folder / str(steps[-1])) if steps else None
+
+
 def _absolute(path: str | os.PathLike[str]) -> epath.Path:
     text = os.fspath(path)
     return epath.Path(text if "://" in text else os.path.abspath(os.path.expanduser(text)))

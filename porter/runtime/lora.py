@@ -128,6 +128,16 @@ def separate_kv(model: nnx.Module) -> optax.GradientTransformation:
 
 def print_trainable_parameters(model: nnx.Module) -> None:
     """PEFT's line: trainable params, all params, their ratio. Blocks that stay zero in fused weights don't count."""
+    trained, total = count_parameters(model, trainable=True), count_parameters(model)
+    if jax.process_index() == 0:
+        print(f"trainable params: {trained:,d} || all params: {total:,d} || trainable%: {100 * trained / total:.4f}")
+
+
+def count_parameters(model: nnx.Module, *, trainable: bool = False) -> int:
+    """How many numbers the model holds, or trains: its adapters where it has some, else all.
+
+    Blocks that stay zero in fused weights don't count: PEFT has none there.
+    """
     parameters = nnx.to_flat_state(nnx.state(model, nnx.Param))
     held = sum(leaf.get_value().size for path, leaf in parameters if path[-2:] != ("array", "scale"))
     info = getattr(model, "lora", None)
@@ -136,10 +146,9 @@ def print_trainable_parameters(model: nnx.Module) -> None:
         for site in info.sites if info is not None else ():
             if (site.path, site.weight) == (path, weight) and site.fused:
                 zeros += int((1 - block_mask(site)).sum()) * int(np.prod(b.get_value().shape[2:]))
-    trained = sum(a.get_value().size + b.get_value().size for _, _, a, b in adapters(model)) - zeros if info else held
-    total = held - zeros
-    if jax.process_index() == 0:
-        print(f"trainable params: {trained:,d} || all params: {total:,d} || trainable%: {100 * trained / total:.4f}")
+    if trainable and info is not None:
+        return sum(a.get_value().size + b.get_value().size for _, _, a, b in adapters(model)) - zeros
+    return held - zeros
 
 
 def adapters(model: nnx.Module) -> Iterator[tuple[str, str, nnx.LoRAParam, nnx.LoRAParam]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -165,11 +167,16 @@ def _after_imports(tree: cst.Module) -> cst.CSTNode | None:
 def _write_model(porting: Porting) -> None:
     site = porting.model
     if site is not None:
-        identifier = site.argument("pretrained_model_name_or_path")
-        call = load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
+        call = _load(porting, site)
         before = len(site.variable) + 3 if site.variable else 0
         code = render(call, site.indent, porting.module.indent, before)
         porting.replace(site, code, "the same weights in Tunix's model")
+
+
+def _load(porting: Porting, site: Site) -> Call:
+    """`rt.load_model(...)` for a `from_pretrained(...)`."""
+    identifier = site.argument("pretrained_model_name_or_path")
+    return load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
 
 
 def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...] | None) -> tuple[str, bool]:
@@ -206,24 +213,48 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
     model, config = site.argument("model"), site.argument("peft_config")
     trainer = porting.trainer
     assert trainer is not None
-    known = site.scope is trainer.scope and not _made_later(porting, porting.text("run.seed"), site)
+    known = site.scope is trainer.scope
     if model is None or config is None or site.variable != porting.names.model or not known:
         message = "get_peft_model: whether the trainer gets this model is not known at port time."
         fix = "Write model = rt.apply_peft(model, config, mesh, seed=...) where it does."
         porting.find(site.rule, "error", message, fix, site.line, site.column)
         return
     porting.lora_conditional = True
-    arguments = [Arg(model.text), Arg(config.text), Arg(porting.names.mesh), Arg(porting.text("run.seed"), "seed")]
+    arguments = [Arg(model.text), Arg(config.text), Arg(porting.names.mesh), Arg(_seed_at(porting, site), "seed")]
     call = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable) + 3)
     porting.replace(site, call, "the same adapters in Tunix's model, when the script puts them in")
 
 
+def _seed_at(porting: Porting, site: Site) -> str:
+    """The code of the run's seed where adapters are put in, which may be before the config is made.
+
+    torch's own seed drew these adapters in the source, so that any seed is as good as another.
+    """
+    trainer = porting.trainer
+    assert trainer is not None
+    value, text = porting.recipe.values["run.seed"], porting.text("run.seed")
+    if in_reach(trainer.scope, site.scope) and not _made_later(porting, text, site):
+        return text
+    if value.known:
+        return value.code
+    given = porting.config.argument("seed") if porting.config is not None else None
+    if given is not None and porting.config is not None and in_reach(porting.config.scope, site.scope):
+        if given.value.known or not _made_later(porting, given.text, site):
+            return given.value.code if given.value.known else given.text
+    return "42"
+
+
 def _made_later(porting: Porting, text: str, site: Site) -> bool:
-    """Whether the name that `text` begins with is bound behind `site`."""
-    found = site.scope.lookup(text.split(".", 1)[0])
-    return found is not None and any(
-        porting.module.span(binding.node)[0] > site.start for binding in found[1] if binding.kind == "assign"
-    )
+    """Whether a name in `text` is bound behind `site`, or by the port itself."""
+    names = {part.id for part in ast.walk(ast.parse(text, mode="eval")) if isinstance(part, ast.Name)}
+    for name in names - set(dir(builtins)):
+        found = site.scope.lookup(name)
+        bound = found[1] if found is not None else ()
+        if not bound or any(
+            porting.module.span(binding.node)[0] > site.start for binding in bound if binding.kind != "parameter"
+        ):
+            return True
+    return False
 
 
 def _inside(site: Site, other: Site) -> bool:
@@ -239,11 +270,13 @@ def _write_inject(
     if model is not None:
         node = unprepared(porting.module, model.node)
         porting.names.model = porting.module.code(node) if node is not None else model.text
-    trainer = porting.trainer
-    assert trainer is not None
-    if not in_reach(trainer.scope, site.scope):  # torch's seed drew these adapters, not the trainer's
-        seed = values["run.seed"]
-        porting.fill({"run.seed": replace(seed, text="") if seed.known else Value("default", "42")})
+        if porting.model is not None and porting.model.node is node:
+            porting.names.model = site.variable or porting.fresh("model")
+            loaded = render(_load(porting, porting.model), site.indent, before=len(porting.names.model) + 3)
+            text = f"{porting.names.model} = {loaded}\n{site.indent}"
+            reason = "the same weights in Tunix's model"
+            porting.edit(site.statement_start, site.statement_start, text, porting.model.rule, reason)
+    porting.fill({"run.seed": Value("expression", _seed_at(porting, site))})
     if porting.lora_object:
         call = (
             f"{porting.rt('apply_peft')}({porting.names.model}, {porting.lora_object}, {porting.names.mesh}, "

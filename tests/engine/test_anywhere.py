@@ -160,3 +160,120 @@ def test_a_subclass_with_a_behaviour_of_its_own_is_refused_by_what_it_overrides(
     assert found.status == "unsupported" and found.edits == () and said in found.findings[0].message
     beside = port(PLAIN.replace("trainer = SFTTrainer(", body) + SECOND.replace("trainer", "other"))
     assert beside.status == "partial" and any(said in finding.message for finding in beside.findings)
+
+
+LOADED = "from transformers import AutoModelForCausalLM\n" + PLAIN.replace("'Qwen/Qwen3-0.6B'", "m").replace(
+    "trainer = ", "m = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\ntrainer = "
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "ported"),
+    [
+        ("sum(p.numel() for p in m.parameters())", "rt.count_parameters(m)"),
+        ("sum(p.numel() for p in m.parameters() if p.requires_grad)", "rt.count_parameters(m, trainable=True)"),
+        ("sum(p.numel() for _, p in m.named_parameters())", "rt.count_parameters(m)"),
+    ],
+)
+def test_parameters_are_counted(count: str, ported: str) -> None:
+    check_becomes(f"{LOADED}print({count})\n", f"print({ported})\n")
+
+
+def test_other_walks_over_the_parameters_are_said() -> None:
+    found = port(f"{LOADED}print(sum(p.norm() for p in m.parameters()))\n")
+    assert found.status == "partial"
+
+
+def test_a_function_that_only_counts_parameters_is_the_runtimes() -> None:
+    function = (
+        "def show(model):\n    n = a = 0\n    for _, p in model.named_parameters():\n        a += p.numel()\n"
+        "        if p.requires_grad:\n            n += p.numel()\n    print(n, a)\n"
+    )
+    check_becomes(LOADED.replace("m = Auto", f"{function}m = Auto") + "show(m)\n", "rt.print_trainable_parameters(m)\n")
+    frozen = function.replace("n += p.numel()", "p.requires_grad = False")
+    assert port(LOADED.replace("m = Auto", f"{frozen}m = Auto") + "show(m)\n").status == "partial"
+
+
+def test_keywords_that_are_filled_step_by_step() -> None:
+    filled = (
+        "kw = {'model': 'Qwen/Qwen3-0.6B', 'args': SFTConfig('out')}\nkw['train_dataset'] = rows\n"
+        "if len(rows) > 9:\n    kw['peft_config'] = LoraConfig(r=4)\ntrainer = SFTTrainer(**kw)\ntrainer.train()\n"
+    )
+    check_becomes(
+        f"from peft import LoraConfig\n{HEAD}{filled}",
+        'training_args = kw["args"]\n',
+        "rt.SFTBatches.from_args(training_args, rows,",
+        'peft_config = kw.get("peft_config")\nif peft_config is not None:\n',
+    )
+    found = port(
+        f"from peft import LoraConfig\n{HEAD}{filled.replace('trainer =', 'kw.pop(1)' + chr(10) + 'trainer =')}"
+    )
+    assert found.status == "partial"
+
+
+def test_what_a_dictionary_of_keywords_loaded_is_not_loaded_again() -> None:
+    text = f"{HEAD}kw = dict(train_dataset=load_dataset('y'), args=SFTConfig('out'))\n"
+    after = check_becomes(f"{text}trainer = SFTTrainer('Qwen/Qwen3-0.6B', **kw)\ntrainer.train()\n").after
+    assert after.count("load_dataset('y')") == 1 and 'kw["train_dataset"]' in after
+
+
+def test_settings_that_depend_on_a_condition_stay_an_object() -> None:
+    filled = "kw = {'output_dir': 'out'}\nif len(rows) > 9:\n    kw['max_steps'] = 7\n"
+    text = PLAIN.replace("trainer = ", f"{filled}trainer = ").replace("SFTConfig('out')", "SFTConfig(**kw)")
+    check_becomes(text, "training_args = SFTConfig(**kw)\n", "rt.SFTBatches.from_args(training_args, rows,")
+
+
+RESUMED = """args = SFTConfig('out', **settings())
+last = None
+if args.output_dir:
+    last = get_last_checkpoint(args.output_dir)
+trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)
+checkpoint = None
+if args.resume_from_checkpoint is not None:
+    checkpoint = args.resume_from_checkpoint
+elif last is not None:
+    checkpoint = last
+trainer.train(resume_from_checkpoint=checkpoint)
+"""
+
+
+def test_what_to_resume_from_may_be_decided_behind_the_trainer() -> None:
+    text = f"from transformers.trainer_utils import get_last_checkpoint\n{HEAD}{RESUMED}"
+    check_becomes(
+        text,
+        "args.resume_from_checkpoint = args.resume_from_checkpoint or last\ntrainer = PeftTrainer(",
+        "    last = rt.get_last_checkpoint(args.output_dir)\n",
+    )
+    other = port(text.replace("elif last is not None", "elif len(rows) > 9"))
+    assert any("it is set after the trainer" in finding.message for finding in other.findings)
+
+
+def test_conditions_that_never_hold_on_a_tpu_go() -> None:
+    plugin = "    trainer.accelerator.state.fsdp_plugin.set_state_dict_type('FULL_STATE_DICT')\n"
+    check_becomes(
+        f"{PLAIN}if trainer.is_fsdp_enabled:\n{plugin}print(1)\n", "train(batches)\nprint(1)\n", gone=("if ",)
+    )
+    check_becomes(f"{PLAIN}x = trainer.is_fsdp_enabled and 3\n", "x = False and 3\n")
+
+
+def test_blocks_that_lose_all_they_did() -> None:
+    body = "if len(rows) > 9:\n    torch.cuda.empty_cache()\n    torch.cuda.synchronize()\n"
+    check_becomes(f"import torch\n{PLAIN}{body}print(1)\n", "train(batches)\nprint(1)\n", gone=("if ", "pass", "torch"))
+    check_becomes(
+        f"import torch\n{PLAIN}{body}else:\n    print(1)\n", "if len(rows) > 9:\n    pass\nelse:\n", gone=("torch",)
+    )
+    check_becomes(f"import torch\n{PLAIN}print(1); torch.cuda.empty_cache()\n", "print(1)\n", gone=("torch", ";"))
+
+
+def test_the_trainers_model_by_another_name() -> None:
+    check_becomes(
+        f"{PLAIN}model = trainer.model\nmodel.config.use_cache = True\nprint(trainer.model)\n", gone=("use_cache",)
+    )
+
+
+def test_adapters_before_the_config_take_a_seed_that_is_there() -> None:
+    adapters = "m = get_peft_model(m, LoraConfig(target_modules=['q_proj']))\nargs = SFTConfig('out', seed=3, **kw())\n"
+    text = LOADED.replace("trainer = ", f"{adapters}trainer = ").replace("args=SFTConfig('out')", "args=args")
+    check_becomes(f"from peft import LoraConfig, get_peft_model\n{text}", "rt.apply_lora(m, lora, mesh, seed=3,")
+    text = text.replace("seed=3, ", "")
+    check_becomes(f"from peft import LoraConfig, get_peft_model\n{text}", "rt.apply_lora(m, lora, mesh, seed=42,")

@@ -61,6 +61,6 @@ while True: pass
 try:
     with mesh:
         trainer.train(batches)
-finally: print(1); pass
+finally: print(1)
 # TODO(tpu-port TP111): trainer.train() stands inside other code on its line. Write it as a statement of its own line, and port again.
 if trainer.train(): pass

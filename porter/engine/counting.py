@@ -1,0 +1,94 @@
+"""Counts of the model's parameters, which scripts write by hand: `sum(p.numel() for p in model.parameters())`.
+
+A function of the file that does no more than count and print them is `rt.print_trainable_parameters(model)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ..source.calls import calls_of
+from ..source.scopes import children
+from .members import Use, role_uses
+from .porting import Porting
+from .sites import small_statement
+
+RULE = "TP210"
+REASON = "the same count over Tunix's parameters"
+COUNTED = ("parameters", "named_parameters")
+# What a function may call and still only count and print.
+COUNTING = frozenset(
+    "numel named_parameters parameters print format round element_size size sum ds_numel hasattr".split()
+)
+
+
+def replace_counts(porting: Porting) -> None:
+    """Replace counts of the model's parameters, and calls of the file's functions that count them."""
+    if not porting.options.active(RULE):
+        return
+    for use in list(role_uses(porting, "model")):
+        if use.chain.rsplit(".", 1)[-1] in COUNTED and use.kind == "call":
+            if not _replace_sum(porting, use):
+                _replace_function(porting, use)
+
+
+def _replace_sum(porting: Porting, use: Use) -> bool:
+    """`sum(p.numel() for p in model.parameters())` → `rt.count_parameters(model)`; False where it is no such sum."""
+    module = porting.module
+    loop = module.parents[use.outer]
+    if not isinstance(loop, cst.CompFor) or loop.iter is not use.outer or loop.inner_for_in is not None:
+        return False
+    parameter = loop.target.elements[-1].value if isinstance(loop.target, cst.Tuple) else loop.target
+    around = module.parents[loop]
+    call = module.parents[module.parents[around]] if isinstance(around, cst.GeneratorExp | cst.ListComp) else None
+    name = module.code(parameter)
+    if not isinstance(around, cst.GeneratorExp | cst.ListComp) or module.code(around.elt) != f"{name}.numel()":
+        return False
+    if not isinstance(call, cst.Call) or module.code(call.func) != "sum" or len(call.args) != 1:
+        return False
+    tests = [module.code(test.test) for test in loop.ifs]
+    if tests not in ([], [f"{name}.requires_grad"]):
+        return False
+    model = module.code(use.name)
+    trainable = ", trainable=True" if tests else ""
+    porting.edit(*module.span(call), f"{porting.rt('count_parameters')}({model}{trainable})", RULE, REASON)
+    return True
+
+
+def _replace_function(porting: Porting, use: Use) -> None:
+    """`print_trainable_parameters(model)` of the file's own, when counting and printing is all that it does."""
+    module = porting.module
+    function = module.scope(use.name).node
+    if not isinstance(function, cst.FunctionDef) or not _only_counts(porting, function):
+        return
+    calls = calls_of(module, function)
+    uses = module.loads(function.name.value)
+    if len(calls) != len(uses) or not all(
+        len(call.args) == 1 and isinstance(module.parents[call], cst.Expr) and small_statement(module, call)[0]
+        for call in calls
+    ):
+        return
+    for call in calls:
+        model = module.code(call.args[0].value)
+        porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", RULE, REASON)
+    porting.remove_statement(function, RULE, REASON)
+
+
+def _only_counts(porting: Porting, function: cst.FunctionDef) -> bool:
+    """Whether a function of one parameter calls only what counting needs, returns nothing and sets no attribute."""
+    nodes = list(_inside(function.body))
+    called = {porting.module.code(node.func).rsplit(".", 1)[-1] for node in nodes if isinstance(node, cst.Call)}
+    logs = {name for name in called if name in ("info", "debug")}
+    changes = any(isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Attribute) for node in nodes)
+    gives = any(isinstance(node, cst.Return) and node.value is not None for node in nodes)
+    return (
+        len(function.params.params) == 1 and "numel" in called and called - logs <= COUNTING and not (changes or gives)
+    )
+
+
+def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in children(node):
+        yield from _inside(child)

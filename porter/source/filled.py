@@ -1,0 +1,99 @@
+"""Dictionaries of keywords that a script fills step by step: `kwargs["x"] = ...`, some of it under an `if`.
+
+What is surely there when a call gets `**kwargs` is as good as written at the call; what is set by condition is read
+from the dictionary when the script runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from .module import Module
+from .values import Unknown, dict_items, evaluate
+
+READS = ("get", "keys", "values", "items", "copy")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One key of a dictionary: its value, whether it surely has it, and the code that reads it."""
+
+    name: str
+    value: cst.BaseExpression
+    certain: bool
+    read: str
+
+
+def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> list[Item] | None:
+    """The items that a variable's dictionary may have at `call`; None when the file does more with it than set keys."""
+    binding = module.single_binding(node)
+    if not isinstance(node, cst.Name) or binding is None or binding.kind != "assign" or binding.value is None:
+        return None
+    first = dict_items(module, binding.value)
+    scope = module.scope(node)
+    if first is None or scope is not module.scope(binding.node):
+        return None
+    name, end = node.value, module.span(call)[0]
+    found = {key: Item(key, value, True, f'{name}["{key}"]') for key, value in first}
+    blocks = [*module.ancestors(call)]
+    for use in module.references(name, scope):
+        changes = list(_changes(module, use)) if module.span(use)[0] < end else []
+        if None in changes:
+            return None
+        for key, value in (change for change in changes if change is not None):
+            block = next(item for item in module.ancestors(use) if isinstance(item, cst.BaseSuite | cst.Module))
+            certain = block in blocks
+            read = f'{name}["{key}"]' if certain or key in found else f'{name}.get("{key}")'
+            found[key] = Item(key, value, certain, read)
+    return list(found.values())
+
+
+def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[str, cst.BaseExpression] | None]:
+    """The keys that a use of the dictionary sets; None for what can't be told."""
+    parent = module.parents[use]
+    if isinstance(parent, cst.Arg) and (parent.star or _only_looks(module, module.parents[parent])):
+        return
+    if isinstance(parent, cst.Subscript) and parent.value is use:
+        target = module.parents[parent]
+        if isinstance(target, cst.AugAssign | cst.Del):
+            yield None
+        elif isinstance(target, cst.AssignTarget):
+            assign = module.parents[target]
+            key = _key(module, parent)
+            known = isinstance(assign, cst.Assign) and len(assign.targets) == 1 and key is not None
+            yield (key, assign.value) if known and isinstance(assign, cst.Assign) and key is not None else None
+        return
+    if isinstance(parent, cst.Attribute) and parent.value is use:
+        call = module.parents[parent]
+        if parent.attr.value == "update" and isinstance(call, cst.Call):
+            yield from _updated(module, call)
+        elif parent.attr.value not in READS:
+            yield None
+        return
+    if not isinstance(parent, cst.ComparisonTarget | cst.FormattedStringExpression):
+        yield None
+
+
+def _updated(module: Module, call: cst.Call) -> Iterator[tuple[str, cst.BaseExpression] | None]:
+    for argument in call.args:
+        if argument.keyword is not None:
+            yield argument.keyword.value, argument.value
+        else:
+            items = dict_items(module, argument.value)
+            yield from items if items is not None else (None,)
+
+
+def _key(module: Module, subscript: cst.Subscript) -> str | None:
+    index = subscript.slice[0].slice
+    try:
+        key = evaluate(module, index.value) if isinstance(index, cst.Index) else None
+    except Unknown:
+        return None
+    return key if isinstance(key, str) else None
+
+
+def _only_looks(module: Module, call: cst.CSTNode) -> bool:
+    return isinstance(call, cst.Call) and module.code(call.func) in ("print", "len", "sorted", "list")
