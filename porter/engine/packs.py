@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .porting import Porting
     from .sites import Site
 
-ROLES = ("arguments", "lora", "quantization", "model", "prepare", "inject", "trainer", "launch")
+ROLES = ("arguments", "lora", "quantization", "model", "prepare", "inject", "trainer", "collator", "launch")
 BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "accelerate", "torch")
 
 

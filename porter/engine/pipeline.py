@@ -10,7 +10,7 @@ import libcst as cst
 
 from ..errors import InputError
 from ..port import Edit, Options, Port, Status
-from ..recipe import Field, Recipe
+from ..recipe import Field, Origin, Recipe, Value
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting, read_launch_config
 from ..source.module import Module, parse_text
@@ -37,6 +37,7 @@ from .porting import Porting
 from .reading import find_other_trainer, find_sites, table_of, versions_in
 from .resuming import resume_code
 from .rewriting import apply_rewrites
+from .saving_patches import drop_saving_patches
 from .sites import Site
 from .subclasses import imported_base
 from .todos import with_todos
@@ -110,6 +111,7 @@ def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...]
     porting.refused = refused(porting, family)
     check_mesh(porting, family, sizes, mesh)
     _scan_members(porting)
+    _scan_checkpointing(porting)
 
 
 def _write(porting: Porting, mesh: Mesh) -> None:
@@ -117,6 +119,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     family, sizes = find_model_family(porting)
     write(porting, family, sizes, mesh)
     script_metadata(porting)
+    drop_saving_patches(porting)
     replace_counts(porting)
     apply_members(porting)
     answer_uses(porting)
@@ -171,6 +174,23 @@ def _scan_members(porting: Porting) -> None:
                 text = porting.module.code(argument.value)
                 if text not in ("None", "False"):
                     porting.resumes = resume_code(porting, argument.value)
+
+
+def _scan_checkpointing(porting: Porting) -> None:
+    """`model.gradient_checkpointing_enable()` asks for what `gradient_checkpointing=True` asks for."""
+    for use in role_uses(porting, "model"):
+        if use.match != "@model.gradient_checkpointing_enable()":
+            continue
+        line, column = porting.module.location(use.outer)
+        origin = Origin(porting.module.path, line, column, "TP310")
+        around = (node for node in porting.module.ancestors(use.outer) if isinstance(node, cst.If | cst.FunctionDef))
+        condition = next(around, None)
+        main = isinstance(condition, cst.If) and "__name__" in porting.module.code(condition.test)
+        if not isinstance(condition, cst.If) or main:
+            porting.fill({"memory.gradient_checkpointing": Value("literal", "True", origin)})
+        elif isinstance(condition.test, cst.Name | cst.Attribute) and not porting.arguments_object:
+            code = porting.module.code(condition.test)
+            porting.fill({"memory.gradient_checkpointing": Value("expression", code, origin, code)})
 
 
 def _substitute_arguments(porting: Porting) -> None:

@@ -135,7 +135,9 @@ class Porting:
         statement = self.module.statement(node)
         start, end = self.module.span(statement)
         parent = self.module.parents.get(statement)
-        if isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1:
+        if isinstance(parent, cst.IndentedBlock) and all(
+            other is statement or self._is_gone(other) for other in parent.body
+        ):
             holder = self.module.parents[parent]
             if isinstance(holder, cst.If) and holder.orelse is None and not self._is_elif(holder):
                 self.remove_statement(holder, rule, reason)
@@ -144,6 +146,11 @@ class Porting:
             return
         begin, stop = whole_lines(self.module.text, start, end)
         self.edit(begin, stop, "", rule, reason)
+
+    def _is_gone(self, statement: cst.CSTNode) -> bool:
+        """Whether an edit takes a statement out."""
+        start, end = self.module.span(statement)
+        return any(not edit.new.strip() and edit.start <= start and end <= edit.end for edit in self.edits)
 
     def _is_elif(self, node: cst.If) -> bool:
         parent = self.module.parents.get(node)

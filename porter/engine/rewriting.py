@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import libcst as cst
@@ -39,6 +40,8 @@ def apply_rewrites(porting: Porting) -> None:
             short = name.rsplit(".", 1)[-1]
             if not replaced or f"{short}(" in written:
                 _import(porting, rule, name)
+                if replaced and isinstance(node, cst.Attribute):
+                    _spell_short(porting, rule, porting.module.code(node), short)
             continue
         outer = parent if called and (rule.action != "replace" or stands_for_call(rule.replacement)) else node
         if rule.keep_in_calls and not replaced and _in_call(porting, node):
@@ -70,16 +73,47 @@ def _respell(porting: Porting, rule: Rewrite, text: str) -> None:
             porting.edits[index] = replace(edit, new=new)
 
 
+def _spell_short(porting: Porting, rule: Rewrite, text: str, short: str) -> None:
+    """`transformers.TrainingArguments` that new code repeats is written `TrainingArguments`."""
+    pattern = rf"(?<![\w.]){re.escape(text)}(?!\w)"
+    for index, edit in enumerate(porting.edits):
+        if re.search(pattern, edit.new):
+            spelled = _spelling(porting, rule, short)()
+            porting.edits[index] = replace(edit, new=re.sub(pattern, spelled, edit.new))
+
+
+def _spelling(porting: Porting, rule: Rewrite, short: str) -> Callable[[], str]:
+    """How a name of the runtime is written where the source wrote it dotted: `TrainingArguments`, and its import; where
+    the file has a class of that name (`class TrainingArguments(transformers.TrainingArguments)`), behind its module.
+    """
+    own = any(
+        binding.kind != "import"
+        for scope in porting.module.scopes.values()
+        for binding in scope.bindings.get(short, ())
+    )
+
+    def spelled() -> str:
+        if not own:
+            porting.imports.add(f"from {porting.runtime_module(rule.module)} import {short}")
+            return short
+        package, bound = porting.runtime_module(), porting.fresh(rule.module, f"runtime_{rule.module}")
+        alias = "" if bound == rule.module else f" as {bound}"
+        porting.imports.add(f"from {package} import {rule.module}{alias}")
+        return f"{bound}.{short}"
+
+    return spelled
+
+
 def _import(porting: Porting, rule: Rewrite, name: str) -> None:
     """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
     short = name.rsplit(".", 1)[-1]
     porting.moved[name] = porting.runtime_module(rule.module) + _release(porting, short)
+    spelled = _spelling(porting, rule, short)
     for node, found in _uses(porting, {name.split(".", 1)[0]}):
         if found == name and isinstance(node, cst.Attribute):
             start, end = porting.module.span(node)
             if not any(edit.start <= start < edit.end for edit in porting.edits):
-                porting.imports.add(f"from {porting.runtime_module(rule.module)} import {short}")
-                porting.edit(start, end, short, rule.id, rule.reason)
+                porting.edit(start, end, spelled(), rule.id, rule.reason)
 
 
 def _release(porting: Porting, name: str) -> str:

@@ -16,6 +16,7 @@ import libcst as cst
 from ..recipe import Origin, Value
 from ..source.filled import Item, built_items
 from ..source.module import Module
+from ..source.returned import ReturnedItem, returned_items
 from ..source.scopes import Scope
 from ..source.values import dict_items, read_value
 
@@ -188,7 +189,11 @@ def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) ->
                 yield from (_held(module, _built(module, item, rule), argument.value) for item in built)
                 continue
             if items is None:
-                unknown.append(module.code(argument))
+                returned = returned_items(module, argument.value)
+                if returned is None:
+                    unknown.append(module.code(argument))
+                    continue
+                yield from (_returned_argument(module, item, argument.value, rule) for item in returned)
                 continue
             for name, value in items:
                 found = _argument(module, name, value, rule)
@@ -223,6 +228,15 @@ def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -
     line, column = module.location(value)
     reference = module.code(value) if isinstance(value, cst.Name) or module.meaning(value) is not None else None
     return Argument(name, read_value(module, value, rule), line, column, "", reference, value)
+
+
+def _returned_argument(module: Module, item: ReturnedItem, place: cst.BaseExpression, rule: str) -> Argument:
+    """An argument that a function of the file put into a dict: read from the dict, unless it is certainly None."""
+    line, column = module.location(place)
+    origin = Origin(module.path, line, column, rule)
+    if isinstance(item.value, cst.Name) and item.value.value == "None":
+        return Argument(item.key, Value("literal", "None", origin, "None"), line, column)
+    return Argument(item.key, Value("expression", item.code, origin, item.code), line, column)
 
 
 def _comment(argument: cst.Arg) -> str:

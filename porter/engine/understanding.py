@@ -15,6 +15,7 @@ from ..runtime.families import Family
 from ..runtime.field_tables import Row, version_key
 from ..source.launch import Setting
 from ..source.values import dict_items, read_value
+from .collators import read_collators
 from .flow import binding_origins, unprepared
 from .objects import adapters_are_spread, is_spread
 from .packs import Pack, TableRule
@@ -67,6 +68,8 @@ def read_trainer(porting: Porting) -> None:
     if table_of(porting, site).kind == "sft":
         _unset_length(porting, versions.get("trl", ""))
         _say_data_history(porting, site, versions.get("trl", ""))
+    if table_of(porting, site).kind == "causal-lm":
+        read_collators(porting, versions)
     _read_fsdp_config(porting)
     _refuse_datasets(porting, site)
     _read_model(porting, site, versions)

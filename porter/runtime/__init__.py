@@ -26,6 +26,7 @@ _HOMES = {
     "results": ("train_result",),
     "saving": ("save_model",),
     "schedules": ("hf_schedule",),
+    "trainer_batches": ("TrainerBatches",),
     "training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}

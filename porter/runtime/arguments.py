@@ -27,6 +27,7 @@ _CLASSES = {
     "ModelConfig": "trl.ModelConfig",
     "SFTConfig": "trl.SFTConfig",
     "ScriptArguments": "trl.ScriptArguments",
+    "Seq2SeqTrainingArguments": "transformers.Seq2SeqTrainingArguments",
     "TrainingArguments": "transformers.TrainingArguments",
 }
 
@@ -99,7 +100,7 @@ def argument_class(name: str, version: str | None) -> type[Any]:
     """The dataclass `name`, as TRL `version` had it (the newest when None)."""
     table = find_table(_CLASSES[name])
     versions = {"trl": version} if version else None
-    if version and name == "TrainingArguments":
+    if version and table.library == "transformers":
         day = at_version(find_table("trl.SFTConfig").contemporary, version)
         versions = {"transformers": day} if day else None
     rows = table.rows(versions)

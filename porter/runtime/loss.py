@@ -12,21 +12,27 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from . import patches
 from .head import hidden_states
 
 IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
 
 
 def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of `token_loss` from a batch of `SFTBatches`; runs inside the jitted step.
+    """Keyword arguments of `token_loss` from a batch of `SFTBatches` or `TrainerBatches`; runs inside the jitted step.
 
     Adds `attention_mask`, (B, T, T) bool: causal, within one document. Padding is a document of its own, so
-    that no query is left without a key (its softmax would be NaN).
+    that no query is left without a key (its softmax would be NaN). `attended` (B, T), where a batch has it, takes keys
+    away; a query that has none left gets nothing from its attention, as in torch.
     """
     segments = batch["segment_ids"]
     length = segments.shape[-1]
     causal = jnp.tril(jnp.ones((length, length), dtype=bool))
-    return {**batch, "attention_mask": causal & (segments[:, :, None] == segments[:, None, :])}
+    inputs = {**batch, "attention_mask": causal & (segments[:, :, None] == segments[:, None, :])}
+    if "attended" in inputs:
+        patches.see_nothing()
+        inputs["attention_mask"] &= inputs.pop("attended")[:, None, :]
+    return inputs
 
 
 def token_loss(

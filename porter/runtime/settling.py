@@ -16,7 +16,7 @@ from typing import Any
 
 from .field_tables import Row
 
-TRAINING = ("SFTConfig", "TrainingArguments")
+TRAINING = ("SFTConfig", "TrainingArguments", "Seq2SeqTrainingArguments")
 # Flags that scripts read themselves, or that follow from others: not worth a word.
 QUIET = {"do_train", "do_eval", "do_predict", "local_rank", "gradient_checkpointing_kwargs"}
 

@@ -14,13 +14,14 @@ from typing import Any
 import libcst as cst
 
 from ..engine.porting import Porting, in_reach
-from ..engine.sites import Argument
+from ..engine.sites import Argument, indentation
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
 from .expressions import is_atom, python
 from .layout import Arg, Call, render
 from .lora import apply_call, provider_code
 from .optimizer import default_of, optimizer_call, schedule_lines
+from .training import training_config, with_hooks
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,29 @@ def joined(parts: list[list[list[str]]], indent: str) -> str:
     return f"\n\n{indent}".join(texts)
 
 
-def model_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
-    lines = []
+def moved(porting: Porting, argument: Argument, indent: str) -> str:
+    """The code of an argument that stands in a statement of its own, its further lines indented as that needs."""
+    text = argument.text
+    if argument.node is None or "\n" not in text or '"""' in text or "'''" in text:
+        return text
+    from_indent = indentation(porting.module.text, porting.module.span(argument.node)[0])
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(indent + line.removeprefix(from_indent) if line.strip() else line for line in rest)])
+
+
+def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokenizer: bool = True) -> list[str]:
+    """Mesh, config object, tokenizer and model, as far as the file doesn't make them before."""
+    lines: list[str] = []
     if not writing.mesh_elsewhere:
         lines.append(f"{porting.names.mesh} = {writing.mesh_code}")
     site = porting.trainer
     assert site is not None
     config = site.argument("args")
     if porting.arguments_object and config is not None and config.text != porting.arguments_object:
-        lines.append(f"{porting.arguments_object} = {config.text}")
+        lines.append(f"{porting.arguments_object} = {moved(porting, config, indent)}")
     if site.argument("processing_class", "tokenizer") is None or porting.names.tokenizer == "":
-        porting.names.tokenizer = own_tokenizer(porting, lines)
+        if needs_tokenizer:
+            porting.names.tokenizer = own_tokenizer(porting, lines)
     elif not re.fullmatch(r"[\w.]+", porting.names.tokenizer):
         name = porting.fresh("tokenizer")
         lines.append(f"{name} = {porting.names.tokenizer}")
@@ -290,3 +303,15 @@ def optimizer_lines(porting: Porting, indent: str) -> list[str]:
     if len(chain.arguments) == 1:
         chain = chain.arguments[0].value if isinstance(chain.arguments[0].value, Call) else chain
     return [*schedule_lines(porting, steps, indent), assign(names.optimizer, chain, indent)]
+
+
+def trainer_lines(porting: Porting, indent: str) -> list[str]:
+    """`trainer = PeftTrainer(...)` with the loss over the whole step, and its log lines."""
+    names = porting.names
+    porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
+    config = training_config(porting)
+    tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
+    call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(config)], tail=tail)
+    field = f"{porting.arguments_object}.resume_from_checkpoint"
+    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
+    return [*resume, assign(names.trainer, call, indent), *with_hooks(porting, indent)]

@@ -18,8 +18,8 @@ from .parts import (
     optimizer_lines,
     run_arguments,
     seed_arguments,
+    trainer_lines,
 )
-from .training import training_config, with_hooks
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -53,7 +53,7 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
         _data_lines(porting, writing, indent),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
-        _trainer_lines(porting, indent),
+        trainer_lines(porting, indent),
     ]
     # One blank line parts the data and the adapters from how they are trained.
     before, after = groups[:3], groups[3:]
@@ -97,14 +97,3 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     if isinstance(kwargs, dict) and kwargs.get("skip_prepare_dataset"):
         arguments.append(Arg("True", "skip_prepare"))
     return [*arguments, *seed_arguments(porting)]
-
-
-def _trainer_lines(porting: Porting, indent: str) -> list[str]:
-    names = porting.names
-    porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
-    config = training_config(porting)
-    tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
-    call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(config)], tail=tail)
-    field = f"{porting.arguments_object}.resume_from_checkpoint"
-    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
-    return [*resume, assign(names.trainer, call, indent), *with_hooks(porting, indent)]

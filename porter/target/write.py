@@ -18,13 +18,16 @@ from ..engine.sites import Argument, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
+from . import causal_lm, sft
 from .layout import Arg, Call, render
 from .lora import apply_call, literal_rules, provider_code, vision_note
 from .parts import Writing, load_call
-from .sft import trainer_block
 
 # How a trainer trains (`kind` in its table) → the statements that stand where it stood.
-BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {"sft": trainer_block}
+BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {
+    "sft": sft.trainer_block,
+    "causal-lm": causal_lm.trainer_block,
+}
 
 FUSED = ("kv_einsum", "qkv_einsum")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ def main() -> int:
     folder, settings_file, script, *arguments = sys.argv[1:]
     settings = Settings.load(settings_file)
     Path(folder).mkdir(parents=True, exist_ok=True)
-    without_torch()
+    if not uses_torch(Path(script)):
+        without_torch()
     substitutes = Substitutes(settings, "port", arguments)
     patch_loaders(substitutes)
     observer = Observer(settings, substitutes, Path(folder))
@@ -49,8 +51,13 @@ def main() -> int:
     return run_script(script, arguments, Path(folder))
 
 
+def uses_torch(script: Path) -> bool:
+    """Whether a port keeps torch for its data: transformers may be asked for its tensors then."""
+    return re.search(r"^\s*(import|from)\s+torch\b", script.read_text("utf-8", "replace"), re.MULTILINE) is not None
+
+
 def without_torch() -> None:
-    """Let transformers believe that torch is not installed, as on a TPU host; a script's own `import torch` works.
+    """Let transformers believe that torch is not installed, as on a TPU host.
 
     It also saves the seconds that importing torch takes.
     """
@@ -141,7 +148,8 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         return optax.chain(separate_kv(model), recorded_norm())
 
     replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
-    fold_batches(runtime.SFTBatches, settings.fold, observer.batching)
+    for batches in (runtime.SFTBatches, runtime.TrainerBatches):
+        fold_batches(batches, settings.fold, observer.batching)
     replace_everywhere(runtime, "load_model", patched_load)
     replace_everywhere(runtime, "separate_kv", patched_separate)
     for name in ("fresh_dir", "resume_dir"):

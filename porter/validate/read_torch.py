@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .trace import Row, rows_of_batch
+from .trace import IGNORED, Row, rows_of_batch
 
 MOST_MARKS = 50_000
 OPTIMIZER_ARGUMENTS = ("momentum", "dampening", "nesterov", "alpha", "centered", "lr_decay")
@@ -30,6 +30,9 @@ def documents(batch: dict[str, np.ndarray]) -> list[tuple[Row, tuple[int, slice 
                 found.append((Row.of(tokens[index, part], labels[index, part]), (index, part)))
         return found
     keep = np.ones(tokens.shape, bool) if mask is None else mask.astype(bool)
+    trained = labels[:, 1:] != IGNORED
+    keep[:, 1:] |= trained  # padding that something is predicted for
+    keep[:, :-1] |= trained  # or from
     for index in range(tokens.shape[0]):
         rows = rows_of_batch(tokens[index : index + 1], labels[index : index + 1], keep=keep[index : index + 1])
         found += [(row, (index, np.flatnonzero(keep[index]))) for row in rows]
@@ -38,7 +41,9 @@ def documents(batch: dict[str, np.ndarray]) -> list[tuple[Row, tuple[int, slice 
 
 def marks(dataset: Any) -> list[int]:
     """The mark of every document of a prepared dataset, in its order; none for a streamed or unprepared one."""
-    if not hasattr(dataset, "__len__") or len(dataset) > MOST_MARKS or "input_ids" not in dataset.column_names:
+    if not hasattr(dataset, "__len__") or len(dataset) > MOST_MARKS:
+        return []
+    if "input_ids" not in getattr(dataset, "column_names", ()):
         return []
     packed = "seq_lengths" in dataset.column_names
     found = []

@@ -39,8 +39,7 @@ def test_nothing_to_port_is_left_alone(text: str | bytes) -> None:
     [
         ("from trl import DPOTrainer\nt = DPOTrainer('m')\nt.train()\n", "TP150"),
         ("import trl\ntrl.GRPOTrainer('m').train()\n", "TP150"),
-        ("from transformers import Trainer\nTrainer(model).train()\n", "TP350"),
-        ("from transformers import Trainer\nclass T(Trainer): ...\nT(model).train()\n", "TP350"),
+        ("from transformers import Trainer\nclass T(Trainer):\n    def log(self): ...\nT(model).train()\n", "TP303"),
         ("from trl import SFTTrainer\nclass Mine(SFTTrainer):\n    def log(self): ...\nMine('m').train()\n", "TP102"),
     ],
 )

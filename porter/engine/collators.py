@@ -1,0 +1,75 @@
+"""Data collators of transformers' Trainer: those of the library read by their tables, the script's own left alone.
+
+A collator is Python that runs on the host, so that one of the script's own is called as it is, torch included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from ..source.module import Module
+from .porting import Porting
+from .reading import fill_site, short_name, table_of
+from .sites import Argument, Site
+
+LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
+# Collators of transformers that make something else than rows with labels of a causal language model.
+OTHER_TASKS = (
+    "DataCollatorForTokenClassification",
+    "DataCollatorForWholeWordMask",
+    "DataCollatorForPermutationLanguageModeling",
+    "DataCollatorForSOP",
+    "DataCollatorForMultipleChoice",
+)
+
+
+def read_collators(porting: Porting, versions: Mapping[str, str]) -> None:
+    """Fates for the keywords of every collator of the file; what trains another kind of model is refused."""
+    for site in porting.sites:
+        if site.role != "collator":
+            continue
+        fill_site(porting, site, table_of(porting, site), versions)
+        if site.qualified == LANGUAGE_MODELING and site.argument("mlm") is None and not site.unknown_keywords:
+            message = f"{short_name(site)}: mlm is True when it is left out, which trains a masked language model."
+            fix = "Write mlm=False if this is a causal language model."
+            porting.find(site.rule, "error", message, fix, site.line, site.column)
+    for call in porting.module.calls:
+        name = porting.module.qualified(call.func) or ""
+        if name.startswith("transformers.") and name.rsplit(".", 1)[-1] in OTHER_TASKS:
+            trainer = porting.trainer
+            assert trainer is not None
+            line, column = porting.module.location(call)
+            message = f"{name.rsplit('.', 1)[-1]} makes batches for another task than causal language modelling."
+            porting.find(trainer.rule, "error", message, "Tunix trains causal language models.", line, column)
+
+
+def write_collators(porting: Porting) -> None:
+    """`return_tensors="pt"` of a library collator becomes `"np"`, where its call stays in place."""
+    for site in porting.sites:
+        given = site.argument("return_tensors") if site.role == "collator" else None
+        if given is not None and given.node is not None and given.value.is_literal("pt"):
+            if isinstance(given.node, cst.SimpleString):
+                reason = "NumPy arrays: a TPU host needs no torch to make a batch"
+                porting.edit(*porting.module.span(given.node), '"np"', site.rule, reason)
+
+
+def collator_text(porting: Porting, argument: Argument) -> str:
+    """The code of a collator that stands in the trainer's call, as `write_collators` would leave it."""
+    start = porting.module.span(argument.node)[0] if argument.node is not None else 0
+    text = argument.text
+    for site in porting.sites:
+        given = site.argument("return_tensors") if site.role == "collator" else None
+        if given is None or given.node is None or argument.node is None or not _inside(porting.module, site, argument):
+            continue
+        if given.value.is_literal("pt") and isinstance(given.node, cst.SimpleString):
+            first, last = porting.module.span(given.node)
+            text = f'{text[: first - start]}"np"{text[last - start :]}'
+    return text
+
+
+def _inside(module: Module, site: Site, argument: Argument) -> bool:
+    assert argument.node is not None
+    start, end = module.span(argument.node)
+    return start <= site.start < end

@@ -1,0 +1,138 @@
+"""From what a data collator returns to rows: token ids, labels, and which tokens may be attended to.
+
+A collator pads its rows to one length, on either side; here the padding that nobody attends to and that nothing is
+trained on goes again, because a TPU batch has a fixed length of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
+
+Collator = Callable[..., Mapping[str, Any]]
+
+# Columns of a dataset that transformers' Trainer keeps: the arguments of a causal language model's forward, and the
+# names that collators take for labels (Trainer._set_signature_columns_if_needed).
+COLUMNS = frozenset(
+    """
+    input_ids attention_mask position_ids past_key_values inputs_embeds labels use_cache cache_position logits_to_keep
+    output_attentions output_hidden_states return_dict token_type_ids label label_ids
+    """.split()
+)
+# What a collator may return that changes the loss and has no counterpart here.
+_OTHER_INPUTS = ("inputs_embeds", "pixel_values", "input_features", "shift_labels", "encoder_outputs")
+
+
+@dataclass(frozen=True)
+class CollatedRow:
+    """One row of a collated batch without idle padding.
+
+    `ids` and `labels`: int32 (length,), -100 where a token isn't trained. `attended`: bool (length,), which tokens the
+    later ones see; False for padding that stays because something is trained on it or from it.
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    attended: np.ndarray
+
+    @property
+    def trained(self) -> int:
+        """Tokens that count in the loss: the first has nothing before it that could predict it."""
+        return int(np.count_nonzero(self.labels[1:] != IGNORED))
+
+
+def read_rows(batch: Mapping[str, Any]) -> list[CollatedRow]:
+    """The rows of a collated batch of a causal language model; torch tensors are read too.
+
+    Documents run together, with `position_ids` that start over (DataCollatorWithFlattening) come out as rows of their
+    own. ValueError where a batch has no labels, or holds what a Tunix model can't be given.
+    """
+    ids, labels = _array(batch, "input_ids"), _array(batch, "labels")
+    if ids is None or labels is None:
+        missing = "input_ids" if ids is None else "labels"
+        raise ValueError(
+            f"the collator returns no {missing} (it returns {', '.join(map(repr, batch))}), and the GPU run has no loss "
+            "without: give the rows labels, or use DataCollatorForLanguageModeling(mlm=False)"
+        )
+    for name in _OTHER_INPUTS:
+        if batch.get(name) is not None:
+            raise ValueError(f"the collator returns {name!r}, which the port has no counterpart for")
+    if ids.ndim != 2 or labels.shape != ids.shape:
+        raise ValueError(f"expected input_ids and labels of one shape (rows, tokens), got {ids.shape}, {labels.shape}")
+    mask, positions = _array(batch, "attention_mask"), _array(batch, "position_ids")
+    if mask is not None and mask.shape != ids.shape:
+        raise ValueError(f"expected an attention_mask of the shape {ids.shape} of input_ids, got {mask.shape}")
+    attended = np.ones(ids.shape, bool) if mask is None else mask.astype(bool)
+    if positions is None:
+        return [_without_padding(*row) for row in zip(ids, labels, attended, strict=True)]
+    positions = np.broadcast_to(positions, ids.shape)
+    if mask is None:
+        return [document for row in zip(ids, labels, positions, strict=True) for document in _documents(*row)]
+    for seen, at in zip(attended, positions, strict=True):
+        if np.any(np.diff(at[seen]) != np.diff(np.flatnonzero(seen))):
+            raise ValueError("position_ids that leave places out, beside an attention_mask, can't be kept")
+    return [_without_padding(*row) for row in zip(ids, labels, attended, strict=True)]
+
+
+def without_torch(collator: Collator) -> Collator:
+    """A collator of transformers that returns NumPy arrays and reads tensors; the user's own collators as they are.
+
+    ValueError for masked language modelling.
+    """
+    module = getattr(type(collator), "__module__", "")
+    if getattr(collator, "__module__", "") == "transformers.data.data_collator" and hasattr(collator, "__name__"):
+        return _reading_tensors(functools.partial(collator, return_tensors="np"))
+    if module != "transformers.data.data_collator":
+        return collator
+    if getattr(collator, "mlm", False):
+        raise ValueError("mlm=True trains a masked language model; a causal one takes mlm=False")
+    plain = copy.copy(collator)
+    plain.return_tensors = "np"  # type: ignore[attr-defined]
+    return _reading_tensors(plain)
+
+
+def _reading_tensors(collator: Collator) -> Collator:
+    def collate(features: list[Any]) -> Mapping[str, Any]:
+        return collator([_plain(feature) for feature in features])
+
+    return collate
+
+
+def _plain(feature: Any) -> Any:
+    if not isinstance(feature, Mapping):
+        return np.asarray(feature) if hasattr(feature, "detach") else feature
+    return {name: np.asarray(value) if hasattr(value, "detach") else value for name, value in feature.items()}
+
+
+def _array(batch: Mapping[str, Any], name: str) -> np.ndarray | None:
+    value = batch.get(name)
+    return None if value is None else np.asarray(value)
+
+
+def _without_padding(ids: np.ndarray, labels: np.ndarray, attended: np.ndarray) -> CollatedRow:
+    """The row from the first to the last token that is attended to, trained, or that one is predicted from."""
+    needed = attended.copy()
+    trained = labels != IGNORED
+    trained[:1] = False
+    needed |= trained
+    needed[:-1] |= trained[1:]
+    places = np.flatnonzero(needed)
+    kept = slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0)
+    return CollatedRow(ids[kept].astype(np.int32), labels[kept].astype(np.int32), attended[kept])
+
+
+def _documents(ids: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> list[CollatedRow]:
+    """The documents of a row whose positions start over: transformers lets none see another."""
+    starts = np.flatnonzero(np.diff(positions, prepend=positions[:1] - 1) != 1).tolist()
+    if any(labels[start] != IGNORED for start in starts):
+        raise ValueError("position_ids start over where a token is trained that only the document before could predict")
+    parts = [slice(*bounds) for bounds in itertools.pairwise([0, *starts, len(ids)]) if bounds[0] < bounds[1]]
+    return [_without_padding(ids[part], labels[part], np.ones(part.stop - part.start, bool)) for part in parts]

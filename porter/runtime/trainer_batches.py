@@ -1,0 +1,349 @@
+"""The batches of transformers' Trainer from a tokenised dataset and its collator, for a TPU mesh.
+
+The collator is called with the rows that each GPU process gave it, in the GPU run's order; only the split of an
+optimizer step into micro-batches follows the mesh, which changes nothing, because the loss is summed over the step.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import order
+from .batches import LENGTH_MULTIPLE, Batch
+from .collation import COLUMNS, IGNORED, CollatedRow, Collator, read_rows, without_torch
+
+_FIRST_LOOK = 64  # rows that are collated at a time to find the longest
+
+
+class TrainerBatches:
+    """Batches of a causal language model, token for token those of transformers 5.12's Trainer.
+
+    Iterating (again and again, always the same) gives `accumulation` micro-batches for each of `steps` optimizer steps:
+    dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
+    padding, 1 a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches over the trained tokens of the
+    step, see `token_loss`. Where padding is trained on, or tokens are predicted from padding, there is also
+    `attended` (B, T) bool, which tokens may be seen. B is the smallest multiple of the mesh's fsdp axis that holds
+    `batch_size` rows, the missing ones untrained. T is the longest row in multiples of 128, so that the step compiles
+    once. With several JAX processes each gets its own consecutive part of B.
+
+    `dataset` is a `datasets.Dataset`, any object with `__len__` and `__getitem__`, or a stream, of which `max_steps`
+    steps are read. `collator` makes a batch with `input_ids` and `labels` of a list of rows: transformers' collators
+    return NumPy arrays here, a collator of your own may return torch tensors.
+
+    `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
+    gradient_accumulation_steps; the other arguments are TrainingArguments', with its names and defaults (`epochs`:
+    num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `micro_batch`: rows to
+    make B from instead of `batch_size`; the step keeps its rows.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        collator: Collator,
+        mesh: jax.sharding.Mesh,
+        *,
+        epochs: float = 3.0,
+        max_steps: int = -1,
+        batch_size: int = 8,
+        accumulation: int = 1,
+        processes: int = 1,
+        seed: int = 42,
+        data_seed: int | None = None,
+        drop_last: bool = False,
+        sampling: str = "random",
+        remove_unused_columns: bool = True,
+        average_tokens_across_devices: bool = True,
+        micro_batch: int | None = None,
+    ) -> None:
+        if batch_size % processes:
+            raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
+        self._mesh = mesh
+        self._keep = COLUMNS if remove_unused_columns else None
+        self._collator = without_torch(collator)
+        self._deal = functools.partial(order.micro_batches, processes=processes, drop_last=drop_last)
+        self._processes = processes
+        self._source = (batch_size, accumulation)
+        self._tokens_of_all = average_tokens_across_devices or processes == 1
+        self._passes: list[np.ndarray] | None = None
+        if is_stream(dataset):
+            dataset, self._passes = self._read_stream(dataset, max_steps)
+        self._dataset = self._columns(dataset)
+        self._epoch_order = functools.partial(
+            order.epoch_order, sampling=sampling, seed=seed if data_seed is None else data_seed
+        )
+
+        self.rows = len(self._dataset)
+        if not self.rows:
+            raise ValueError("the dataset is empty: there is nothing to train on")
+        epoch_rows = self.rows if self._passes is None else len(self._passes[0])
+        self.steps_per_epoch = self._steps_of(epoch_rows)
+        if not self.steps_per_epoch:
+            raise ValueError(f"{self.rows} rows don't fill one batch of {batch_size}, and drop_last drops a short one")
+        self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
+        self.batch_size = _divisible(micro_batch or batch_size, mesh)
+        self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
+        self.accumulation = self._micro_batches if self._micro_batches > 1 else None
+        self._shape = Shape.of(self._rows_of(self._dataset))
+        if jax.process_index() == 0:
+            print(self)
+
+    @classmethod
+    def from_args(
+        cls, training_args: Any, dataset: Any, collator: Collator, mesh: jax.sharding.Mesh, *, processes: int = 1
+    ) -> TrainerBatches:
+        """The batches of TrainingArguments whose values are known only when the script runs.
+
+        `processes`: how many processes the GPU run was launched with.
+        """
+        return cls(
+            dataset,
+            collator,
+            mesh,
+            epochs=training_args.num_train_epochs,
+            max_steps=training_args.max_steps,
+            batch_size=training_args.per_device_train_batch_size * processes,
+            accumulation=training_args.gradient_accumulation_steps,
+            processes=processes,
+            seed=training_args.seed,
+            data_seed=training_args.data_seed,
+            drop_last=training_args.dataloader_drop_last,
+            sampling=training_args.train_sampling_strategy,
+            remove_unused_columns=training_args.remove_unused_columns,
+            average_tokens_across_devices=training_args.average_tokens_across_devices,
+        )
+
+    @property
+    def length(self) -> int:
+        """T, the tokens of a row."""
+        return self._shape.length
+
+    def __iter__(self) -> Iterator[Batch]:
+        for group in itertools.islice(self._groups(), self.steps):
+            rows, ranks = self._collate(self._dataset, group, self._source[0])
+            trained = np.array([row.trained for row in rows])
+            processes = 1 if self._tokens_of_all else self._processes
+            ranks = ranks if processes > 1 else np.zeros_like(ranks)
+            totals = np.bincount(ranks, weights=trained, minlength=processes)
+            scale = self._micro_batches / (processes * np.maximum(totals, 1.0)[ranks])
+            yield from self._assemble(rows, scale, self._micro_batches, self.batch_size, self._shape)
+
+    def __repr__(self) -> str:
+        slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
+        return (
+            f"{self.rows} rows, {self.steps} steps of {math.prod(self._source)} rows "
+            f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens, "
+            f"{1 - min(self._shape.tokens / slots, 1):.0%} padding"
+        )
+
+    def evaluation(self, dataset: Any, *, batch_size: int = 8) -> TrainerEvaluation:
+        """Batches of an evaluation set; the mean of their losses, which Tunix reports, is HF's `eval_loss`.
+
+        `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
+        processes).
+        """
+        return TrainerEvaluation(self, self._columns(list(dataset) if is_stream(dataset) else dataset), batch_size)
+
+    def _columns(self, dataset: Any) -> Any:
+        """The dataset without the columns that its library takes away before rows are read."""
+        if self._keep is None or not hasattr(dataset, "remove_columns"):
+            return dataset
+        gone = [name for name in dataset.column_names if name not in self._keep]
+        if len(gone) == len(dataset.column_names):
+            raise ValueError(
+                f"no column of the dataset is an input of the model (it has {', '.join(gone)}): tokenise it first, or "
+                "set remove_unused_columns=False where the collator does"
+            )
+        return dataset.remove_columns(gone)
+
+    def _features(self, dataset: Any, rows: Sequence[int] | np.ndarray) -> list[Any]:
+        """Rows as the collator gets them."""
+        numbers = [int(row) for row in rows]
+        fetch = getattr(dataset, "__getitems__", None)
+        features = fetch(numbers) if fetch is not None else [dataset[number] for number in numbers]
+        if self._keep is None:
+            return list(features)
+        keep = self._keep
+        return [
+            {name: value for name, value in feature.items() if name in keep} if isinstance(feature, dict) else feature
+            for feature in features
+        ]
+
+    def _collate(
+        self, dataset: Any, group: Sequence[np.ndarray], batch_size: int
+    ) -> tuple[list[CollatedRow], np.ndarray]:
+        """Rows of consecutive micro-steps as the processes collated them, and the process of each."""
+        rows: list[CollatedRow] = []
+        ranks: list[int] = []
+        share = batch_size // self._processes
+        for batch in group:
+            for rank, start in enumerate(range(0, len(batch), share)):
+                found = read_rows(self._collator(self._features(dataset, batch[start : start + share])))
+                rows += found
+                ranks += [rank] * len(found)
+        return rows, np.array(ranks, int)
+
+    def _rows_of(self, dataset: Any) -> Iterator[CollatedRow]:
+        for start in range(0, len(dataset), _FIRST_LOOK):
+            features = self._features(dataset, range(start, min(start + _FIRST_LOOK, len(dataset))))
+            yield from read_rows(self._collator(features))
+
+    def _groups(self) -> Iterator[list[np.ndarray]]:
+        """Row numbers of the micro-steps of each optimizer step."""
+        batch_size, accumulation = self._source
+        epochs = self._passes or (self._epoch_order(self.rows, epoch=epoch) for epoch in itertools.count())
+        for epoch in epochs:
+            dealt = self._deal(epoch, batch_size)
+            for start in range(0, len(dealt), accumulation):
+                group = dealt[start : start + accumulation]
+                if self._passes is None or len(group) == accumulation:
+                    yield group  # the end of a stream makes no step; HF adds its gradients to the next pass's first
+
+    def _steps_of(self, epoch_rows: int) -> int:
+        """Optimizer steps of an epoch; a short last group is a step too, but not of a stream."""
+        batch_size, accumulation = self._source
+        steps, rest = divmod(len(self._deal(np.arange(epoch_rows), batch_size)), accumulation)
+        return steps + (rest > 0 and self._passes is None)
+
+    def _read_stream(self, dataset: Any, max_steps: int) -> tuple[list[Any], list[np.ndarray]]:
+        """The rows of the first `max_steps` steps of a stream, and their numbers pass by pass."""
+        if max_steps <= 0:
+            raise ValueError("a streamed dataset has no length: set max_steps")
+        self._passes = []
+        rows: list[Any] = []
+        steps = 0
+        while steps < max_steps:
+            if self._passes and hasattr(dataset, "set_epoch"):
+                dataset.set_epoch(len(self._passes))  # a shuffled stream gives another order in every pass
+            first = len(rows)
+            rows += itertools.islice(dataset, (max_steps - steps) * math.prod(self._source))
+            made = self._steps_of(len(rows) - first)
+            if not made:
+                raise ValueError(f"a pass over the streamed dataset gives {len(rows) - first} rows, less than a step")
+            self._passes.append(np.arange(first, len(rows)))
+            steps += made
+        return rows, self._passes
+
+    def _assemble(
+        self, rows: Sequence[CollatedRow], scale: np.ndarray, count: int, batch_size: int, shape: Shape
+    ) -> Iterator[Batch]:
+        """The rows as `count` micro-batches of `batch_size`, of which this JAX process gets its part."""
+        if len(rows) > count * batch_size:
+            raise ValueError(
+                f"the collator makes {len(rows)} rows of the {count * batch_size} that a step has room for"
+            )
+        for row in rows:
+            shape.include(row)
+        share = batch_size // jax.process_count()
+        own = share * jax.process_index()
+        for first in range(own, count * batch_size, batch_size):
+            batch = shape.empty(share)
+            for place, row in enumerate(rows[first : first + share]):
+                stop = len(row.ids)
+                batch["input_tokens"][place, :stop] = row.ids
+                batch["labels"][place, :stop] = row.labels
+                batch["segment_ids"][place, :stop] = 1
+                if "attended" in batch:
+                    batch["attended"][place, :stop] = row.attended
+                batch["scale"][place] = scale[first + place]
+            yield batch
+
+
+class Shape:
+    """What all batches of a run have in common: T, and whether some tokens may not be seen; `tokens` of all rows."""
+
+    def __init__(self) -> None:
+        self.length = LENGTH_MULTIPLE
+        self.masked = False
+        self.tokens = 0
+
+    @classmethod
+    def of(cls, rows: Iterator[CollatedRow]) -> Shape:
+        shape = cls()
+        for row in rows:
+            shape.include(row)
+            shape.tokens += len(row.ids)
+        return shape
+
+    def include(self, row: CollatedRow) -> None:
+        """Make room for a row: one collated with others may be longer than the first look at the dataset showed."""
+        self.length = max(self.length, -(-len(row.ids) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
+        self.masked = self.masked or not row.attended.all()
+
+    def empty(self, batch_size: int) -> Batch:
+        shape = (batch_size, self.length)
+        batch = {
+            "input_tokens": np.zeros(shape, np.int32),
+            "labels": np.full(shape, IGNORED, np.int32),
+            "positions": np.tile(np.arange(self.length, dtype=np.int32), (batch_size, 1)),
+            "segment_ids": np.zeros(shape, np.int32),
+            "scale": np.zeros(batch_size, np.float32),
+        }
+        if self.masked:
+            batch["attended"] = np.ones(shape, bool)
+        return batch
+
+
+class TrainerEvaluation:
+    """Batches of an evaluation set, in order; made by `TrainerBatches.evaluation`.
+
+    HF takes the mean over rows of each row's batch loss, itself a mean over trained tokens. That weight stands in
+    `scale`, so that the batches can have the mesh's size.
+    """
+
+    def __init__(self, training: TrainerBatches, dataset: Any, batch_size: int) -> None:
+        self.rows = len(dataset)
+        self._dealt = training._deal(np.arange(self.rows), batch_size)
+        if not self._dealt:
+            raise ValueError(f"{self.rows} evaluation rows don't fill one batch of {batch_size}")
+        self.batch_size = _divisible(batch_size, training._mesh)
+        self._count = math.ceil(sum(map(len, self._dealt)) / self.batch_size)
+        self._parts = (training, dataset, batch_size)
+        self._shape = Shape.of(training._rows_of(dataset))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Batch]:
+        training, dataset, batch_size = self._parts
+        rows: list[CollatedRow] = []
+        weights: list[float] = []
+        seen = 0
+        for batch in self._dealt:
+            found, ranks = training._collate(dataset, [batch], batch_size)
+            rows += found
+            weights += (self._count * self._weights(found, ranks, seen)).tolist()
+            seen += len(batch)
+            full = len(rows) // self.batch_size
+            done = full * self.batch_size
+            yield from training._assemble(rows[:done], np.array(weights), full, self.batch_size, self._shape)
+            rows, weights = rows[done:], weights[done:]
+        if rows:
+            yield from training._assemble(rows, np.array(weights), 1, self.batch_size, self._shape)
+
+    def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
+        """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
+        training, processes = self._parts[0], self._parts[0]._processes
+        totals = np.bincount(ranks, weights=[row.trained for row in rows])
+        of_batch = processes / max(1.0, totals.sum()) if training._tokens_of_all else 1 / np.maximum(1.0, totals)
+        sizes = np.bincount(ranks)
+        before = seen + np.cumsum(sizes) - sizes
+        counted = np.clip(self.rows - before, 0, sizes)
+        return np.asarray((counted * of_batch)[ranks] / min(self.rows, sum(map(len, self._dealt))))
+
+
+def is_stream(dataset: Any) -> bool:
+    """Whether the dataset is read from the start only: an IterableDataset of `datasets` or of torch."""
+    return any(cls.__name__ == "IterableDataset" for cls in type(dataset).__mro__)
+
+
+def _divisible(rows: int, mesh: jax.sharding.Mesh) -> int:
+    """The smallest batch that holds the rows and that the mesh divides on every JAX process."""
+    unit = dict(mesh.shape).get("fsdp", 1) * jax.process_count()
+    return -(-rows // unit) * unit

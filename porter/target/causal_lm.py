@@ -1,0 +1,97 @@
+"""transformers' Trainer on a causal language model: what stands where it stood.
+
+Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, optimizer, trainer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..engine.collators import collator_text, write_collators
+from ..engine.porting import Porting
+from .layout import Arg, Call
+from .parts import (
+    Writing,
+    assign,
+    comment_for,
+    eval_lines,
+    joined,
+    lora_lines,
+    model_lines,
+    moved,
+    optimizer_lines,
+    run_arguments,
+    seed_arguments,
+    trainer_lines,
+)
+
+# Recipe place → rt.TrainerBatches keyword and the value that the runtime takes when it is left out.
+DATA = {
+    "batch.drop_last": ("drop_last", False),
+    "data.sampling": ("sampling", "random"),
+    "data.remove_unused_columns": ("remove_unused_columns", True),
+    "batch.average_tokens_across_devices": ("average_tokens_across_devices", True),
+}
+
+
+def trainer_block(porting: Porting, writing: Writing) -> str:
+    """The statements that replace `trainer = Trainer(...)`, the first without its indentation."""
+    site = porting.trainer
+    assert site is not None
+    indent = site.indent
+    write_collators(porting)
+    groups = [
+        model_lines(porting, writing, indent, needs_tokenizer=False),
+        _data_lines(porting, writing, indent),
+        lora_lines(porting, writing, indent),
+        optimizer_lines(porting, indent),
+        trainer_lines(porting, indent),
+    ]
+    # One blank line parts the data and the adapters from how they are trained.
+    before, after = groups[:3], groups[3:]
+    return joined([before, after], indent)
+
+
+def _data_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
+    site = porting.trainer
+    assert site is not None
+    names = porting.names
+    dataset = site.argument("train_dataset")
+    data = Arg(dataset.text if dataset is not None else "None")
+    runtime = porting.rt("TrainerBatches")
+    given = [data, Arg(_collator(porting)), Arg(names.mesh)]
+    if porting.arguments_object:
+        arguments = [Arg(porting.arguments_object), *given]
+        if writing.processes > 1:
+            arguments.append(Arg(str(writing.processes), "processes"))
+        call = Call(f"{runtime}.from_args", arguments)
+    else:
+        call = Call(runtime, [*given, *_batch_arguments(porting, writing)])
+    lines = [assign(names.batches, call, indent)]
+    return [*lines, *eval_lines(porting, writing, indent, site.argument("eval_dataset"))]
+
+
+def _collator(porting: Porting) -> str:
+    """The collator's code; without one, the collator that Trainer takes."""
+    site = porting.trainer
+    assert site is not None
+    argument = site.argument("data_collator")
+    if argument is not None and not argument.value.is_literal(None):
+        text = collator_text(porting, argument)
+        return moved(
+            porting, replace(argument, value=replace(argument.value, text=text)), site.indent + porting.module.indent
+        )
+    if porting.names.tokenizer:
+        porting.imports.add("from transformers import DataCollatorWithPadding")
+        return f"DataCollatorWithPadding({porting.names.tokenizer})"
+    porting.imports.add("from transformers import default_data_collator")
+    return "default_data_collator"
+
+
+def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
+    arguments = run_arguments(porting, writing)
+    for place, (keyword, default) in DATA.items():
+        value = porting.value(place)
+        if value is not None and not value.is_literal(default):
+            arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+    return [*arguments, *seed_arguments(porting)]

@@ -1,0 +1,45 @@
+import jax
+import jax.numpy as jnp
+import optax
+import orbax.checkpoint as ocp
+from transformers import AutoTokenizer, DataCollatorForLanguageModeling
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter import runtime as rt
+
+from my_data import blocks
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
+# TODO(tpu-port TP306): DataCollatorForLanguageModeling: mlm is True when it is left out, which trains a masked language model. Write mlm=False if this is a causal language model.
+batches = rt.TrainerBatches(
+    blocks(tokenizer),
+    DataCollatorForLanguageModeling(tokenizer),
+    mesh,
+    epochs=3.0,  # TrainingArguments' default
+    batch_size=8,  # TrainingArguments' default
+    seed=42,  # the GPU run's order
+)
+
+schedule = optax.linear_schedule(5e-5, 0.0, batches.steps)  # TrainingArguments' default learning_rate
+optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0),  # TrainingArguments' default max_grad_norm
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+)
+trainer = PeftTrainer(
+    model,
+    optimizer,
+    TrainingConfig(
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        eval_every_n_steps=batches.steps,
+        checkpoint_root_directory=rt.fresh_dir("trainer_output"),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+        ),
+    ),
+).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+trainer.with_training_hooks(rt.log_every(500, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+with mesh:
+    trainer.train(batches)

@@ -1,0 +1,55 @@
+"""Rows padded to one length by the tokeniser, whose padding nobody took out of the labels; stacked by a lambda."""
+
+import torch
+from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+model_name = "google/gemma-3-1b-it"
+tokenizer = AutoTokenizer.from_pretrained(model_name)
+model = AutoModelForCausalLM.from_pretrained(model_name, attn_implementation="eager")
+
+peft_config = LoraConfig(
+    r=8,
+    lora_alpha=16,
+    lora_dropout=0.0,
+    target_modules=["q_proj", "k_proj", "v_proj", "o_proj"],
+    task_type="CAUSAL_LM",
+)
+model = get_peft_model(model, peft_config)
+
+
+def tokenize_function(examples):
+    texts = [f"{question} {answer}" for question, answer in zip(examples["instruction"], examples["output"])]
+    return tokenizer(texts, truncation=True, padding="max_length", max_length=56)
+
+
+dataset = load_dataset("json", data_files="rows.jsonl", split="train")
+dataset = dataset.map(tokenize_function, batched=True)
+dataset.set_format("torch", columns=["input_ids", "attention_mask"])
+
+training_args = TrainingArguments(
+    output_dir="padded",
+    num_train_epochs=1,
+    per_device_train_batch_size=2,
+    gradient_accumulation_steps=2,
+    learning_rate=2e-3,
+    lr_scheduler_type="constant",
+    weight_decay=0.01,
+    max_grad_norm=0.3,
+    logging_steps=2,
+    save_strategy="no",
+    report_to=[],
+)
+trainer = Trainer(
+    model=model,
+    args=training_args,
+    train_dataset=dataset,
+    data_collator=lambda data: {
+        "input_ids": torch.stack([f["input_ids"] for f in data]),
+        "attention_mask": torch.stack([f["attention_mask"] for f in data]),
+        "labels": torch.stack([f["input_ids"] for f in data]),
+    },
+)
+trainer.train()
+trainer.model.save_pretrained("padded/adapter")

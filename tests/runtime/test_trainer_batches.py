@@ -1,0 +1,115 @@
+"""TrainerBatches: every row once an epoch, in the GPU run's order, with the weight that its step gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from porter.runtime.order import randperm
+from porter.runtime.trainer_batches import TrainerBatches
+
+
+class Rows:
+    """A dataset as torch scripts write it: rows of 1 to 5 tokens, the first untrained."""
+
+    def __init__(self, count: int) -> None:
+        self.asked: list[int] = []
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        self.asked.append(number)
+        return {"input_ids": [number] * (1 + number % 5), "note": "not for the model"}
+
+
+def collate(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Pads on the right; the rows come without what the model doesn't take."""
+    assert all(set(row) == {"input_ids"} for row in rows)
+    width = max(len(row["input_ids"]) for row in rows)
+    ids = np.array([row["input_ids"] + [0] * (width - len(row["input_ids"])) for row in rows])
+    mask = np.array([[1] * len(row["input_ids"]) + [0] * (width - len(row["input_ids"])) for row in rows])
+    return {"input_ids": ids, "attention_mask": mask, "labels": np.where(mask == 1, ids, -100)}
+
+
+@pytest.fixture
+def mesh() -> Any:
+    import jax
+
+    return jax.make_mesh((1, 1), ("fsdp", "tp"), devices=jax.devices()[:1])
+
+
+def numbers(batch: dict[str, np.ndarray]) -> list[int]:
+    return [
+        int(ids[0]) for ids, segments in zip(batch["input_tokens"], batch["segment_ids"], strict=True) if any(segments)
+    ]
+
+
+def test_order_and_scale(mesh: Any) -> None:
+    batches = TrainerBatches(Rows(11), collate, mesh, epochs=2, batch_size=2, accumulation=2, seed=7)
+    made = list(batches)
+
+    assert (batches.steps_per_epoch, batches.steps, batches.accumulation, len(made)) == (3, 6, 2, 12)
+    order = [number for batch in made for number in numbers(batch)]
+    assert order == [*randperm(11, 7), *randperm(11, 8)]
+    for step in range(6):
+        group = made[2 * step : 2 * step + 2]
+        tokens = sum(number % 5 for batch in group for number in numbers(batch))  # the first token isn't trained
+        assert all(np.isclose(batch["scale"][0], 2 / tokens) for batch in group if numbers(batch))
+    assert made[0]["input_tokens"].shape == (2, 128) and "attended" not in made[0]
+
+
+def test_two_processes_collate_apart_and_may_average_apart(mesh: Any) -> None:
+    sizes: list[int] = []
+
+    def watched(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+        sizes.append(len(rows))
+        return collate(rows)
+
+    batches = TrainerBatches(
+        Rows(8), watched, mesh, max_steps=1, batch_size=4, processes=2, average_tokens_across_devices=False
+    )
+    sizes.clear()
+    (batch,) = batches
+    assert sizes == [2, 2]
+    first, second = (sum(number % 5 for number in half) for half in (numbers(batch)[:2], numbers(batch)[2:]))
+    assert np.allclose(batch["scale"], [1 / (2 * first)] * 2 + [1 / (2 * second)] * 2)
+
+
+def test_evaluation_weights_make_the_trainers_mean(mesh: Any) -> None:
+    evaluation = TrainerBatches(Rows(4), collate, mesh).evaluation(Rows(5), batch_size=2)
+    made = list(evaluation)
+    # Batches {0, 1}, {2, 3}, {4} with 1, 5 and 4 trained tokens, weighing by their rows.
+    scales = np.concatenate([batch["scale"][: len(numbers(batch))] for batch in made])
+    assert len(made) == len(evaluation) == 3
+    assert np.allclose(scales / 3, np.array([2 / 1, 2 / 1, 2 / 5, 2 / 5, 1 / 4]) / 5)
+
+
+def test_what_cannot_make_a_step_is_said(mesh: Any) -> None:
+    with pytest.raises(ValueError, match="nothing to train on"):
+        TrainerBatches(Rows(0), collate, mesh)
+    with pytest.raises(ValueError, match="don't fill one batch"):
+        TrainerBatches(Rows(3), collate, mesh, batch_size=4, drop_last=True)
+    with pytest.raises(ValueError, match="dealt evenly"):
+        TrainerBatches(Rows(3), collate, mesh, batch_size=3, processes=2)
+
+
+def test_a_dataset_without_inputs_of_the_model_is_said(mesh: Any) -> None:
+    from datasets import Dataset
+
+    dataset = Dataset.from_list([{"text": "a"}])
+    with pytest.raises(ValueError, match="tokenise it first"):
+        TrainerBatches(dataset, collate, mesh)
+
+
+def test_a_stream_is_read_for_its_steps(mesh: Any) -> None:
+    from datasets import Dataset
+
+    stream = Dataset.from_list([{"input_ids": [number] * 3} for number in range(5)]).to_iterable_dataset()
+    batches = TrainerBatches(stream, collate, mesh, max_steps=4, batch_size=2)
+    assert [numbers(batch) for batch in batches] == [[0, 1], [2, 3], [4], [0, 1]]
+    with pytest.raises(ValueError, match="set max_steps"):
+        TrainerBatches(stream, collate, mesh)
