@@ -59,8 +59,8 @@ def read_rows(batch: Mapping[str, Any]) -> list[CollatedRow]:
     if ids is None or labels is None:
         missing = "input_ids" if ids is None else "labels"
         raise ValueError(
-            f"the collator returns no {missing} (it returns {', '.join(map(repr, batch))}), and the GPU run has no loss "
-            "without: give the rows labels, or use DataCollatorForLanguageModeling(mlm=False)"
+            f"the collator returns no {missing} (it returns {', '.join(map(repr, batch))}): there is no loss "
+            "without. Give the rows labels, or use DataCollatorForLanguageModeling(mlm=False)"
         )
     for name in _OTHER_INPUTS:
         if batch.get(name) is not None:

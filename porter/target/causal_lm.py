@@ -82,10 +82,18 @@ def _collator(porting: Porting) -> str:
             porting, replace(argument, value=replace(argument.value, text=text)), site.indent + porting.module.indent
         )
     if porting.names.tokenizer:
-        porting.imports.add("from transformers import DataCollatorWithPadding")
-        return f"DataCollatorWithPadding({porting.names.tokenizer})"
-    porting.imports.add("from transformers import default_data_collator")
-    return "default_data_collator"
+        return f"{_of_transformers(porting, 'DataCollatorWithPadding')}({porting.names.tokenizer})"
+    return _of_transformers(porting, "default_data_collator")
+
+
+def _of_transformers(porting: Porting, name: str) -> str:
+    """A name of transformers as the file would write it: behind `import transformers`, or with an import of its own."""
+    bindings = porting.module.scopes[porting.module.tree].bindings
+    for bound, found in bindings.items():
+        if [binding.qualified for binding in found if binding.kind == "import"] == ["transformers"]:
+            return f"{bound}.{name}"
+    porting.imports.add(f"from transformers import {name}")
+    return name
 
 
 def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import optax
 import orbax.checkpoint as ocp
 import transformers
-from transformers import AutoTokenizer, default_data_collator
+from transformers import AutoTokenizer
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter import runtime as rt
@@ -15,7 +15,7 @@ mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sh
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
 batches = rt.TrainerBatches(
     blocks(tokenizer),
-    default_data_collator,
+    transformers.default_data_collator,
     mesh,
     epochs=3.0,  # TrainingArguments' default
     batch_size=8,  # TrainingArguments' default
