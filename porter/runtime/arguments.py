@@ -21,10 +21,14 @@ from .trl_parser import TrlParser as TrlParser  # a name of this module too
 
 _CLASSES = {
     "BitsAndBytesConfig": "transformers.BitsAndBytesConfig",
+    "CPOConfig": "trl.experimental.cpo.CPOConfig",
+    "DPOConfig": "trl.DPOConfig",
     "DatasetConfig": "trl.scripts.utils.DatasetConfig",
     "DatasetMixtureConfig": "trl.DatasetMixtureConfig",
+    "KTOConfig": "trl.KTOConfig",
     "LoraConfig": "peft.LoraConfig",
     "ModelConfig": "trl.ModelConfig",
+    "ORPOConfig": "trl.experimental.orpo.ORPOConfig",
     "SFTConfig": "trl.SFTConfig",
     "ScriptArguments": "trl.ScriptArguments",
     "Seq2SeqTrainingArguments": "transformers.Seq2SeqTrainingArguments",

@@ -130,7 +130,7 @@ class SFTBatches:
         if not self.steps_per_epoch:
             raise ValueError(f"{self.rows} rows don't fill one batch of {batch_size}, and drop_last drops a short one")
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
-        self.batch_size = _divisible(micro_batch or batch_size, mesh)
+        self.batch_size = divisible(micro_batch or batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         self.length = self._fixed_length(self._rows)
@@ -362,7 +362,7 @@ class EvaluationBatches:
         if not dealt:
             raise ValueError(f"{len(prepared)} evaluation rows don't fill one batch of {batch_size}")
         self.rows = len(prepared)
-        self.batch_size = _divisible(batch_size, training._mesh)
+        self.batch_size = divisible(batch_size, training._mesh)
         self.length = training._fixed_length(prepared)
         self._picked = np.concatenate(dealt)
         self._count = math.ceil(len(self._picked) / self.batch_size)
@@ -390,7 +390,7 @@ def _row_weights(dealt: list[np.ndarray], trained: np.ndarray, per_process: int,
     return np.concatenate(weights) / min(rows, seen)
 
 
-def _divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:
+def divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:
     """The smallest batch that holds the rows and that the mesh divides on every JAX process.
 
     Tunix checks the *local* rows against the whole fsdp axis (tunix/sft/sharding_utils.py) and replicates what it

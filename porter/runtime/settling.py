@@ -16,7 +16,8 @@ from typing import Any
 
 from .field_tables import Row
 
-TRAINING = ("SFTConfig", "TrainingArguments", "Seq2SeqTrainingArguments")
+OF_TRL = ("SFTConfig", "DPOConfig", "ORPOConfig", "CPOConfig", "KTOConfig")
+TRAINING = (*OF_TRL, "TrainingArguments", "Seq2SeqTrainingArguments")
 # Flags that scripts read themselves, or that follow from others: not worth a word.
 QUIET = {"do_train", "do_eval", "do_predict", "local_rank", "gradient_checkpointing_kwargs"}
 
@@ -27,8 +28,10 @@ def settle(args: Any, name: str, rows: Mapping[str, Row]) -> None:
     """Do to `args`, an object of the class `name` with the fields `rows`, what its library does after parsing."""
     _read_dicts(args, rows)
     if name in TRAINING:
-        if name == "SFTConfig":
-            _settle_sft(args, rows)
+        if name in OF_TRL:
+            _settle_trl(args, rows)
+        if name in ("SFTConfig", "DPOConfig", "CPOConfig"):
+            _settle_losses(args, name, rows)
         _settle_training(args, rows)
     elif name == "ModelConfig":
         if args.load_in_8bit and args.load_in_4bit:
@@ -59,16 +62,23 @@ def get_warmup_steps(args: Any, num_training_steps: int) -> int:
     return int(steps) if steps >= 1 else math.ceil(num_training_steps * steps)
 
 
-def _settle_sft(args: Any, rows: Mapping[str, Row]) -> None:
+def _settle_trl(args: Any, rows: Mapping[str, Row]) -> None:
     if args.bf16 is None:
         args.bf16 = not args.fp16
     multiple = getattr(args, "pad_to_multiple_of", None)
     if isinstance(multiple, str):
         args.pad_to_multiple_of = None if multiple.lower() in ("auto", "none", "null") else int(multiple)
-    if "loss_type" in rows and args.loss_type in (None, "chunked_nll"):
-        args.loss_type = "nll"  # the same loss, another way to compute it
     if "packing_strategy" in rows and args.packing_strategy == "bfd-requeue":
         args.packing_strategy = "bfd_split"  # its older name
+
+
+def _settle_losses(args: Any, name: str, rows: Mapping[str, Row]) -> None:
+    if name == "SFTConfig" and "loss_type" in rows and args.loss_type in (None, "chunked_nll"):
+        args.loss_type = "nll"  # the same loss, another way to compute it
+    if name == "CPOConfig" and args.loss_type == "alphapo":
+        args.loss_type, args.cpo_alpha = "simpo", 0.0
+    if name == "DPOConfig" and isinstance(args.loss_type, str):
+        args.loss_type = [args.loss_type]
 
 
 def _settle_training(args: Any, rows: Mapping[str, Row]) -> None:

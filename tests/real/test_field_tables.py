@@ -15,7 +15,12 @@ pytestmark = pytest.mark.real
 
 CLASSES = [
     "transformers.TrainingArguments", "trl.SFTConfig", "trl.ModelConfig", "trl.ScriptArguments",
-    "trl.DatasetMixtureConfig", "trl.scripts.utils.DatasetConfig", "peft.LoraConfig",
+    "trl.DatasetMixtureConfig", "trl.scripts.utils.DatasetConfig", "peft.LoraConfig", "trl.DPOConfig", "trl.KTOConfig",
+    "trl.experimental.orpo.ORPOConfig", "trl.experimental.cpo.CPOConfig",
+]  # fmt: skip
+TRAINERS = [
+    "trl.SFTTrainer", "trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.orpo.ORPOTrainer",
+    "trl.experimental.cpo.CPOTrainer",
 ]  # fmt: skip
 
 
@@ -50,7 +55,7 @@ def test_every_field_has_its_row_and_default(name: str) -> None:
             assert text is not None and ast.literal_eval(text) == value, field.name
 
 
-@pytest.mark.parametrize("name", [*CLASSES, "trl.SFTTrainer"])
+@pytest.mark.parametrize("name", [*CLASSES, *TRAINERS])
 def test_import_paths_lead_to_the_class(name: str) -> None:
     known = {_installed(name)}
     for path in find_table(name).also:
@@ -61,9 +66,10 @@ def test_import_paths_lead_to_the_class(name: str) -> None:
     assert len(known) == 1
 
 
-def test_every_keyword_of_the_trainer_has_its_row() -> None:
-    rows = find_table("trl.SFTTrainer").rows()
-    keywords = [name for name in inspect.signature(_installed("trl.SFTTrainer").__init__).parameters if name != "self"]
+@pytest.mark.parametrize("name", TRAINERS)
+def test_every_keyword_of_the_trainer_has_its_row(name: str) -> None:
+    rows = find_table(name).rows()
+    keywords = [keyword for keyword in inspect.signature(_installed(name).__init__).parameters if keyword != "self"]
     assert list(rows) and set(rows) == set(keywords)
 
 

@@ -1,0 +1,72 @@
+"""PeftTrainer for preference losses: the reference model's log-probabilities in, TRL's metrics out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from flax import nnx
+from tunix.sft import utils
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+from tunix.sft.sharding_utils import shard_input
+
+from .loss import model_inputs
+from .preference_losses import Inputs, PreferenceLoss
+
+
+class PreferenceTrainer(PeftTrainer):
+    """Tunix's PeftTrainer with one of the preference losses (`rt.dpo_loss(...)`, `rt.orpo_loss(...)`, ...).
+
+    The reference is `ref_model`; without one the base under the adapters, in the same weights; without adapters a copy
+    of the model as it is now, as TRL makes itself one. Its log-probabilities are computed from each batch as it is fed.
+    The metrics of the loss are logged beside it under TRL's names.
+
+    Tunix's own DPOTrainer is not exact here: it takes the mean of every micro-batch, whatever fills it; it pads prompts on
+    the left, which Gemma 2's window and TRL's positions don't allow for; without a ref_model it leaves the reference out;
+    and it has the sigmoid loss alone.
+    """
+
+    def __init__(
+        self,
+        model: nnx.Module,
+        optimizer: optax.GradientTransformation,
+        training_config: TrainingConfig,
+        *,
+        loss: PreferenceLoss,
+        ref_model: nnx.Module | None = None,
+    ) -> None:
+        if ref_model is model:
+            raise ValueError("model and ref_model are one object: leave ref_model out, and the trainer keeps a copy")
+        if ref_model is None and loss.reference and not utils.is_lora_enabled(model):
+            ref_model = nnx.clone(model)  # before a checkpoint is read into the model
+        self.ref_model = ref_model if loss.reference else None
+        self._reference = nnx.jit(lambda ref, batch: loss.logps(ref, Inputs(**model_inputs(batch))))
+        super().__init__(model, optimizer, training_config)
+        self.with_gen_model_input_fn(model_inputs).with_loss_fn(loss, has_aux=True)
+
+    def _prepare_inputs(self, input_data: Any) -> Any:
+        if self.ref_model is None:
+            return input_data
+        batch = shard_input(input_data, self.config.data_sharding_axis)
+        return {**batch, "reference_logps": self._reference(self.ref_model, batch)}
+
+    def _post_process_train_step(self, aux: Any) -> None:
+        _buffer(self._buffered_train_metrics, aux)
+        super()._post_process_train_step(aux)
+
+    def _post_process_eval_step(self, aux: Any) -> None:
+        _buffer(self._buffered_eval_metrics, aux)
+        super()._post_process_eval_step(aux)
+
+
+def _buffer(buffer: Any, metrics: dict[str, jax.Array]) -> None:
+    """Keep a micro-batch's metrics; what is logged is their mean, without those that it has none of."""
+    for name, value in metrics.items():
+        buffer.additional_metrics.setdefault(name, ([], _mean))[0].append(value)
+
+
+def _mean(values: Any) -> np.ndarray:
+    found = np.asarray(values, np.float32)
+    return np.nanmean(found) if np.any(np.isfinite(found)) else np.asarray(np.nan)
