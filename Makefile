@@ -46,6 +46,7 @@ docs: $(INSTALLED)
 examples: $(INSTALLED)
 	$(BIN)/tpu-port examples/sft_lora_qwen3.py -o examples/sft_lora_qwen3_tunix.py --force
 	$(BIN)/tpu-port examples/sft_lora_gemma3.py --launch-config examples/fsdp.yaml -o examples/sft_lora_gemma3_tunix.py --force
+	$(BIN)/tpu-port examples/dpo_lora_qwen3.py -o examples/dpo_lora_qwen3_tunix.py --force
 	rm -f examples/*.recipe.json
 
 bench: $(INSTALLED)

@@ -10,7 +10,7 @@ from porter.port import Options, port_file
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LAUNCHED = {"sft_lora_gemma3": Options(launch_config=EXAMPLES / "fsdp.yaml")}
-SOURCES = sorted(path for path in EXAMPLES.glob("sft_*.py") if not path.stem.endswith("_tunix"))
+SOURCES = sorted(path for path in EXAMPLES.glob("*_*.py") if not path.stem.endswith("_tunix"))
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)

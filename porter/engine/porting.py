@@ -51,6 +51,7 @@ class Porting:
     sites: list[Site] = field(default_factory=list)
     trainer: Site | None = None
     model: Site | None = None
+    references: tuple[Site, ...] = ()  # where a preference trainer's ref_model is loaded
     inject: Site | None = None
     arguments: Site | None = None
     config: Site | None = None  # the training config's call, also where it stays an object

@@ -33,6 +33,7 @@ from .reading import (
     table_of,
     tables_by_class,
 )
+from .reference import read_reference
 from .sites import Argument, Site, shown
 
 
@@ -73,6 +74,7 @@ def read_trainer(porting: Porting) -> None:
     _read_fsdp_config(porting)
     _refuse_datasets(porting, site)
     _read_model(porting, site, versions)
+    read_reference(porting, site, versions)
     _read_lora(porting, versions)
 
 
@@ -198,7 +200,9 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
     _read_init_kwargs(porting)
     read_quantization(porting, site, versions)
     if porting.value("model.dtype") is None:
-        porting.fill({"model.dtype": Value("default", "'float32'", Origin(site.qualified, 0, 0), "")})
+        kept = table_of(porting, site).kind in ("orpo", "cpo")  # these load a name as transformers does
+        default = "'auto'" if kept else "'float32'"
+        porting.fill({"model.dtype": Value("default", default, Origin(site.qualified, 0, 0), "")})
     _precision(porting)
 
 

@@ -26,7 +26,8 @@ def log_every(
     """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process.
 
     `loss` is the mean over the steps since the last line, `learning_rate` the rate of the step itself,
-    `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in optimizer steps.
+    `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in optimizer steps. Rewards and
+    the like of a `PreferenceTrainer` are means over the same steps.
 
     Args:
         steps: `logging_steps`; below 1 a share of the whole run, rounded up; None for evaluation lines only.
@@ -73,7 +74,8 @@ class LogLines(TrainingHooks):
     def on_eval_step_end(self, train_ctx: Any, eval_loss: float) -> None:
         # The argument is a sum over batches; the logged value is their mean.
         mean = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "loss", "eval")[-1]
-        line = self._with_epoch({"eval_loss": float(mean)}, train_ctx.train_steps)
+        found = {f"eval_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
+        line = self._with_epoch({"eval_loss": float(mean), **found}, train_ctx.train_steps)
         if train_ctx.train_steps == 0:
             self._say(line)
         else:
@@ -95,6 +97,7 @@ class LogLines(TrainingHooks):
             line["grad_norm"] = norm
         if self._schedule is not None:
             line["learning_rate"] = float(self._schedule(step - 1))
+        line |= _metrics(train_ctx, "train", step - self._last_logged)
         return self._with_epoch(line, step)
 
     def _with_epoch(self, line: dict[str, float], step: int) -> dict[str, float]:
@@ -107,6 +110,17 @@ class LogLines(TrainingHooks):
         if jax.process_index() == 0:
             shown = {name: f"{value:.4g}" for name, value in line.items() if name != "step"}
             tqdm.write(str(shown))
+
+
+def _metrics(train_ctx: Any, mode: str, steps: int) -> dict[str, float]:
+    """What the trainer logs beside the loss (`PreferenceTrainer`'s rewards): means over the last `steps`."""
+    found = {}
+    for name in getattr(train_ctx, "metric_names", ()):
+        history = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, name, mode)
+        values = np.asarray(history[-steps:], np.float32)
+        if np.any(np.isfinite(values)):
+            found[name] = float(np.nanmean(values))
+    return found
 
 
 def _grad_norm(train_ctx: Any) -> float | None:

@@ -19,13 +19,15 @@ def load_arguments(training_args: Any) -> dict[str, Any]:
     """Arguments of rt.load_model that follow from an SFTConfig, as SFTTrainer reads them for a model's name.
 
     `dtype`: the weights' dtype from `model_init_kwargs`, float32 when it isn't given there (TRL's default, not
-    transformers'), the checkpoint's for "auto" or None. `compute_dtype`: bfloat16 for `bf16` and `fp16`, which
-    autocast on a GPU. `revision` from `model_init_kwargs`, and `quantization` where it asks for one.
+    transformers', which ORPOTrainer and CPOTrainer take), the checkpoint's for "auto" or None. `compute_dtype`:
+    bfloat16 for `bf16` and `fp16`, which autocast on a GPU. `revision` from `model_init_kwargs`, and `quantization`
+    where it asks for one.
 
     ValueError for an argument of from_pretrained without a counterpart, by name.
     """
     given = dict(training_args.model_init_kwargs or {})
-    dtype = given.pop("dtype", given.pop("torch_dtype", "float32"))
+    default = "auto" if type(training_args).__name__ in ("ORPOConfig", "CPOConfig") else "float32"
+    dtype = given.pop("dtype", given.pop("torch_dtype", default))
     revision = given.pop("revision", None)
     if given.pop("trust_remote_code", None):
         raise ValueError("model_init_kwargs: trust_remote_code has no counterpart in Tunix")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -90,10 +90,17 @@ def apply_lora(
     return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
 
 
-def apply_peft(model: nnx.Module, lora_config: Any, mesh: jax.sharding.Mesh, *, seed: int) -> nnx.Module:
-    """`lora_rules` and `apply_lora` in one, for a LoraConfig-like object (peft's own, the runtime's, or a mapping)."""
+def apply_peft(
+    model: nnx.Module, lora_config: Any, mesh: jax.sharding.Mesh, *, seed: int, dropout: bool = True
+) -> nnx.Module:
+    """`lora_rules` and `apply_lora` in one, for a LoraConfig-like object (peft's own, the runtime's, or a mapping).
+
+    `dropout` False leaves its lora_dropout out, as trainers do that disable dropout.
+    """
     family, config = _described(model)
     spec = LoraSpec.read(lora_config)
+    if not dropout:
+        spec = replace(spec, lora_dropout=0.0)
     sites = resolve(family, config, spec)
     adapted = _inject(model, LoraProvider(_qwix_rules(family, config, spec, sites)), mesh, seed)
     _check(adapted, sites, family, config)

@@ -1,7 +1,7 @@
 """The batches of a preference run on GPUs, for a TPU mesh.
 
-The same rows in the same order and with the same number to an optimizer step as TRL's trainers; the split of a step into
-micro-batches follows the mesh where the loss allows it.
+The same rows in the same order and with the same number to an optimizer step as TRL's trainers; the split of a step
+into micro-batches follows the mesh where the loss allows it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class PreferenceBatches:
     """Batches of preference pairs, token for token those of TRL 1.16's DPOTrainer.
 
     Iterating (again and again, always the same) gives `accumulation` micro-batches for each of `steps` optimizer steps:
-    dicts of NumPy arrays `input_tokens`, `labels` (-100 = prompt or padding), `positions` and `segment_ids` (0 = padding),
-    all (B, T) int32, the chosen answer of a pair in one row and the rejected in the next. `scale` (B,) float32 is what a
-    pair's loss counts: TRL takes the mean over the pairs of each process's micro-batch, then over the micro-batches of the
-    step. `nll_scale` (B,) is the same for the tokens of the chosen answers. B is the smallest multiple of the mesh's fsdp
-    axis that holds `batch_size` pairs; rows that are missing count 0. T is the longest row in multiples of 128. With
-    several JAX processes each gets its own consecutive part of B.
+    dicts of NumPy arrays `input_tokens`, `labels` (-100 = prompt or padding), `positions` and `segment_ids` (0 =
+    padding), all (B, T) int32, the chosen answer of a pair in one row and the rejected in the next. `scale` (B,)
+    float32 is what a pair's loss counts: TRL takes the mean over the pairs of each process's micro-batch, then over
+    the micro-batches of the step. `nll_scale` (B,) is the same for the tokens of the chosen answers. B is the smallest
+    multiple of the mesh's fsdp axis that holds `batch_size` pairs; rows that are missing count 0. T is the longest row
+    in multiples of 128. With several JAX processes each gets its own consecutive part of B.
 
     `batch_size` is the pairs of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are DPOConfig's (`epochs`: num_train_epochs, `num_proc`:
@@ -202,7 +202,8 @@ class PreferenceBatches:
     def _assemble(
         self, rows: Documents, group: list[np.ndarray], weights: np.ndarray, count: int, length: int, pairs: int = 0
     ) -> Iterator[Batch]:
-        """`count` micro-batches out of the micro-steps of a group; `weights`: what each process's share of one counts."""
+        """`count` micro-batches out of the micro-steps of a group; `weights`: what each process's share of one
+        counts."""
         pairs = pairs or self.batch_size // self.documents
         shares = [share for batch in group for share in self._shares(batch)]
         processes = np.concatenate([[i % self._processes] * len(share) for i, share in enumerate(shares)]).astype(int)

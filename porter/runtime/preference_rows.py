@@ -1,7 +1,7 @@
 """TRL's preparation of preference data: from prompts, chosen and rejected answers to token ids and labels.
 
-Follows DPOTrainer and KTOTrainer of TRL 1.16, and its experimental ORPOTrainer and CPOTrainer, which tokenise in a way of
-their own. A row becomes one or two documents: chosen and rejected, or a completion and the mismatched one that KTO's
+Follows DPOTrainer and KTOTrainer of TRL 1.16, and its experimental ORPOTrainer and CPOTrainer, which tokenise in a way
+of their own. A row becomes one or two documents: chosen and rejected, or a completion and the mismatched one that KTO's
 KL term is estimated from.
 """
 
@@ -222,8 +222,8 @@ def completions(
 ) -> Documents:
     """Completions and their labels as KTOTrainer feeds them; pairs become two rows.
 
-    `rotate`: rows (per_device_train_batch_size) within which the completions move on by one, to be the second document of
-    each row; None gives rows of one document.
+    `rotate`: rows (per_device_train_batch_size) within which the completions move on by one, to be the second document
+    of each row; None gives rows of one document.
     """
     first = _first(dataset)
     if not isinstance(dataset, datasets.Dataset):
@@ -251,7 +251,7 @@ def extract_prompt(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with what chosen and rejected start with as its prompt: characters of text, or whole messages."""
     chosen, rejected = row["chosen"], row["rejected"]
     at = 0
-    for at in range(min(len(chosen), len(rejected))):  # noqa: B007 - TRL keeps the last place when none differs
+    for at in range(min(len(chosen), len(rejected))):
         if chosen[at] != rejected[at]:
             if chosen[at - 1] == " ":  # the space belongs to the answer
                 at -= 1

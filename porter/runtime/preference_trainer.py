@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -12,8 +14,9 @@ from tunix.sft import utils
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from tunix.sft.sharding_utils import shard_input
 
+from .dpo_losses import dpo_loss
 from .loss import model_inputs
-from .preference_losses import Inputs, PreferenceLoss
+from .preference_losses import Inputs, PreferenceLoss, cpo_loss, kto_loss, orpo_loss
 
 
 class PreferenceTrainer(PeftTrainer):
@@ -23,9 +26,9 @@ class PreferenceTrainer(PeftTrainer):
     of the model as it is now, as TRL makes itself one. Its log-probabilities are computed from each batch as it is fed.
     The metrics of the loss are logged beside it under TRL's names.
 
-    Tunix's own DPOTrainer is not exact here: it takes the mean of every micro-batch, whatever fills it; it pads prompts on
-    the left, which Gemma 2's window and TRL's positions don't allow for; without a ref_model it leaves the reference out;
-    and it has the sigmoid loss alone.
+    Tunix's own DPOTrainer is not exact here: it takes the mean of every micro-batch, whatever fills it; it pads
+    prompts on the left, which Gemma 2's window and TRL's positions don't allow for; without a ref_model it leaves the
+    reference out; and it has the sigmoid loss alone.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class PreferenceTrainer(PeftTrainer):
             ref_model = nnx.clone(model)  # before a checkpoint is read into the model
         self.ref_model = ref_model if loss.reference else None
         self._reference = nnx.jit(lambda ref, batch: loss.logps(ref, Inputs(**model_inputs(batch))))
+        self.metric_names: tuple[str, ...] = ()
         super().__init__(model, optimizer, training_config)
         self.with_gen_model_input_fn(model_inputs).with_loss_fn(loss, has_aux=True)
 
@@ -53,6 +57,7 @@ class PreferenceTrainer(PeftTrainer):
         return {**batch, "reference_logps": self._reference(self.ref_model, batch)}
 
     def _post_process_train_step(self, aux: Any) -> None:
+        self.metric_names = tuple(aux)
         _buffer(self._buffered_train_metrics, aux)
         super()._post_process_train_step(aux)
 
@@ -69,4 +74,21 @@ def _buffer(buffer: Any, metrics: dict[str, jax.Array]) -> None:
 
 def _mean(values: Any) -> np.ndarray:
     found = np.asarray(values, np.float32)
-    return np.nanmean(found) if np.any(np.isfinite(found)) else np.asarray(np.nan)
+    return np.asarray(np.nanmean(found) if np.any(np.isfinite(found)) else np.nan)
+
+
+def preference_loss(training_args: Any) -> PreferenceLoss:
+    """The loss of a DPOConfig, ORPOConfig, CPOConfig or KTOConfig whose values are known only when the script runs."""
+    name = type(training_args).__name__
+    makers: Mapping[str, Callable[..., PreferenceLoss]] = {
+        "DPOConfig": dpo_loss, "ORPOConfig": orpo_loss, "CPOConfig": cpo_loss, "KTOConfig": kto_loss,
+    }  # fmt: skip
+    if name not in makers:
+        raise ValueError(f"{name} has no settings of a preference loss; expected one of {', '.join(makers)}")
+    names = [name for name in inspect.signature(makers[name]).parameters if hasattr(training_args, name)]
+    settings = {name: getattr(training_args, name) for name in names}
+    likelihood = getattr(training_args, "rpo_alpha", None)
+    if likelihood is not None:  # TRL 1.16 has it as a loss type
+        settings["loss_type"] = [*training_args.loss_type, "sft"]
+        settings["loss_weights"] = [*(settings["loss_weights"] or [1.0] * len(training_args.loss_type)), likelihood]
+    return makers[type(training_args).__name__](**settings)

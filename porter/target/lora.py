@@ -136,6 +136,16 @@ def apply_call(porting: Porting, provider: str) -> Call:
     return Call(porting.rt("apply_lora"), arguments)
 
 
+def dropout_arguments(porting: Porting) -> list[Arg]:
+    """`dropout=False` of `rt.apply_peft` for a trainer that switches dropout off (`disable_dropout`)."""
+    asked = porting.value("lora.disable_dropout")
+    if asked is None or asked.is_literal(False):
+        return []
+    if asked.known:
+        return [Arg("False", "dropout")]
+    return [Arg(f"not {asked.text or asked.code}", "dropout")]
+
+
 def vision_note(porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None) -> str:
     """A note when PEFT would also adapt the vision tower, which text training never reaches; else an empty string."""
     if family is None or sizes is None or not porting.value("lora.targets"):

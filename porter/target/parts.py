@@ -19,7 +19,7 @@ from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
 from .expressions import is_atom, python
 from .layout import Arg, Call, render
-from .lora import apply_call, provider_code
+from .lora import apply_call, dropout_arguments, provider_code
 from .optimizer import default_of, optimizer_call, schedule_lines
 from .training import training_config, with_hooks
 
@@ -247,7 +247,13 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
                 lines.append(f"{config} = {porting.lora_object}")
             apply = Call(
                 porting.rt("apply_peft"),
-                [Arg(names.model), Arg(config), Arg(names.mesh), Arg(porting.text("run.seed"), "seed")],
+                [
+                    Arg(names.model),
+                    Arg(config),
+                    Arg(names.mesh),
+                    Arg(porting.text("run.seed"), "seed"),
+                    *dropout_arguments(porting),
+                ],
             )
             if porting.lora_certain:
                 lines.append(assign(names.model, apply, indent))

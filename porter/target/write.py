@@ -20,13 +20,15 @@ from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
 from . import causal_lm, sft
 from .layout import Arg, Call, render
-from .lora import apply_call, literal_rules, provider_code, vision_note
+from .lora import apply_call, dropout_arguments, literal_rules, provider_code, vision_note
 from .parts import Writing, load_call
+from .preference import KINDS, preference_block, without_dropout
 
 # How a trainer trains (`kind` in its table) → the statements that stand where it stood.
 BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {
     "sft": sft.trainer_block,
     "causal-lm": causal_lm.trainer_block,
+    **dict.fromkeys(KINDS, preference_block),
 }
 
 FUSED = ("kv_einsum", "qkv_einsum")
@@ -39,6 +41,7 @@ def write(
     trainer = porting.trainer
     assert trainer is not None
     _choose_names(porting)
+    without_dropout(porting)
     rules = _rules(porting, family, sizes)
     porting.fuses = _fuses(porting, family, rules)
     mesh_code = _mesh_code(porting, mesh)
@@ -109,6 +112,8 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     trainer, model = porting.trainer, porting.model
     assert trainer is not None
     first = next((site for site in (model, porting.inject) if site is not None), None)
+    earlier = [site for site in porting.references if first is not None and site.scope is first.scope]
+    first = min((site for site in (first, *earlier) if site is not None), key=lambda site: site.start, default=None)
     far = porting.used_elsewhere or bool(porting.others)
     if first is None and not far:
         start = _earlier_need(porting)
@@ -135,7 +140,9 @@ def _earlier_need(porting: Porting) -> int | None:
     trainer in its function: the start of that statement."""
     module, trainer = porting.module, porting.trainer
     assert trainer is not None
-    nodes: list[cst.CSTNode] = [site.node for site in porting.sites if site.role == "inject"]
+    nodes: list[cst.CSTNode] = [
+        site.node for site in porting.sites if site.role == "inject" or site in porting.references
+    ]
     model = trainer.argument("model")
     if porting.foreign_model and model is not None:
         nodes += [binding.node for binding in bindings_of(module, model.node) if binding.kind in ("assign", "unpack")]
@@ -224,6 +231,7 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
         return
     porting.lora_conditional = True
     arguments = [Arg(model.text), Arg(config.text), Arg(porting.names.mesh), Arg(_seed_at(porting, site), "seed")]
+    arguments += dropout_arguments(porting)
     call = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable) + 3)
     porting.replace(site, call, "the same adapters in Tunix's model, when the script puts them in")
 
@@ -281,11 +289,10 @@ def _write_inject(
             porting.edit(site.statement_start, site.statement_start, text, porting.model.rule, reason)
     porting.fill({"run.seed": Value("expression", _seed_at(porting, site))})
     if porting.lora_object:
-        call = (
-            f"{porting.rt('apply_peft')}({porting.names.model}, {porting.lora_object}, {porting.names.mesh}, "
-            f"seed={porting.text('run.seed')})"
-        )
-        porting.replace(site, call, "the same adapters in Tunix's model")
+        names = [Arg(porting.names.model), Arg(porting.lora_object), Arg(porting.names.mesh)]
+        arguments = [*names, Arg(porting.text("run.seed"), "seed"), *dropout_arguments(porting)]
+        code = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable or "") + 3)
+        porting.replace(site, code, "the same adapters in Tunix's model")
     else:
         if not elsewhere:
             code = provider_code(porting, rules, family, site.indent, len(provider) + 3)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import itertools
 import random
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-Kind = Literal["text", "messages", "sharegpt", "number"]
+Kind = Literal["text", "messages", "sharegpt", "number", "choice"]
 
 ROW_FUNCTIONS = ("map", "filter")
 CONVERSATIONS = ("messages", "conversations", "conversation", "chat")
@@ -55,6 +56,10 @@ def find_columns(sources: Sequence[str], arguments: Sequence[str] = ()) -> dict[
         if flag.lstrip("-") == "dataset_text_field":
             columns.setdefault(value, "text")
     if not columns:
+        if any(re.search(r"\bKTO(Trainer|Batches)\b", text) for text in sources):
+            return {"prompt": "text", "completion": "text", "label": "choice"}
+        if any(re.search(r"\b(DPO|ORPO|CPO)Trainer\b", text) for text in sources):
+            return {"prompt": "text", "chosen": "text", "rejected": "text"}
         prompted = any("completion_only_loss=True" in text.replace(" ", "") for text in sources)
         return {"prompt": "text", "completion": "text"} if prompted else {"messages": "messages"}
     return columns
@@ -82,6 +87,8 @@ def made_up_rows(columns: dict[str, Kind], count: int, seed: int = 0) -> list[di
 
 
 def _value(name: str, kind: Kind, draw: random.Random, index: int) -> Any:
+    if kind == "choice":
+        return index % 3 != 0
     if kind == "number":
         return draw.randrange(100)
     long = index % 4 == 3

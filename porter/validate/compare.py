@@ -22,6 +22,7 @@ BATCHES = "token ids and masks of every batch"
 LEARNING_RATE = "learning rate of every step"
 INITIAL_LOSS = "initial loss"
 LOSS = "loss of every step"
+METRICS = "rewards of every step"
 GRAD_NORM = "gradient norm"
 WEIGHTS = "final adapter weights"
 EVALUATION = "evaluation loss"
@@ -36,6 +37,7 @@ def compare(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
         check_learning_rate(source, port, tolerances),
         check_initial_loss(source, port, tolerances),
         check_losses(source, port, tolerances),
+        *check_metrics(source, port, tolerances),
         check_grad_norm(source, port, tolerances),
         check_weights(source, port, tolerances),
         *check_evaluation(source, port, tolerances),
@@ -115,6 +117,37 @@ def check_losses(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
     pair = f"step {first}: source {source.losses[first - 1]:.7f}, port {port.losses[first - 1]:.7f}; {detail}"
     cause = causes.of_losses(first, source, port)
     return Check(LOSS, "differs", pair, worst, tolerances.loss, first, cause)
+
+
+def check_metrics(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
+    """What preference trainers log beside the loss; no check where the source logs nothing.
+
+    A difference counts as a share of the metric's largest value in the run: rewards start at zero. A share of pairs
+    whose reward is right is compared where the margin isn't next to zero.
+    """
+    pairs = list(zip(source.steps, port.steps, strict=False))
+    names = list(dict.fromkeys(name for step in source.steps for name in step.metrics))
+    if not names:
+        return []
+    largest = {name: max(abs(step.metrics.get(name, 0.0)) for step in source.steps) or 1.0 for name in names}
+    worst, where, at = 0.0, names[0], 1
+    for number, (ours, theirs) in enumerate(pairs, 1):
+        for name in names:
+            if name.endswith("accuracies") and abs(ours.metrics.get("rewards/margins", 1.0)) < 1e-3:
+                continue
+            one, other = ours.metrics.get(name, math.nan), theirs.metrics.get(name, math.nan)
+            error = 0.0 if math.isnan(one) and math.isnan(other) else _nan_first(abs(one - other)) / largest[name]
+            if error > worst:
+                worst, where, at = error, name, number
+    detail = f"{len(pairs)} steps, {len(names)} metrics, furthest apart {where} at step {at}"
+    if worst <= tolerances.metrics:
+        return [Check(METRICS, "equal", detail, worst, tolerances.metrics)]
+    values = [
+        f"{side} {step.metrics.get(where, math.nan):.7g}"
+        for side, step in zip(("source", "port"), pairs[at - 1], strict=True)
+    ]
+    cause = "beta, the reference model, or which tokens an answer's log-probability sums"
+    return [Check(METRICS, "differs", f"{detail}: {', '.join(values)}", worst, tolerances.metrics, at, cause)]
 
 
 def check_grad_norm(source: Trace, port: Trace, tolerances: Tolerances) -> Check:

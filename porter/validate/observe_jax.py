@@ -25,6 +25,7 @@ import numpy as np
 
 from .folded import fold_batches
 from .optax_settings import decayed, of_hf_optimizer, patch_optax, telling
+from .preferences import METRICS, means
 from .read_jax import adapter_of, documents, evaluate_schedule, norm_of, recorded_norm, trainer_mesh
 from .script import run_script
 from .settings import Settings
@@ -148,7 +149,7 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         return optax.chain(separate_kv(model), recorded_norm())
 
     replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
-    for batches in (runtime.SFTBatches, runtime.TrainerBatches):
+    for batches in (runtime.SFTBatches, runtime.TrainerBatches, runtime.PreferenceBatches, runtime.KTOBatches):
         fold_batches(batches, settings.fold, observer.batching)
     replace_everywhere(runtime, "load_model", patched_load)
     replace_everywhere(runtime, "separate_kv", patched_separate)
@@ -235,6 +236,7 @@ class Observer:
         self._rows: list[Row] = []
         self._micro: list[int] = []
         self._losses: list[float] = []
+        self._metrics: list[dict[str, float]] = []
         self._steps: list[Step] = []
         self._evaluations: list[tuple[int, float]] = []
         self._initial: dict[str, np.ndarray] = {}
@@ -306,7 +308,10 @@ class Observer:
     def micro_step(self, trainer: Any) -> None:
         if self._done:
             return
-        self._losses.append(float(np.asarray(trainer._buffered_train_metrics.losses[-1])))
+        buffer = trainer._buffered_train_metrics
+        self._losses.append(float(np.asarray(buffer.losses[-1])))
+        logged = buffer.additional_metrics
+        self._metrics.append({name: float(np.asarray(logged[name][0][-1])) for name in METRICS if name in logged})
         accumulation = trainer.config.get_with_default("gradient_accumulation_steps", 1)
         if len(self._losses) < accumulation:
             return
@@ -318,9 +323,10 @@ class Observer:
                 learning_rate=self._schedule[number] if number < len(self._schedule) else None,
                 loss=float(np.mean(self._losses)),
                 grad_norm=norm_of(trainer.optimizer.opt_state),
+                metrics=means(self._metrics),
             )
         )
-        self._rows, self._micro, self._losses = [], [], []
+        self._rows, self._micro, self._losses, self._metrics = [], [], [], []
         print(f"step {len(self._steps)} loss {self._steps[-1].loss:.6f}", flush=True)
 
     def finished(self, trainer: Any) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from . import preferences
 from .read_torch import describe, documents, marks, token_losses, trained_tensors, whole_schedule
 from .script import run_script
 from .settings import Settings
@@ -175,8 +176,11 @@ def patch_trainer(observer: Observer) -> None:
     @functools.wraps(training_step)
     def patched_step(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         observer.batch(inputs)
+        before = {name: len(values) for name, values in preferences.stored_metrics(self).items()}
         loss = training_step(self, model, inputs, *args, **kwargs)
         observer.loss(loss)
+        after = preferences.stored_metrics(self).items()
+        observer.metrics({name: values[-1] for name, values in after if len(values) > before.get(name, 0)})
         return loss
 
     @functools.wraps(clip)
@@ -220,6 +224,7 @@ class Observer:
         self._micro: list[int] = []
         self._losses: list[float] = []
         self._row_losses: list[list[float]] = []
+        self._metrics: list[dict[str, float]] = []
         self._norm: float | None = None
         self._rate: float | None = None
         self._hook: Any = None
@@ -277,6 +282,12 @@ class Observer:
         if self._done:
             return
         tensors = {key: value.detach().cpu().numpy() for key, value in inputs.items() if hasattr(value, "detach")}
+        if preferences.is_preference(tensors):
+            rows = preferences.documents(tensors)
+            self._last_split = []
+            self._rows += rows
+            self._micro.append(len(rows))
+            return
         self._last_split = split = documents(tensors)
         self._rows += [row for row, _ in split]
         self._micro.append(len(split))
@@ -284,6 +295,10 @@ class Observer:
     def loss(self, loss: Any) -> None:
         if not self._done:
             self._losses.append(float(loss))
+
+    def metrics(self, found: dict[str, float]) -> None:
+        if not self._done:
+            self._metrics.append(found)
 
     def norm(self, norm: Any) -> None:
         # Clipped twice (once by a threshold, once by infinity to read it): the first is the norm before clipping.
@@ -305,12 +320,14 @@ class Observer:
                 loss=sum(self._losses),
                 grad_norm=self._norm,
                 row_loss=row_loss if len(row_loss) == len(self._rows) else None,
+                metrics=preferences.means(self._metrics),
             )
         )
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
         self._rows, self._micro, self._losses, self._row_losses, self._norm = [], [], [], [], None
+        self._metrics = []
         print(f"step {len(self.steps)} loss {self.steps[-1].loss:.6f}", flush=True)
 
     def finished(self, trainer: Any) -> None:
@@ -331,7 +348,7 @@ class Observer:
 
     def _row_loss(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
         """The summed loss of each document of this micro-batch, from what TRL's fused head or the logits say."""
-        if self._done or not module.training:
+        if self._done or not module.training or not self._last_split:
             return
         nll = token_losses(outputs, kwargs.get("labels"))
         if nll is None:

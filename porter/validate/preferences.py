@@ -21,7 +21,7 @@ METRICS = (
 
 def is_preference(batch: Mapping[str, np.ndarray]) -> bool:
     """Whether a collated batch is one of TRL's preference trainers."""
-    return "completion_mask" in batch and "labels" not in batch or "chosen_input_ids" in batch
+    return ("completion_mask" in batch and "labels" not in batch) or "chosen_input_ids" in batch
 
 
 def documents(batch: Mapping[str, np.ndarray]) -> list[Row]:
@@ -39,8 +39,15 @@ def documents(batch: Mapping[str, np.ndarray]) -> list[Row]:
 def stored_metrics(trainer: Any, mode: str = "train") -> dict[str, list[float]]:
     """What a TRL trainer has stored of `METRICS` since it last logged."""
     found = getattr(trainer, "_metrics", None) or getattr(trainer, "_stored_metrics", None) or {}
-    stored = found[mode] if mode in found else {}
+    stored = found.get(mode, {})
     return {name: list(stored[name]) for name in METRICS if name in stored}
+
+
+def means(micro: list[dict[str, float]]) -> dict[str, float]:
+    """Each metric's mean over the micro-batches that have it, as the trainers log it."""
+    names = dict.fromkeys(name for metrics in micro for name in metrics)
+    found = {name: [m[name] for m in micro if np.isfinite(m.get(name, np.nan))] for name in names}
+    return {name: float(np.mean(values)) for name, values in found.items() if values}
 
 
 def _labels(batch: Mapping[str, np.ndarray], prefix: str) -> np.ndarray:

@@ -125,7 +125,7 @@ def describe(args: Any, state: Any, model: Any, optimizer: Any, shapes: dict[str
         "processes": args.world_size,
         "average_tokens": bool(getattr(args, "average_tokens_across_devices", True)),
         "lora_scaling": sorted(scalings),
-        "lora_dropout": dropouts(model),
+        "lora_dropout": [0.0] if getattr(args, "disable_dropout", False) and dropouts(model) else dropouts(model),
         "tensors": {name: list(shape) for name, shape in shapes.items()},
     }
 

@@ -17,13 +17,15 @@ class Tolerances:
 
     `learning_rate`: share of the schedule's highest rate. `weights`: L2 norm of the difference of all trained
     tensors, as a share of the L2 norm of the change that training made. `devices`: loss of the same port on other
-    meshes. `loss_mean`: mean over the steps, which a constant drift reaches before the largest one does.
+    meshes. `loss_mean`: mean over the steps, which a constant drift reaches before the largest one does. `metrics`:
+    rewards and log-probabilities, as a share of the largest in the run.
     """
 
     learning_rate: float
     initial_loss: float
     loss: float
     loss_mean: float
+    metrics: float
     grad_norm: float
     weights: float
     evaluation: float
@@ -38,6 +40,8 @@ FLOAT32 = Tolerances(
     # noise 1.5e-6 over 40 steps; mistake: weight decay of 1e-4 for 0.01, 1.8e-5
     loss=1e-5,
     loss_mean=5e-6,
+    # as the loss; a reward is a difference of log-probabilities a thousand times its size
+    metrics=1e-5,
     # noise 5e-6; mistake: weight decay of 1e-4 for 0.01, 1.1e-4 after 20 steps
     grad_norm=5e-5,
     # noise 6e-6, and 7e-5 in the first steps of gemma4, where Adam divides tiny gradients by each other;
@@ -56,6 +60,7 @@ BF16 = Tolerances(
     # noise 6e-4 with float32 adapters; mistake: bf16 adapters 0.9e-3 to 2e-3 (largest), mean above 3e-4
     loss=1e-3,
     loss_mean=3e-4,
+    metrics=5e-2,
     grad_norm=5e-2,
     # noise 2e-2; mistake: bf16 adapters 0.53
     weights=1e-1,

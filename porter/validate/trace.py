@@ -60,7 +60,8 @@ class Step:
     `rows` are the documents in the order in which they were fed, `micro` the number of them in each
     micro-batch. `learning_rate` is the one that this update used, `loss` the mean over the trained tokens of the
     accumulated batch as the trainer reports it, `grad_norm` the norm of the accumulated gradient before clipping.
-    `row_loss`, where the side can tell, is the summed loss of each document.
+    `row_loss`, where the side can tell, is the summed loss of each document. `metrics`: what a preference trainer logs
+    beside its loss.
     """
 
     rows: tuple[Row, ...] = ()
@@ -69,6 +70,7 @@ class Step:
     loss: float | None = None
     grad_norm: float | None = None
     row_loss: tuple[float, ...] | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def trained(self) -> int:
@@ -128,6 +130,7 @@ class Trace:
                 "loss": step.loss,
                 "grad_norm": step.grad_norm,
                 "row_loss": step.row_loss,
+                "metrics": dict(step.metrics),
             }
             for step in self.steps
         ]

@@ -1,0 +1,51 @@
+"""The reference model of a preference trainer: where it is loaded, and what its keywords say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from .flow import binding_origins
+from .porting import Porting
+from .reading import bindings_of, fill_site, follow, table_of
+from .sites import Site
+
+COPIES = ("trl.create_reference_model", "copy.deepcopy")
+
+
+def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+    """Find the `from_pretrained` calls of `ref_model=`; one that isn't made so in this file is named."""
+    argument = site.argument("ref_model")
+    if argument is None or argument.value.is_literal(None) or argument.node is None:
+        return
+    direct = follow(porting, argument, "model")
+    made = {found.node: found for found in porting.sites if found.role == "model"}
+    found = [direct] if direct is not None else []
+    known = direct is not None or argument.value.known
+    bindings = bindings_of(porting.module, argument.node)
+    for binding in bindings:
+        origins = list(binding_origins(porting.module, binding))
+        loaded = [made[value] for value in origins if isinstance(value, cst.Call) and value in made]
+        found += [each for each in loaded if each not in found]
+        known = bool(loaded) or any(_is_known(porting, value) for value in origins)
+        if not known:
+            break
+    porting.references = tuple(each for each in found if each is not porting.model)
+    for reference in porting.references:
+        recipe, names = porting.recipe, porting.names
+        fill_site(porting, reference, table_of(porting, reference), versions)
+        porting.recipe = replace(porting.recipe, values=recipe.values)
+        porting.names = names
+    if not known:
+        message = f"ref_model={argument.text}: it isn't made by a from_pretrained call in this file."
+        fix = f"Make {argument.text} with rt.load_model and the mesh, or leave it out."
+        porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+
+
+def _is_known(porting: Porting, value: cst.CSTNode | None) -> bool:
+    """Whether a value is None or a copy of a model, which needs no loading."""
+    if isinstance(value, cst.Name):
+        return value.value == "None"
+    return isinstance(value, cst.Call) and porting.module.qualified(value.func) in COPIES

@@ -1,0 +1,276 @@
+"""Preference training: what stands where a DPO, ORPO, CPO or KTO trainer stood.
+
+Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, optimizer, trainer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..engine.porting import Porting
+from ..engine.reading import table_of
+from .layout import Arg, Call, render
+from .parts import (
+    Writing,
+    assign,
+    comment_for,
+    eval_lines,
+    joined,
+    load_call,
+    lora_lines,
+    model_lines,
+    optimizer_lines,
+    run_arguments,
+    seed_arguments,
+)
+from .training import training_config, with_hooks
+
+Defaults = Mapping[str, tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A trainer's batches and loss in the runtime: recipe place → keyword, and its default there."""
+
+    batches: str
+    loss: str
+    data: Defaults
+    terms: Defaults
+
+
+_SHARED: Defaults = {
+    "data.pad_to_multiple_of": ("pad_to_multiple_of", None),
+    "data.num_proc": ("num_proc", None),
+    "batch.drop_last": ("drop_last", False),
+}
+_RANDOM: Defaults = {"data.sampling": ("sampling", "random")}
+KINDS: Mapping[str, Kind] = {
+    "dpo": Kind(
+        "PreferenceBatches",
+        "dpo_loss",
+        {
+            "data.truncation_mode": ("truncation_mode", "keep_start"),
+            "data.max_prompt_length": ("max_prompt_length", None),
+            "data.max_completion_length": ("max_completion_length", None),
+            "data.pad_token": ("pad_token", None),
+            **_SHARED,
+            **_RANDOM,
+        },
+        {
+            "loss.type": ("loss_type", "sigmoid"),
+            "loss.weights": ("loss_weights", None),
+            "loss.label_smoothing": ("label_smoothing", 0.0),
+            "loss.f_divergence": ("f_divergence_type", "reverse_kl"),
+            "loss.f_alpha": ("f_alpha_divergence_coef", 0.5),
+            "loss.ld_alpha": ("ld_alpha", None),
+            "loss.use_weighting": ("use_weighting", False),
+            "loss.discopop_tau": ("discopop_tau", 0.05),
+            "loss.reference_free": ("reference_free", False),
+        },
+    ),
+    "orpo": Kind("ORPOBatches", "orpo_loss", {**_SHARED, **_RANDOM}, {}),
+    "cpo": Kind(
+        "CPOBatches",
+        "cpo_loss",
+        {**_SHARED, **_RANDOM},
+        {
+            "loss.type": ("loss_type", "sigmoid"),
+            "loss.label_smoothing": ("label_smoothing", 0.0),
+            "loss.cpo_alpha": ("cpo_alpha", 1.0),
+            "loss.simpo_gamma": ("simpo_gamma", 0.5),
+            "loss.alpha": ("alpha", 0.0),
+        },
+    ),
+    "kto": Kind(
+        "KTOBatches",
+        "kto_loss",
+        {**_SHARED, "data.sampling": ("sampling", "sequential")},
+        {
+            "loss.type": ("loss_type", "kto"),
+            "loss.desirable": ("desirable_weight", 1.0),
+            "loss.undesirable": ("undesirable_weight", 1.0),
+        },
+    ),
+}
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "dpo": (
+        "sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_unpaired",
+        "aot_pair", "apo_zero", "apo_down", "discopop", "sft", "sigmoid_norm",
+    ),
+    "cpo": ("sigmoid", "hinge", "ipo", "simpo", "alphapo"),
+    "kto": ("kto", "apo_zero_unpaired"),
+}  # fmt: skip
+
+
+def preference_block(porting: Porting, writing: Writing) -> str:
+    """The statements that replace `trainer = DPOTrainer(...)`, the first without its indentation."""
+    site = porting.trainer
+    assert site is not None
+    kind = table_of(porting, site).kind
+    _check(porting, kind)
+    indent = site.indent
+    for reference in porting.references:
+        if site.start <= reference.start < site.end:
+            continue  # loaded where the trainer takes it
+        identifier = reference.argument("pretrained_model_name_or_path")
+        call = load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
+        before = len(reference.variable) + 3 if reference.variable else 0
+        code = render(call, reference.indent, porting.module.indent, before)
+        porting.replace(reference, code, "the reference's weights in Tunix's model")
+    groups = [
+        model_lines(porting, writing, indent),
+        _data_lines(porting, writing, indent, kind),
+        lora_lines(porting, writing, indent),
+        optimizer_lines(porting, indent),
+        _trainer_lines(porting, indent, kind),
+    ]
+    _name_targets(porting, KINDS[kind])
+    return joined([groups[:3], groups[3:]], indent)
+
+
+def _data_lines(porting: Porting, writing: Writing, indent: str, kind: str) -> list[str]:
+    site = porting.trainer
+    assert site is not None
+    names = porting.names
+    dataset = site.argument("train_dataset")
+    data = dataset.text if dataset is not None else "None"
+    runtime = porting.rt(KINDS[kind].batches)
+    if porting.arguments_object:
+        arguments = [Arg(porting.arguments_object), Arg(data), Arg(names.tokenizer), Arg(names.mesh)]
+        if writing.processes > 1:
+            arguments.append(Arg(str(writing.processes), "processes"))
+        call = Call(f"{runtime}.from_args", arguments)
+    else:
+        given = _batch_arguments(porting, writing, kind)
+        call = Call(runtime, [Arg(data), Arg(names.tokenizer), Arg(names.mesh), *given])
+    lines = [assign(names.batches, call, indent)]
+    return lines + eval_lines(porting, writing, indent, site.argument("eval_dataset"))
+
+
+def _batch_arguments(porting: Porting, writing: Writing, kind: str) -> list[Arg]:
+    arguments = run_arguments(porting, writing)
+    arguments.append(Arg(porting.text("data.max_length"), "max_length", comment_for(porting, "data.max_length")))
+    arguments += _given(porting, KINDS[kind].data)
+    if kind == "dpo" and any(name.startswith("aot") for name in _loss_types(porting) or ()):
+        arguments.append(Arg("True", "whole_micro_batches", "# aot compares the pairs of a micro-batch"))
+    if kind == "kto" and _loss_types(porting) == ["apo_zero_unpaired"]:
+        arguments.append(Arg("False", "estimate_kl"))
+    return [*arguments, *seed_arguments(porting)]
+
+
+def _given(porting: Porting, places: Defaults) -> list[Arg]:
+    """The keywords whose values aren't what the runtime takes anyway."""
+    arguments = []
+    for place, (keyword, default) in places.items():
+        value = porting.value(place)
+        if value is None or value.is_literal(default) or value.is_literal("auto"):
+            continue  # pad_to_multiple_of="auto": none but on Neuron
+        if place == "loss.type" and value.known and value.literal == [default]:
+            continue
+        arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+    return arguments
+
+
+def _loss(porting: Porting, kind: str) -> Call:
+    if porting.arguments_object:
+        return Call(porting.rt("preference_loss"), [Arg(porting.arguments_object)])
+    beta = Arg(porting.text("loss.beta"), "beta", comment_for(porting, "loss.beta"))
+    arguments = [beta, *_given(porting, KINDS[kind].terms)]
+    likelihood = porting.value("loss.rpo_alpha")
+    if kind == "dpo" and likelihood is not None and not likelihood.is_literal(None):
+        arguments = _with_likelihood(porting, arguments)
+    return Call(porting.rt(KINDS[kind].loss), arguments)
+
+
+def _with_likelihood(porting: Porting, arguments: list[Arg]) -> list[Arg]:
+    """`rpo_alpha=1.0`: the chosen answer's likelihood beside the loss, which TRL 1.16 calls the loss type sft."""
+    types = _loss_types(porting) or ["sigmoid"]
+    names = ", ".join(f'"{name}"' for name in [*types, "sft"])
+    weights = ", ".join(["1.0"] * len(types) + [porting.text("loss.rpo_alpha")])
+    kept = [argument for argument in arguments if argument.name not in ("loss_type", "loss_weights")]
+    comment = comment_for(porting, "loss.rpo_alpha") or "# rpo_alpha"
+    return [*kept, Arg(f"[{names}]", "loss_type"), Arg(f"[{weights}]", "loss_weights", comment)]
+
+
+def _trainer_lines(porting: Porting, indent: str, kind: str) -> list[str]:
+    names = porting.names
+    config = training_config(porting)
+    arguments = [Arg(names.model), Arg(names.optimizer), Arg(config), Arg(_loss(porting, kind), "loss")]
+    reference = _reference(porting)
+    if reference is not None:
+        arguments.append(reference)
+    field = f"{porting.arguments_object}.resume_from_checkpoint"
+    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
+    call = Call(porting.rt("PreferenceTrainer"), arguments)
+    return [*resume, assign(names.trainer, call, indent), *with_hooks(porting, indent)]
+
+
+def _reference(porting: Porting) -> Arg | None:
+    site = porting.trainer
+    assert site is not None
+    argument = site.argument("ref_model")
+    if argument is not None and not argument.value.is_literal(None):
+        inside = next((each for each in porting.references if site.start <= each.start < site.end), None)
+        if inside is not None or argument.value.known:
+            identifier = inside.argument("pretrained_model_name_or_path") if inside is not None else argument
+            return Arg(load_call(porting, identifier.text if identifier is not None else argument.text), "ref_model")
+        return Arg(argument.text, "ref_model")
+    if porting.inject is not None and porting.known("lora.init", True) is False:
+        porting.imports.add("from flax import nnx")  # adapters that start from random numbers are part of the reference
+        return Arg(f"nnx.clone({porting.names.model})", "ref_model")
+    return None
+
+
+def without_dropout(porting: Porting) -> None:
+    """`disable_dropout`, on by default: the trainer switches the adapters' dropout off."""
+    asked, dropout = porting.value("lora.disable_dropout"), porting.value("lora.dropout")
+    if asked is None or dropout is None or dropout.is_literal(0, 0.0) or asked.is_literal(False):
+        return
+    if asked.known:
+        porting.fill({"lora.dropout": replace(dropout, kind="literal", code="0.0", text="")})
+        reason = "the trainer switches dropout off (disable_dropout)"
+        porting.change_fate("LoraConfig.lora_dropout", fate="dropped", target="", reason=reason)
+    elif dropout.known:
+        code = f"0.0 if {asked.text or asked.code} else {dropout.text or dropout.code}"
+        porting.fill({"lora.dropout": replace(dropout, kind="expression", code=code, text=code)})
+
+
+def _loss_types(porting: Porting) -> list[str] | None:
+    """The names in loss_type; None when only the script knows."""
+    value = porting.value("loss.type")
+    if value is None or not value.known:
+        return None
+    return [value.literal] if isinstance(value.literal, str) else [str(name) for name in value.literal or ()]
+
+
+def _check(porting: Porting, kind: str) -> None:
+    """Settings that no loss has, said where the source shows them."""
+    site = porting.trainer
+    assert site is not None
+
+    def say(place: str, message: str, fix: str) -> None:
+        value = porting.value(place)
+        origin = value.origin if value is not None else None
+        line, column = (origin.line, origin.column) if origin is not None and origin.line else (site.line, site.column)
+        porting.find(site.rule, "error", message, fix, line, column)
+
+    unknown = [name for name in _loss_types(porting) or () if name not in TYPES.get(kind, ())]
+    if unknown and kind in TYPES:
+        message = f"loss_type={unknown[0]!r}: {site.qualified.rsplit('.', 1)[-1]} has no such loss."
+        say("loss.type", message, f"Choose one of {', '.join(TYPES[kind])}.")
+    if porting.known("loss.beta") == 0 and _loss_types(porting) != ["sft"] and kind != "orpo":
+        message = "beta=0 takes the preferences out of the loss, and the reference model with them."
+        say("loss.beta", message, "Give a beta above 0; 0.1 is TRL's default.")
+    weights = porting.known("loss.weights")
+    types = _loss_types(porting)
+    if isinstance(weights, list | tuple) and types is not None and len(weights) != len(types):
+        message = f"{len(weights)} loss_weights for {len(types)} loss types."
+        say("loss.weights", message, "Give one for each.")
+
+
+def _name_targets(porting: Porting, kind: Kind) -> None:
+    """The rows that every config shares speak of the batches that this trainer has."""
+    rows = tuple(replace(row, target=row.target.replace("SFTBatches", kind.batches)) for row in porting.recipe.fields)
+    porting.recipe = replace(porting.recipe, fields=rows)
