@@ -16,7 +16,7 @@ from .porting import Porting, in_reach
 from .sites import Argument, Site, shown
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
-SHAPES = ("eval.strategy", "save.strategy", "log.strategy")
+SHAPES = ("eval.strategy", "save.strategy", "log.strategy", "save.best_at_end")
 # Names that the runtime's own function refuses where it is called.
 REFUSED_IN_PLACE = ("optimizer.name", "schedule.name")
 

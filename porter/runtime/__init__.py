@@ -12,6 +12,7 @@ from typing import Any
 _HOMES = {
     "adapters": ("adapter_state", "load_adapter", "save_adapter"),
     "batches": ("SFTBatches",),
+    "callbacks": ("KeepBest", "load_best"),
     "checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
     "dpo_losses": ("dpo_loss",),
     "hooks": ("log_every",),

@@ -7,6 +7,7 @@ step that caused it; the lines here come out in the Trainer's order.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,6 +16,8 @@ import optax
 from tqdm import tqdm  # type: ignore[import-untyped]
 from tunix.sft.hooks import TrainingHooks
 
+from .callbacks import Events, TrainerCallback
+
 
 def log_every(
     steps: float | None,
@@ -22,6 +25,8 @@ def log_every(
     first_step: bool = False,
     schedule: optax.Schedule | None = None,
     steps_per_epoch: int | None = None,
+    callbacks: Sequence[TrainerCallback | type[TrainerCallback]] = (),
+    args: Any = None,
 ) -> LogLines:
     """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process.
 
@@ -34,19 +39,26 @@ def log_every(
         first_step: `logging_first_step`.
         schedule: the learning rate by optimizer step; without it the lines have no `learning_rate`.
         steps_per_epoch: optimizer steps of an epoch; without it the lines have no `epoch`.
+        callbacks: of `porter.runtime.callbacks`, called with `args`, the script's config object.
     """
-    return LogLines(steps, first_step, schedule, steps_per_epoch)
+    return LogLines(steps, first_step, schedule, steps_per_epoch, Events(callbacks, args, steps_per_epoch))
 
 
 class LogLines(TrainingHooks):
     """See `log_every`. `history` holds the lines as the Trainer's `state.log_history` does."""
 
     def __init__(
-        self, steps: float | None, first_step: bool, schedule: optax.Schedule | None, steps_per_epoch: int | None
+        self,
+        steps: float | None,
+        first_step: bool,
+        schedule: optax.Schedule | None,
+        steps_per_epoch: int | None,
+        events: Events | None = None,
     ) -> None:
         if steps is not None and steps <= 0:
             raise ValueError(f"logging_steps must be positive, not {steps}")
         self.history: list[dict[str, float]] = []
+        self._events = events or Events((), None, steps_per_epoch)
         self._steps = steps
         self._first_step = first_step
         self._schedule = schedule
@@ -59,6 +71,7 @@ class LogLines(TrainingHooks):
         self._sum, self._last_logged = 0.0, train_ctx.train_steps
         if self._steps is not None and self._steps < 1:
             self._steps = math.ceil(self._steps * train_ctx.config.max_steps)
+        self._events.begin(train_ctx)
 
     def on_train_step_end(self, train_ctx: Any, train_step: int, train_loss: float) -> None:
         loss = float(train_loss)
@@ -66,10 +79,12 @@ class LogLines(TrainingHooks):
             loss = self._sum / (train_step - self._last_logged)
         self._sum += loss
         if self._steps is not None and (train_step % self._steps == 0 or (train_step == 1 and self._first_step)):
-            self._say(self._line(train_ctx, train_step))
+            self._say(self._line(train_ctx, train_step), train_ctx)
             self._sum, self._last_logged = 0.0, train_step
+        self._events.step(train_ctx, train_step)
         while self._evaluations and self._evaluations[0]["step"] <= train_step:
-            self._say(self._evaluations.pop(0))
+            self._say(self._evaluations.pop(0), train_ctx)
+        self._events.finish(train_ctx, train_step)
 
     def on_eval_step_end(self, train_ctx: Any, eval_loss: float) -> None:
         # The argument is a sum over batches; the logged value is their mean.
@@ -77,12 +92,18 @@ class LogLines(TrainingHooks):
         found = {f"eval_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
         line = self._with_epoch({"eval_loss": float(mean), **found}, train_ctx.train_steps)
         if train_ctx.train_steps == 0:
-            self._say(line)
+            self._say(line, train_ctx)
         else:
             self._evaluations.append(line)
+            self._events.evaluated(train_ctx, {name: value for name, value in line.items() if name != "step"})
 
     def on_train_end(self, train_ctx: Any) -> None:
-        """Nothing: the last step is still to come."""
+        """The last step is still to come."""
+        self._events.ended(train_ctx)
+
+    def add(self, *callbacks: Any) -> None:
+        """Trainer.add_callback."""
+        self._events.add(*callbacks)
 
     def on_train_step_start(self, train_ctx: Any) -> None:
         """Nothing: called for every micro-batch."""
@@ -105,8 +126,9 @@ class LogLines(TrainingHooks):
             line["epoch"] = step / self._steps_per_epoch
         return {**line, "step": step}
 
-    def _say(self, line: dict[str, float]) -> None:
+    def _say(self, line: dict[str, float], train_ctx: Any) -> None:
         self.history.append(line)
+        self._events.log(line, train_ctx)
         if jax.process_index() == 0:
             shown = {name: f"{value:.4g}" for name, value in line.items() if name != "step"}
             tqdm.write(str(shown))

@@ -20,24 +20,27 @@ from tunix.sft.metrics_logger import MetricsLoggerOptions, TensorboardBackend, W
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from tunix.sft.sharding_utils import shard_input
 
+from .callbacks import KeepBest
 from .checkpoints import fresh_dir, resume_dir
 from .hooks import LogLines, log_every
 from .main_process import main_print
 
 
-def training_config(args: Any, batches: Any, *, eval: bool = False) -> TrainingConfig:
+def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool = False) -> TrainingConfig:
     """The TrainingConfig that does what `args` ask for.
 
     Args:
         args: the parsed SFTConfig or TrainingArguments.
         batches: rt.SFTBatches, for the optimizer steps of the run and of an epoch and for the accumulation.
         eval: whether train() gets evaluation data.
+        best: whether rt.load_best follows the training, for load_best_model_at_end.
 
     Evaluation and checkpoints come every `eval_steps` and `save_steps` optimizer steps or at the end of an
     epoch; a number below 1 is a share of the run. Checkpoints go to `output_dir`, the last step included;
     only `resume_from_checkpoint` resumes. Tunix evaluates before the first step too, and not after the last
     one unless its turn has come.
     """
+    _check_best(args, best)
     folder = None
     options = None
     save_every = _interval(args.save_strategy, args.save_steps, batches)
@@ -46,7 +49,11 @@ def training_config(args: Any, batches: Any, *, eval: bool = False) -> TrainingC
         # save_interval_steps would save the first step as well.
         options = ocp.CheckpointManagerOptions(
             save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(save_every),
-            max_to_keep=args.save_total_limit,
+            **(
+                {"preservation_policy": KeepBest(args.save_total_limit)}
+                if _loads_best(args)
+                else {"max_to_keep": args.save_total_limit}
+            ),
         )
     elif _resumes(args):
         raise ValueError(
@@ -68,13 +75,20 @@ def training_config(args: Any, batches: Any, *, eval: bool = False) -> TrainingC
     )
 
 
-def training_hooks(args: Any, batches: Any, schedule: optax.Schedule | None = None) -> LogLines:
+def training_hooks(
+    args: Any, batches: Any, schedule: optax.Schedule | None = None, callbacks: Sequence[Any] = ()
+) -> LogLines:
     """`log_every` as `args` ask for it: logging_strategy, logging_steps, logging_first_step."""
     every: float | None = args.logging_steps
     if args.logging_strategy != "steps":
         every = batches.steps_per_epoch if args.logging_strategy == "epoch" else None
     return log_every(
-        every, first_step=args.logging_first_step, schedule=schedule, steps_per_epoch=batches.steps_per_epoch
+        every,
+        first_step=args.logging_first_step,
+        schedule=schedule,
+        steps_per_epoch=batches.steps_per_epoch,
+        callbacks=callbacks,
+        args=args,
     )
 
 
@@ -132,6 +146,28 @@ def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:
     if strategy != "steps" or not steps:
         raise ValueError(f"Tunix can't follow the strategy {strategy!r} with {steps} steps; choose steps or epoch")
     return math.ceil(batches.steps * steps) if steps < 1 else int(steps)
+
+
+def _loads_best(args: Any) -> bool:
+    return bool(getattr(args, "load_best_model_at_end", False))
+
+
+def _check_best(args: Any, best: bool) -> None:
+    """transformers' own conditions on load_best_model_at_end, and what this port knows of its metrics."""
+    metric, greater = getattr(args, "metric_for_best_model", None), getattr(args, "greater_is_better", None)
+    if metric not in (None, "loss", "eval_loss") or greater:
+        raise ValueError(f"metric_for_best_model={metric!r}, greater_is_better={greater}: the port has eval_loss alone")
+    if not _loads_best(args):
+        return
+    if not best:
+        raise ValueError("load_best_model_at_end: this port was made of a script without it; port it with it set there")
+    strategies = [str(getattr(s, "value", s)) for s in (args.eval_strategy, args.save_strategy)]
+    if strategies[0] != strategies[1]:
+        raise ValueError(
+            f"load_best_model_at_end needs one strategy to evaluate and save, not {' and '.join(strategies)}"
+        )
+    if strategies[0] == "steps" and args.save_steps >= 1 and args.save_steps % args.eval_steps:
+        raise ValueError("load_best_model_at_end needs save_steps to be a multiple of eval_steps")
 
 
 def _resumes(args: Any) -> bool:

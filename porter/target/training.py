@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..engine.callbacks import adds_callbacks, callbacks_code, loads_best
 from ..engine.porting import Porting
 from .expressions import python, quoted
 from .layout import Arg, Call, render
@@ -14,6 +15,8 @@ def training_config(porting: Porting) -> Call:
         arguments = [Arg(porting.arguments_object), Arg(names.batches)]
         if names.eval_batches:
             arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
+        if loads_best(porting):
+            arguments.append(Arg("True", "best"))
         return Call(porting.rt("training_config"), arguments)
     porting.imports.add("from tunix.sft.peft_trainer import TrainingConfig")
     steps = f"{names.batches}.steps"
@@ -61,7 +64,11 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     policy = Call("ocp.checkpoint_managers.FixedIntervalPolicy", [Arg(_every(porting, "save", steps))])
     options = [Arg(policy, "save_decision_policy")]
     limit = porting.value("save.total_limit")
-    options.append(Arg(porting.text("save.total_limit") if limit is not None else "None", "max_to_keep"))
+    kept = porting.text("save.total_limit") if limit is not None else "None"
+    if loads_best(porting):
+        options.append(Arg(f"{porting.rt('KeepBest')}({'' if kept == 'None' else kept})", "preservation_policy"))
+    else:
+        options.append(Arg(kept, "max_to_keep"))
     return [
         Arg(start, "checkpoint_root_directory"),
         Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
@@ -108,14 +115,17 @@ def _runs(porting: Porting) -> str:
 
 def with_hooks(porting: Porting, indent: str) -> list[str]:
     """The line that logs as the source logs."""
+    callbacks = callbacks_code(porting)
     if porting.arguments_object:
         arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg(porting.names.schedule)]
+        arguments += [Arg(callbacks, "callbacks")] if callbacks else []
         hooks = Call(porting.rt("training_hooks"), arguments)
         return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
     strategy = porting.value("log.strategy")
-    if strategy is not None and strategy.known and str(strategy.literal) == "no":
+    silent = strategy is not None and strategy.known and str(strategy.literal) == "no"
+    if silent and not (callbacks or loads_best(porting) or adds_callbacks(porting)):
         return []
-    every = porting.text("log.steps")
+    every = "None" if silent else porting.text("log.steps")
     if strategy is not None and strategy.is_literal("epoch"):
         every = f"{porting.names.batches}.steps_per_epoch"
     first = porting.value("log.first_step")
@@ -124,5 +134,6 @@ def with_hooks(porting: Porting, indent: str) -> list[str]:
         arguments.append(Arg(porting.text("log.first_step"), "first_step"))
     arguments.append(Arg(porting.names.schedule, "schedule"))
     arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
+    arguments += [Arg(callbacks, "callbacks")] if callbacks else []
     log = Call(porting.rt("log_every"), arguments)
     return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)]

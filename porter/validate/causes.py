@@ -30,6 +30,8 @@ def of_setting(key: str, source: Any, port: Any) -> str:
         return "the schedule's length: epochs, rows, batch size, accumulation or the number of processes"
     if key == "decayed":
         return "the decay mask: transformers decays neither biases nor norm weights (rt.decay_mask)"
+    if key == "quantization":
+        return "the base was not quantised: rt.load_model(quantization=)" if port is None else "the base's format"
     if key == "processes":
         return "the port was made for another number of processes: give the same --launch-config to both"
     return "the setting was not carried over"

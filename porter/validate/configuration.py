@@ -28,6 +28,7 @@ SETTINGS = {
     "average_tokens": "average_tokens_across_devices",
     "lora_scaling": "LoRA scaling (alpha / r)",
     "lora_dropout": "LoRA dropout",
+    "quantization": "the frozen base's quantisation",
 }
 ADAM = ("adam", "adamw")
 # A port shows them when it feeds the runtime's batches and takes an optimizer by its whole name, else not.

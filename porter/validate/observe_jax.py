@@ -380,6 +380,7 @@ class Observer:
             "lora_scaling": sorted(self._scalings),
             "lora_dropout": sorted(set(self._dropouts.values())),
             "starts": self._starts,
+            "quantization": quantization_of(trainer.model),
             **self.batching,
             "tensors": {key: list(array.shape) for key, array in self._initial.items()},
             "problems": self._problems,
@@ -390,6 +391,12 @@ class Observer:
 
         params = nnx.state(trainer.model, trainer.optimizer.wrt)
         return decayed(given.get("weight_decay", 0.0), given.get("mask"), params)
+
+
+def quantization_of(model: Any) -> str | None:
+    """The format in which the port holds its base: `nf4`, `fp4`, `int8`, or None."""
+    held = getattr(getattr(model, "porter", None), "quantization", None)
+    return held.qtype if held is not None else None
 
 
 if __name__ == "__main__":

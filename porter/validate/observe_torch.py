@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import preferences
+from .held import format_of, hold
 from .read_torch import describe, documents, marks, token_losses, trained_tensors, whole_schedule
 from .script import run_script
 from .settings import Settings
@@ -40,23 +41,43 @@ def main() -> int:
     substitutes = Substitutes(settings, "source", arguments)
     patch_loaders(substitutes)
     observer = Observer(settings, substitutes, trace_folder)
-    patch_models(settings, substitutes)
+    patch_models(settings, substitutes, observer)
     patch_arguments(settings, substitutes)
     patch_lion()
     patch_trainer(observer)
     return run_script(script, arguments, trace_folder)
 
 
-def patch_models(settings: Settings, substitutes: Substitutes) -> None:
-    """Models load the substitute, in float32 unless bf16 is compared, on the CPU and with dropout 0."""
+def patch_models(settings: Settings, substitutes: Substitutes, observer: Observer) -> None:
+    """Models load the substitute, in float32 unless bf16 is compared, on the CPU and with dropout 0.
+
+    A base that bitsandbytes would quantise gets the weights that it would compute with.
+    """
     import torch
     import transformers
 
+    pending: list[Any] = []
+
+    def finish(model: Any) -> None:
+        config = pending.pop() if pending else None
+        kind = format_of(config) if config is not None else None
+        if kind is None:
+            return
+        hold(model, config)
+        observer.quantization = kind
+        substitutes.note(f"the base is held in {kind} on both sides, the source's by bitsandbytes' formula")
+        if kind == "int8":
+            substitutes.note("LLM.int8()'s rounding of activations was left out on both sides")
+        elif getattr(config, "bnb_4bit_use_double_quant", False):
+            substitutes.note("the scales were not quantised again on either side")
+
     def adjust(kwargs: dict[str, Any]) -> dict[str, Any]:
-        if kwargs.pop("quantization_config", None) is not None:
-            substitutes.note("the base model was not quantised")
-        kwargs.pop("load_in_4bit", None)
-        kwargs.pop("load_in_8bit", None)
+        quantization = kwargs.pop("quantization_config", None)
+        bits = {name: kwargs.pop(name) for name in ("load_in_4bit", "load_in_8bit") if name in kwargs}
+        if quantization is None and any(bits.values()):
+            quantization = transformers.BitsAndBytesConfig(**bits)
+        if quantization is not None:
+            pending[:] = [quantization]
         if kwargs.pop("device_map", None) is not None:
             kwargs["device_map"] = None
         attention = kwargs.get("attn_implementation")
@@ -76,9 +97,9 @@ def patch_models(settings: Settings, substitutes: Substitutes) -> None:
             kwargs["dtype"] = torch.float32
         return kwargs
 
-    patch_from_pretrained(transformers.PreTrainedModel, substitutes, adjust)
+    patch_from_pretrained(transformers.PreTrainedModel, substitutes, adjust, finish)
     for name in AUTO_MODELS:
-        patch_from_pretrained(getattr(transformers, name), substitutes, adjust)
+        patch_from_pretrained(getattr(transformers, name), substitutes, adjust, finish)
     patch_save_pretrained(transformers.PreTrainedModel, substitutes)
 
     try:
@@ -127,6 +148,8 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
         self.push_to_hub = False
         self.report_to = "none"
         self.save_strategy = "no"
+        if self.load_best_model_at_end and self.metric_for_best_model is None:
+            self.metric_for_best_model = "loss"  # what early stopping compares
         self.load_best_model_at_end = False
         self.dataloader_num_workers = 0
         self.dataloader_prefetch_factor = None
@@ -218,6 +241,7 @@ class Observer:
         self.evaluations: list[tuple[int, float]] = []
         self.initial: dict[str, np.ndarray] = {}
         self.dataset: list[int] = []
+        self.quantization: str | None = None
         self._done = False
         self._started = 0.0
         self._rows: list[Row] = []
@@ -275,6 +299,7 @@ class Observer:
         self.schedule = whole_schedule(schedule, int(state.max_steps))
         self.config = describe(args, state, model, optimizer, {name: a.shape for name, a in self.initial.items()})
         self.config["starts"] = starts_of(self.initial)
+        self.config["quantization"] = self.quantization
         self.config["processes"] *= self.settings.fold
         self._hook = model.register_forward_hook(self._row_loss, with_kwargs=True)
 

@@ -148,9 +148,15 @@ def patch_loaders(substitutes: Substitutes) -> None:
 
 
 def patch_from_pretrained(
-    cls: Any, substitutes: Substitutes, adjust: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    cls: Any,
+    substitutes: Substitutes,
+    adjust: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    finish: Callable[[Any], None] | None = None,
 ) -> None:
-    """`cls.from_pretrained(name, ...)` loads `substitutes.model(name)`, its keywords changed by `adjust`."""
+    """`cls.from_pretrained(name, ...)` loads `substitutes.model(name)`.
+
+    `adjust` changes its keywords, `finish` what it loaded.
+    """
     original = cls.__dict__["from_pretrained"].__func__
 
     @classmethod  # type: ignore[misc]
@@ -160,7 +166,10 @@ def patch_from_pretrained(
             substitutes.note("the model's revision was not asked for")
         if adjust is not None:
             kwargs = adjust(kwargs)
-        return original(klass, substitutes.model(str(name)), *args, **kwargs)
+        loaded = original(klass, substitutes.model(str(name)), *args, **kwargs)
+        if finish is not None:
+            finish(loaded)
+        return loaded
 
     cls.from_pretrained = from_pretrained
 

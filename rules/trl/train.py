@@ -15,6 +15,8 @@ UNMEASURED = ("train_runtime", "train_samples_per_second", "train_steps_per_seco
 
 
 def apply(site, porting):
+    from porter.engine.callbacks import loads_best
+
     names = porting.names
     resume = site.argument("resume_from_checkpoint")
     if resume is not None:
@@ -36,6 +38,8 @@ def apply(site, porting):
     call = f"{names.trainer}.train({', '.join(data)})"
     inner = site.indent + porting.module.indent
     new = f"with {names.mesh}:\n{inner}{call}"
+    if loads_best(porting):
+        new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
     if site.variable is not None and _is_read(site, porting):
         new += f"\n{site.indent}{site.variable} = {porting.rt('train_result')}({names.trainer})"
         if any(key in porting.module.text for key in UNMEASURED):

@@ -1,0 +1,208 @@
+"""transformers' TrainerCallback in Tunix's training hooks, and what callbacks see and decide.
+
+    from porter.runtime.callbacks import EarlyStoppingCallback, TrainerCallback
+
+Tunix reports a step's loss one step late, so `on_step_end` and `on_log` come one step late too, with the step's own
+number; evaluations are reported at once. Of a control only `should_training_stop` is obeyed. The only metric is
+eval_loss.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+
+@dataclass
+class TrainerState:
+    """What a callback may read; transformers' names and meaning."""
+
+    global_step: int = 0
+    epoch: float | None = None
+    max_steps: int = 0
+    num_train_epochs: int = 0
+    log_history: list[dict[str, float]] = field(default_factory=list)
+    best_metric: float | None = None
+    best_global_step: int | None = None
+    best_model_checkpoint: str | None = None
+    is_world_process_zero: bool = field(default_factory=lambda: jax.process_index() == 0)
+    is_local_process_zero: bool = True
+
+
+@dataclass
+class TrainerControl:
+    """What a callback may decide: whether training goes on."""
+
+    should_training_stop: bool = False
+
+
+class TrainerCallback:
+    """Base of a script's callbacks; the events that Tunix's loop has."""
+
+    def on_init_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """The trainer is made."""
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """Before the first step."""
+
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """After the last step was reported."""
+
+    def on_epoch_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """After the last step of an epoch."""
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """After an optimizer step."""
+
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """After an evaluation; `metrics` has eval_loss."""
+
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """After a checkpoint was written."""
+
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """After a line was logged; `logs` is the line."""
+
+
+class EarlyStoppingCallback(TrainerCallback):
+    """Stops when eval_loss has not fallen by more than the threshold for `early_stopping_patience` evaluations."""
+
+    def __init__(self, early_stopping_patience: int = 1, early_stopping_threshold: float | None = 0.0) -> None:
+        self.early_stopping_patience = early_stopping_patience
+        self.early_stopping_threshold = early_stopping_threshold or 0.0
+        self.early_stopping_patience_counter = 0
+
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """Compares with the best loss so far, this one not yet counted, as transformers does."""
+        loss = kwargs["metrics"]["eval_loss"]
+        best = state.best_metric
+        fell = best is None or (loss < best and abs(loss - best) > self.early_stopping_threshold)
+        self.early_stopping_patience_counter = 0 if fell else self.early_stopping_patience_counter + 1
+        if self.early_stopping_patience_counter >= self.early_stopping_patience:
+            control.should_training_stop = True
+
+
+class Events:
+    """Calls a script's callbacks from LogLines; `args` is the script's config object, None where it has none."""
+
+    def __init__(self, callbacks: Any, args: Any, steps_per_epoch: int | None) -> None:
+        self.state, self.control = TrainerState(), TrainerControl()
+        self._callbacks: list[TrainerCallback] = []
+        self._args = args
+        self._steps_per_epoch = steps_per_epoch
+        self._saved: int | None = None
+        self._last = -1
+        self.add(*(callbacks or ()))
+
+    def add(self, *callbacks: Any) -> None:
+        """Trainer.add_callback: an object or a class. TypeError for what is no callback of this module."""
+        for given in callbacks:
+            made = given() if isinstance(given, type) else given
+            if not isinstance(made, TrainerCallback):
+                raise TypeError(f"{type(made).__name__} is no porter.runtime.callbacks.TrainerCallback")
+            self._callbacks.append(made)
+            made.on_init_end(self._args, self.state, self.control)
+
+    def begin(self, train_ctx: Any) -> None:
+        self.state.max_steps, self.state.global_step = train_ctx.config.max_steps, train_ctx.train_steps
+        if self._steps_per_epoch:
+            self.state.num_train_epochs = math.ceil(self.state.max_steps / self._steps_per_epoch)
+        self._saved, self._last = train_ctx.checkpoint_manager.latest_step(), -1
+        self._tell("on_train_begin", train_ctx)
+
+    def step(self, train_ctx: Any, step: int) -> None:
+        self._at(step)
+        self._tell("on_step_end", train_ctx)
+        if self._steps_per_epoch and step % self._steps_per_epoch == 0:
+            self._tell("on_epoch_end", train_ctx)
+        saved = train_ctx.checkpoint_manager.latest_step()
+        if saved is not None and saved != self._saved and saved <= step:
+            self._saved = saved
+            self._tell("on_save", train_ctx)
+
+    def log(self, line: dict[str, float], train_ctx: Any) -> None:
+        self.state.log_history.append(line)
+        self._tell("on_log", train_ctx, logs=dict(line))
+
+    def evaluated(self, train_ctx: Any, metrics: dict[str, float]) -> None:
+        """Callbacks first, then the best loss, in the Trainer's order."""
+        step = train_ctx.train_steps
+        self._at(step)
+        self._tell("on_evaluate", train_ctx, metrics=metrics)
+        loss = metrics["eval_loss"]
+        if self.state.best_metric is None or loss < self.state.best_metric:
+            self.state.best_metric, self.state.best_global_step = loss, step
+            policy = best_policy(train_ctx.config)
+            if policy is not None and train_ctx.checkpoint_manager.latest_step() == step:
+                policy.step = step
+                self.state.best_model_checkpoint = f"{train_ctx.config.checkpoint_root_directory}/{step}"
+
+    def ended(self, train_ctx: Any) -> None:
+        """The loop is over; its last step is still to be reported."""
+        self._last = train_ctx.train_steps
+
+    def finish(self, train_ctx: Any, step: int) -> None:
+        if step == self._last:
+            self._tell("on_train_end", train_ctx)
+
+    def _at(self, step: int) -> None:
+        self.state.global_step = step
+        if self._steps_per_epoch:
+            self.state.epoch = step / self._steps_per_epoch
+
+    def _tell(self, event: str, train_ctx: Any, **given: Any) -> None:
+        for callback in self._callbacks:
+            answer = getattr(callback, event)(self._args, self.state, self.control, **given)
+            if isinstance(answer, TrainerControl):
+                self.control = answer
+        if self.control.should_training_stop:
+            # Tunix's loop compares with it in front of every step.
+            train_ctx.config.max_steps = min(train_ctx.config.max_steps, train_ctx.train_steps)
+
+
+class KeepBest:
+    """Orbax's preservation policy for load_best_model_at_end: the newest checkpoints and the one of the lowest loss.
+
+    `limit` is save_total_limit, None for all. As transformers counts: the best one is among them, and beside the newest
+    where only one is to be kept. The hooks of `rt.log_every` note which step is the best; `rt.load_best` loads it.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.step: int | None = None
+
+    def should_preserve(self, checkpoints: Any, *, context: Any) -> list[bool]:
+        steps = [checkpoint.step for checkpoint in checkpoints]
+        if self.limit is None:
+            return [True] * len(steps)
+        best = self.step if self.step in steps else None
+        newest = steps[-1:] if best != steps[-1] else []
+        others = [step for step in reversed(steps) if step != best and step not in newest]
+        kept = {best, *newest, *others[: max(0, self.limit - (best is not None) - len(newest))]}
+        return [step in kept for step in steps]
+
+
+def best_policy(config: Any) -> KeepBest | None:
+    """The KeepBest of a TrainingConfig."""
+    policy = getattr(config.checkpointing_options, "preservation_policy", None)
+    return policy if isinstance(policy, KeepBest) else None
+
+
+def load_best(trainer: Any) -> None:
+    """load_best_model_at_end: the model gets the weights of the checkpoint with the lowest eval_loss.
+
+    After `trainer.train`. Where no checkpoint was saved at an evaluation it keeps what it has, as in transformers.
+    """
+    from tunix.sft.checkpoint_manager import CheckpointManager
+
+    policy, folder = best_policy(trainer.config), trainer.config.checkpoint_root_directory
+    if policy is None or policy.step is None or folder is None:
+        return
+    manager = CheckpointManager(folder)
+    manager.maybe_restore(trainer.model, None, policy.step, restore_only_lora_params=trainer._lora_enabled)
+    manager.close()
+    if jax.process_index() == 0:
+        print(f"loaded the best checkpoint, of step {policy.step}")
