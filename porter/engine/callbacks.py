@@ -53,9 +53,9 @@ def loads_best(porting: Porting) -> bool:
     return value is not None and (value.is_literal(True) or (not value.known and asked))
 
 
-def adds_callbacks(porting: Porting) -> bool:
-    """Whether the script hands the trainer callbacks after it is made."""
-    return ".add_callback(" in porting.module.text
+def needs_hooks(porting: Porting) -> bool:
+    """Whether the script hands the trainer callbacks after it is made, or reads its state."""
+    return ".add_callback(" in porting.module.text or ".state." in porting.module.text
 
 
 def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:

@@ -174,7 +174,7 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
             porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Take it out of the expression.", line, column)
         return
     arguments = f"{porting.arguments_object or '{args}'}"
-    new = rule.replacement.replace("{object}", variable)
+    new = rule.replacement.replace("{object}", variable).replace("{chain}", code.removeprefix(f"{variable}."))
     new = new.replace("{processes}", str(porting.known("mesh.processes", 1)))
     if "{args}" in new:
         if not porting.arguments_object:

@@ -56,6 +56,7 @@ class Porting:
     arguments: Site | None = None
     config: Site | None = None  # the training config's call, also where it stays an object
     arguments_object: str = ""
+    quantization: Site | None = None  # a config whose format stands at the model in the port
     lora: Site | None = None
     lora_object: str = ""
     lora_certain: bool = False  # lora_object is a LoraConfig, never None

@@ -6,6 +6,7 @@ what it is, an object of the runtime's class of the same name, which `rt.load_mo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import libcst as cst
@@ -72,8 +73,7 @@ def _read_config(porting: Porting, given: Argument, versions: Mapping[str, str])
         name = _format(known)
         if name is not None:
             porting.fill({PLACE: Value("literal", repr(name), given.value.origin)})
-            if config.variable is not None:
-                porting.remove_statement(config.node, config.rule, "the model says itself how it is held")
+            porting.quantization = config
             return
         if name is None and _switched_off(known):
             return
@@ -84,9 +84,6 @@ def _read_config(porting: Porting, given: Argument, versions: Mapping[str, str])
             porting.fill({PLACE: Value("literal", repr(name), given.value.origin)})
             return
     porting.fill({PLACE: Value("expression", given.text, given.value.origin)})
-    for site in porting.sites:
-        if site.role == "quantization":
-            _without_torch(porting, site)
 
 
 def _read_keywords(porting: Porting, given: Mapping[str, Argument | None]) -> None:
@@ -94,7 +91,6 @@ def _read_keywords(porting: Porting, given: Mapping[str, Argument | None]) -> No
     there = {name: argument for name, argument in given.items() if argument is not None}
     if any(not argument.value.known for argument in there.values()):
         text = ", ".join(f"{name}={argument.text}" for name, argument in there.items())
-        porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
         origin = next(iter(there.values())).value.origin
         porting.fill({PLACE: Value("expression", f"BitsAndBytesConfig({text})", origin)})
         return
@@ -172,6 +168,20 @@ def read_preparation(porting: Porting, versions: Mapping[str, str]) -> None:
         if site.argument("use_gradient_checkpointing") is None:
             origin = Origin(porting.module.path, site.line, site.column, site.rule)
             porting.fill({"memory.kbit_gradient_checkpointing": Value("default", "True", origin)})
+
+
+def write_quantization(porting: Porting) -> None:
+    """A config that is spread goes; one that stays names its types."""
+    value, config = porting.value(PLACE), porting.quantization
+    if config is not None and config.variable is not None:
+        porting.remove_statement(config.node, config.rule, "the model says itself how it is held")
+    if value is None or value.known:
+        return
+    if re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
+        porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
+    for site in porting.sites:
+        if site.role == "quantization":
+            _without_torch(porting, site)
 
 
 def write_preparation(porting: Porting) -> None:

@@ -16,7 +16,7 @@ import optax
 from tqdm import tqdm  # type: ignore[import-untyped]
 from tunix.sft.hooks import TrainingHooks
 
-from .callbacks import Events, TrainerCallback
+from .callbacks import Events, TrainerCallback, TrainerState
 
 
 def log_every(
@@ -100,6 +100,11 @@ class LogLines(TrainingHooks):
     def on_train_end(self, train_ctx: Any) -> None:
         """The last step is still to come."""
         self._events.ended(train_ctx)
+
+    @property
+    def state(self) -> TrainerState:
+        """Trainer.state, as far as callbacks see it."""
+        return self._events.state
 
     def add(self, *callbacks: Any) -> None:
         """Trainer.add_callback."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.callbacks import adds_callbacks, callbacks_code, loads_best
+from ..engine.callbacks import callbacks_code, loads_best, needs_hooks
 from ..engine.porting import Porting
 from .expressions import python, quoted
 from .layout import Arg, Call, render
@@ -123,7 +123,7 @@ def with_hooks(porting: Porting, indent: str) -> list[str]:
         return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
     strategy = porting.value("log.strategy")
     silent = strategy is not None and strategy.known and str(strategy.literal) == "no"
-    if silent and not (callbacks or loads_best(porting) or adds_callbacks(porting)):
+    if silent and not (callbacks or loads_best(porting) or needs_hooks(porting)):
         return []
     every = "None" if silent else porting.text("log.steps")
     if strategy is not None and strategy.is_literal("epoch"):

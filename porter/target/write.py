@@ -12,7 +12,7 @@ import libcst as cst
 
 from ..engine.flow import unprepared
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
-from ..engine.quantization import write_preparation
+from ..engine.quantization import write_preparation, write_quantization
 from ..engine.reading import bindings_of, table_of
 from ..engine.sites import Argument, Site, indentation
 from ..recipe import Field, Value
@@ -47,6 +47,7 @@ def write(
     mesh_code = _mesh_code(porting, mesh)
     mesh_elsewhere = _write_mesh(porting, mesh_code)
     _write_model(porting)
+    write_quantization(porting)
     write_preparation(porting)
     provider, provider_elsewhere = _write_lora(porting, family, rules)
     _write_arguments(porting)
