@@ -122,7 +122,7 @@ class HeldWeight(WithAux[QArray]):
 nnx.register_data_type(HeldWeight)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(jax.jit, static_argnames=("qtype", "tile"))
 def quantize(weight: jax.Array, qtype: str, tile: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
     """(codes, scales): codes in `weight`'s shape, scales one for each tile, as bitsandbytes 0.50 computes them.
 
@@ -166,15 +166,30 @@ def _looked_up(codes: jax.Array, book: Sequence[float]) -> jax.Array:
     return found
 
 
-def put(module: nnx.Module, name: str, weight: jax.Array, qtype: str, tile: tuple[int, ...]) -> None:
-    """Replaces the parameter `name` of `module` by `weight` quantised, on the devices that hold it."""
+def put(module: nnx.Module, name: str, weight: Any, qtype: str, tile: tuple[int, ...]) -> None:
+    """Replaces the parameter `name` of `module` by `weight` quantised, on the devices that hold it.
+
+    A jax.ShapeDtypeStruct for a weight leaves shapes there, for a model that is only traced.
+    """
     parameter = getattr(module, name)
-    codes, scales = jax.block_until_ready(quantize(weight, qtype, tile))
-    sharding = weight.sharding
-    if isinstance(sharding, jax.sharding.NamedSharding):
-        codes, scales = jax.device_put(codes, sharding), jax.device_put(scales, _coarser(sharding, scales.shape))
-    array = QArray(parameter.replace(codes), parameter.replace(scales), None, qtype)
+    whole = weight.sharding
+    shapes = jax.eval_shape(functools.partial(quantize, qtype=qtype, tile=tile), weight)
+    coarse = _coarser(whole, shapes[1].shape)
+    if isinstance(weight, jax.ShapeDtypeStruct):
+        codes, scales = (shape.update(sharding=held) for shape, held in zip(shapes, (whole, coarse), strict=True))
+    else:
+        codes, scales = jax.block_until_ready(_compiled(qtype, tile, whole, coarse)(weight))
+    annotated = {key: tuple(coarse.spec) for key in _ANNOTATIONS if parameter.get_metadata().get(key)}
+    array = QArray(parameter.replace(codes), parameter.replace(scales, **annotated), None, qtype)
     setattr(module, name, HeldWeight(array, HowToQuantize(qtype=qtype, tiled_axes=dict(enumerate(tile)))))
+
+
+_ANNOTATIONS = ("out_sharding", "sharding_names", "sharding")  # where flax's versions keep a parameter's mesh axes
+
+
+@functools.cache
+def _compiled(qtype: str, tile: tuple[int, ...], *shardings: jax.sharding.NamedSharding) -> Any:
+    return jax.jit(functools.partial(quantize, qtype=qtype, tile=tile), out_shardings=shardings)
 
 
 def _coarser(sharding: jax.sharding.NamedSharding, shape: tuple[int, ...]) -> jax.sharding.NamedSharding:

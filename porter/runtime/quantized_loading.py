@@ -35,21 +35,43 @@ def load_quantized(
     """The model with every linear that `quantization` takes as codes and scales, the rest in `dtype`."""
     with jax.set_mesh(mesh):
         model = nnx.eval_shape(lambda: model_class(model_config, rngs=nnx.Rngs(params=0)))
-    taken = {linear.tensor.tunix for linear in family.linears(config) if quantization.takes(linear)}
+    tiles_of = _taken(family, config, quantization)
     shardings = dict(nnx.to_flat_state(nnx.get_named_sharding(nnx.state(model), mesh)))
     places = {"/".join(map(str, path)): path for path in shardings}
-    tensors = {tensor.tunix: tensor for tensor in (*plan.tensors.values(), *plan.absent)}
     for name, array in _parameters(folder, headers, plan, np.dtype(dtype)):
         path = places[name]
         module = _below(model, path[:-1])
         weight = jax.device_put(array, shardings[path].get_value())
-        if name in taken:
-            tile = whole_rows(tensors[name]) if quantization.qtype == "int8" else tiles(tensors[name])
-            put(module, str(path[-1]), weight, quantization.qtype, tile)
+        if name in tiles_of:
+            put(module, str(path[-1]), weight, quantization.qtype, tiles_of[name])
             weight.delete()
         else:
             getattr(module, path[-1]).set_value(weight)
+    return computing(model)
+
+
+def quantize_shapes(
+    model: nnx.Module, family: Family, config: Mapping[str, Any], quantization: Quantization
+) -> nnx.Module:
+    """A model of shapes (jax.ShapeDtypeStruct, placed on a mesh) as `load_quantized` would hold it."""
+    state = {"/".join(map(str, path)): path for path, _ in nnx.to_flat_state(nnx.state(model))}
+    for name, tile in _taken(family, config, quantization).items():
+        path = state[name]
+        module = _below(model, path[:-1])
+        put(module, str(path[-1]), getattr(module, path[-1]).get_value(), quantization.qtype, tile)
+    return computing(model)
+
+
+def computing(model: nnx.Module) -> nnx.Module:
+    """A copy whose layers multiply by quantised weights."""
     return qwix.quantize_model(model, QuantizedWeights([]), skip_nnx_init=True, **model.get_model_input())
+
+
+def _taken(family: Family, config: Mapping[str, Any], quantization: Quantization) -> dict[str, tuple[int, ...]]:
+    """Tunix path → tile of every weight that is quantised."""
+    tile = whole_rows if quantization.qtype == "int8" else tiles
+    linears = [linear for linear in family.linears(config) if quantization.takes(linear)]
+    return {linear.tensor.tunix: tile(linear.tensor) for linear in linears}
 
 
 def _parameters(

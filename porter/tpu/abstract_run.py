@@ -146,6 +146,7 @@ class AbstractRun:
         dtype: Any = None,
         compute_dtype: Any = None,
         revision: str | None = None,
+        quantization: Any = None,
         family: Any = None,
     ) -> Any:
         """`rt.load_model` without weights: the parameters' shapes, dtypes and shardings."""
@@ -171,8 +172,12 @@ class AbstractRun:
         tunix_config = models.tunix_config(found, config, dtype, compute_dtype)
         model = nnx.eval_shape(lambda: getattr(module, found.model_class)(tunix_config, rngs=nnx.Rngs(params=0)))
         placed(model, mesh, dtype)
+        asked = models.Quantization.read(quantization)
+        if asked is not None:
+            loading = importlib.import_module(runtime.__name__ + ".quantized_loading")
+            model = loading.quantize_shapes(model, found, config, asked)
         self.config = config
-        model.porter = models.ModelInfo(str(model_id), str(model_id), found, json.dumps(config))
+        model.porter = models.ModelInfo(str(model_id), str(model_id), found, json.dumps(config), asked)
         return model
 
     def patch_trainer(self) -> None:
@@ -432,7 +437,7 @@ def bytes_of(state: Any) -> int:
         count = 1
         for length in shape:
             count *= length
-        total += count * size
+        total += count * size // (2 if str(leaf.dtype) == "uint4" else 1)  # two to a byte on a TPU
     return int(total)
 
 
