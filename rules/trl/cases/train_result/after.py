@@ -43,5 +43,4 @@ trainer = PeftTrainer(
 trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
-# TODO(tpu-port TP190): trainer.state.log_history: Tunix's PeftTrainer has no counterpart. Replace this line by hand.
-print(trainer.state.log_history)
+print(trainer.training_hooks.state.log_history)
