@@ -15,6 +15,7 @@ from .members import Use, role_uses
 from .porting import Porting
 from .reading import tables_by_class
 from .sites import Site, shown
+from .views import is_behind
 
 RULE = "TP190"
 READERS = frozenset({"print", "len", "type", "isinstance", "issubclass", "id", "repr", "str", "hasattr", "callable"})
@@ -91,7 +92,7 @@ def _name_bindings(porting: Porting, site: Site) -> None:
             continue
         if (name := _target(binding)) is not None and is_itself(module, binding, name):
             continue
-        if _is_answered(porting, node, node):
+        if _is_answered(porting, node, node) or is_behind(porting, node):
             continue
         message = f"{_short(module.code(node))}: from here on {variable} is an object that the port doesn't know."
         fix = f"Do the same to Tunix's model, or take it out if {variable} is not trained after it."

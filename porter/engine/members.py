@@ -19,7 +19,7 @@ from .flow import held_by, holders
 from .packs import Rewrite, SiteRule
 from .porting import Porting
 from .sites import Site, read_site, shown
-from .views import reaches
+from .views import is_another, reaches
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
@@ -75,6 +75,8 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
         nodes = [name for place in places for name in porting.module.references(place.variable, place.scope)]
         for node in dict.fromkeys([*nodes, *calls]):
             if role == "trainer" and not reaches(porting.module, site, porting.others, node):
+                continue
+            if role == "model" and is_another(porting, node):
                 continue
             yield _use(porting, role, node)
     if not roles or "model" in roles:

@@ -52,6 +52,7 @@ class Porting:
     trainer: Site | None = None
     model: Site | None = None
     references: tuple[Site, ...] = ()  # where a preference trainer's ref_model is loaded
+    loads: dict[cst.CSTNode, Mapping[str, Value]] = field(default_factory=dict)  # models by branch, with their values
     inject: Site | None = None
     arguments: Site | None = None
     config: Site | None = None  # the training config's call, also where it stays an object

@@ -16,7 +16,7 @@ from ..runtime.field_tables import Row, version_key
 from ..source.launch import Setting
 from ..source.values import dict_items, read_value
 from .collators import read_collators
-from .flow import binding_origins, unprepared
+from .flow import binding_origins, is_itself, unprepared
 from .objects import adapters_are_spread, is_spread
 from .packs import Pack, TableRule
 from .porting import Porting
@@ -181,12 +181,12 @@ def _read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> No
             source = porting.inject.argument("model")
     porting.model = follow(porting, source, "model") or _rebound(porting, source, "model")
     porting.names.model = model.text if model.reference else porting.fresh("model")
+    branches = _in_branches(porting, source) if porting.model is None else []
+    if porting.model is None and branches:
+        _read_branches(porting, branches, versions)
+        return
     if porting.model is not None:
-        rule = table_of(porting, porting.model)
-        fill_site(porting, porting.model, rule, versions)
-        fill_defaults(porting, rule, versions)
-        read_quantization(porting, porting.model, versions)
-        _precision(porting)
+        _read_loading(porting, porting.model, versions)
         return
     if not model.value.known and _is_model_object(porting, model):
         message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
@@ -267,6 +267,49 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
         if site is not None and (site, binding.conditional) not in found:
             found.append((site, binding.conditional))
     return found[0][0] if len(found) == 1 and not found[0][1] else None
+
+
+def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+    """What a from_pretrained call says of the model."""
+    rule = table_of(porting, site)
+    fill_site(porting, site, rule, versions)
+    fill_defaults(porting, rule, versions)
+    read_quantization(porting, site, versions)
+    _precision(porting)
+
+
+def _read_branches(porting: Porting, sites: list[Site], versions: Mapping[str, str]) -> None:
+    """`if ...: model = from_pretrained(a) else: model = from_pretrained(b)`: each is loaded as it says."""
+    before = porting.recipe.values
+    for site in sites:
+        porting.recipe = replace(porting.recipe, values=before)
+        porting.model = site
+        _read_loading(porting, site, versions)
+        porting.loads[site.node] = porting.recipe.values
+    porting.model = sites[0]
+    values = dict(porting.loads[sites[0].node])
+    if len({porting.loads[site.node]["model.id"].code for site in sites}) > 1:
+        values["model.id"] = Value("expression", f"{porting.names.model}.porter.id")
+    porting.recipe = replace(porting.recipe, values=values)
+
+
+def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
+    """The from_pretrained calls of which a variable holds one or another; none where it may hold something else."""
+    module = porting.module
+    found: list[Site] = []
+    node = unprepared(module, argument.node) if argument is not None else None
+    for binding in bindings_of(module, node):
+        values = list(binding_origins(module, binding))
+        made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
+        if made:
+            found += [site for site in made[:1] if site.role == "model" and site not in found]
+        elif node is None or not (is_itself(module, binding, node) or _is_none(binding.value)):
+            return []
+    return found
+
+
+def _is_none(value: cst.BaseExpression | None) -> bool:
+    return isinstance(value, cst.Name) and value.value == "None"
 
 
 def _precision(porting: Porting) -> None:

@@ -14,6 +14,7 @@ import libcst as cst
 from ..port import Edit
 from ..source.calls import function_around
 from ..source.module import Module
+from .flow import is_itself
 from .porting import Names, Porting
 from .sites import Site, shown
 
@@ -48,10 +49,10 @@ def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting
 def _view(whole: Porting, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Porting:
     others = tuple(other for other in trainers if other is not site)
     names = Names()
-    return replace(
-        whole, trainer=site, others=others, kept=kept, names=names, edits=list(whole.edits), imports=whole.imports,
-        todos={line: list(said) for line, said in whole.todos.items()},
-    )  # fmt: skip
+    todos = {line: list(said) for line, said in whole.todos.items()}
+    made = replace(whole, trainer=site, others=others, kept=kept, names=names, todos=todos)
+    made.edits, made.loads = list(whole.edits), {}
+    return made
 
 
 def _has_adapters(view: Porting) -> bool:
@@ -85,6 +86,34 @@ def reaches(module: Module, site: Site, others: Sequence[Site], use: cst.CSTNode
         return False
     later = (rival for rival in rivals if site.start < rival.start < start)
     return not any(_block(module, rival.node) in [*module.ancestors(use)] for rival in later)
+
+
+def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
+    """Whether a variable of the model holds something else where it is used: bound anew behind the training.
+
+    `model = AutoPeftModelForCausalLM.from_pretrained("out")`, to merge or to generate, is torch's and works as it did.
+    """
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    found = module.meaning(use)
+    start = module.span(use)[0]
+    for binding in found[1] if found is not None else ():
+        node = binding.node
+        if binding.kind == "parameter" or not isinstance(node, cst.Assign) or module.span(node)[1] > start:
+            continue
+        if is_behind(porting, node) and _block(module, node) in [*module.ancestors(use)]:
+            if not is_itself(module, binding, use):
+                return True
+    return False
+
+
+def is_behind(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether a statement runs after all trainers of its function, in no loop around them."""
+    module = porting.module
+    sites = [site for site in (porting.trainer, *porting.others) if site is not None]
+    here = [site for site in sites if function_around(module, site.node) is function_around(module, node)]
+    loops = any(isinstance(item, cst.For | cst.While) for item in module.ancestors(node))
+    return bool(here) and not loops and all(site.statement_end <= module.span(node)[0] for site in here)
 
 
 def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:

@@ -21,6 +21,7 @@ _HOMES = {
     "lora_provider": ("PEFT_INIT", "LoraProvider"),
     "loss": ("chunked_token_loss", "model_inputs", "token_loss"),
     "main_process": ("main_print", "push_to_hub"),
+    "merging": ("merge_and_unload",),
     "mixtures": ("get_dataset",),
     "models": ("load_model",),
     "optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer"),

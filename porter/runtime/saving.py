@@ -33,18 +33,19 @@ def save_model(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> No
     if getattr(model, "lora", None) is not None:
         save_adapter(model, folder)
     else:
-        _save_whole(model, folder)
+        save_whole(model, folder, tensors_of(model))
     if tokenizer is not None and jax.process_index() == 0:
         tokenizer.save_pretrained(folder)
 
 
-def _save_whole(model: nnx.Module, folder: Path) -> None:
+def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.ndarray]]) -> None:
+    """Writes `tensors`, (name, value) in the checkpoint's order, as the whole model's, with its configs beside them."""
     info, first = model.porter, jax.process_index() == 0
     if info.quantization is not None:
         raise ValueError("a quantised base is frozen and has no adapters here: there is nothing trained to save")
     written: list[tuple[Path, list[str]]] = []
     total = 0
-    for shard in _shards(_tensors(model)):
+    for shard in _shards(tensors):
         file = folder / f"{len(written)}.safetensors.new"
         total += sum(array.nbytes for array in shard.values())
         written.append((file, list(shard)))
@@ -69,7 +70,7 @@ def _save_whole(model: nnx.Module, folder: Path) -> None:
     write_json(folder / "config.json", _config(info.config, _parameters(model)))
 
 
-def _tensors(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
+def tensors_of(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
     """Name and value of every tensor of the checkpoint that the model was loaded from, as it is now."""
     info, parameters = model.porter, _parameters(model)
     source = Path(info.path)

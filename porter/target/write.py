@@ -116,7 +116,7 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     earlier = [site for site in porting.references if first is not None and site.scope is first.scope]
     first = min((site for site in (first, *earlier) if site is not None), key=lambda site: site.start, default=None)
     far = porting.used_elsewhere or bool(porting.others)
-    if first is None and not far:
+    if (first is None or porting.loads) and not far:
         start = _earlier_need(porting)
         if start is None:
             return False
@@ -144,6 +144,7 @@ def _earlier_need(porting: Porting) -> int | None:
     nodes: list[cst.CSTNode] = [
         site.node for site in porting.sites if site.role == "inject" or site in porting.references
     ]
+    nodes += porting.loads
     model = trainer.argument("model")
     if porting.foreign_model and model is not None:
         nodes += [binding.node for binding in bindings_of(module, model.node) if binding.kind in ("assign", "unpack")]
@@ -176,12 +177,26 @@ def _after_imports(tree: cst.Module) -> cst.CSTNode | None:
 
 
 def _write_model(porting: Porting) -> None:
-    site = porting.model
-    if site is not None:
+    values = porting.recipe.values
+    one = [porting.model] if porting.model is not None else []
+    for site in [site for site in porting.sites if site.node in porting.loads] or one:
+        if site.node in porting.loads:
+            porting.recipe = replace(porting.recipe, values=_with_model(values, porting.loads[site.node]))
         call = _load(porting, site)
         before = len(site.variable) + 3 if site.variable else 0
         code = render(call, site.indent, porting.module.indent, before)
         porting.replace(site, code, "the same weights in Tunix's model")
+    porting.recipe = replace(porting.recipe, values=values)
+
+
+def _with_model(values: Mapping[str, Value], of_branch: Mapping[str, Value]) -> dict[str, Value]:
+    """The recipe's values with what one branch says of the model."""
+    kept = {place: value for place, value in values.items() if not place.startswith("model.")}
+    model = {place: value for place, value in of_branch.items() if place.startswith("model.")}
+    compute = values.get("model.compute")
+    if compute is not None and compute.is_literal(None):  # the family computes in its weights' type
+        model["model.compute"] = compute
+    return {**kept, **model}
 
 
 def _load(porting: Porting, site: Site) -> Call:

@@ -277,3 +277,40 @@ def test_adapters_before_the_config_take_a_seed_that_is_there() -> None:
     check_becomes(f"from peft import LoraConfig, get_peft_model\n{text}", "rt.apply_lora(m, lora, mesh, seed=3,")
     text = text.replace("seed=3, ", "")
     check_becomes(f"from peft import LoraConfig, get_peft_model\n{text}", "rt.apply_lora(m, lora, mesh, seed=42,")
+
+
+def test_a_name_of_the_model_that_holds_something_else_behind_the_training_is_left_alone() -> None:
+    again = (
+        "m = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained('b'), 'out')\nm.generate()\nm = m.merge()\n"
+    )
+    found = port(f"from peft import PeftModel\n{LOADED}{again}")
+    assert found.status == "ported" and again in found.after
+    before = port(f"from peft import PeftModel\n{LOADED.replace('trainer = ', again + 'trainer = ')}")
+    assert before.status == "partial"
+
+
+def test_merging_and_generating() -> None:
+    check_becomes(
+        LOADED + "merged = trainer.model.merge_and_unload()\nmerged.save_pretrained('z')\nm.merge_and_unload()\n",
+        "merged = rt.merge_and_unload(m)\nmerged.save_pretrained('z')\nrt.merge_and_unload(m)\n",
+    )
+    found = port(LOADED + "print(m.generate(max_new_tokens=3))\n")
+    assert any("transformers and vLLM load what this one saves" in finding.fix for finding in found.findings)
+
+
+def test_a_model_that_is_loaded_in_one_way_or_another() -> None:
+    one, two = (
+        f"m = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', dtype='{t}')\n" for t in ("float32", "bfloat16")
+    )
+    branches = f"m = None\nif len(rows) > 9:\n    {one}else:\n    {two}trainer = "
+    text = LOADED.replace("m = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\ntrainer = ", branches)
+    check_becomes(
+        text,
+        "9:\n    m = rt.load_model('Qwen/Qwen3-0.6B', mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)\n",
+        "else:\n    m = rt.load_model('Qwen/Qwen3-0.6B', mesh, dtype=jnp.bfloat16)\n",
+    )
+    check_becomes(
+        text.replace("'Qwen/Qwen3-0.6B', dtype='bfloat16'", "'google/gemma-3-1b-it'"),
+        "AutoTokenizer.from_pretrained(m.porter.id)",
+    )
+    assert port(text.replace(two, "m = load()\n")).status == "partial"

@@ -14,6 +14,7 @@ import peft
 import pytest
 import qwix
 import torch
+import transformers
 from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
@@ -22,6 +23,7 @@ from porter.runtime.adapters import adapter_state, load_adapter, save_adapter
 from porter.runtime.families import family_of
 from porter.runtime.lora import adapters, apply_lora, apply_peft, lora_rules, separate_kv
 from porter.runtime.lora_provider import PEFT_INIT, LoraProvider
+from porter.runtime.merging import merge_and_unload
 from porter.runtime.models import load_model
 from porter.runtime.rematerialize import remat
 from porter.runtime.saving import save_model
@@ -385,3 +387,24 @@ def test_what_qwix_and_tunix_still_do_differently(tiny: Callable[..., Path], tin
         ids = batches(1)[0]["ids"]
         assert nnx.jit(token_loss)(model, ids) != nnx.jit(token_loss)(model, ids)  # dropout without any gradient
     assert not list(adapters(qwix_alone(remat(small(tiny, mesh, "gemma4")))))  # google-tunix 0.1.7: remat loses them
+
+
+@pytest.mark.parametrize("name", ["gemma3", "qwen3"])
+def test_a_merged_model_is_pefts_merged_model(
+    name: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
+) -> None:
+    base = tiny(name)
+    model = apply_peft(
+        load_model(str(base), tiny_mesh(2, 2)), {"r": 4, "target_modules": SEVEN}, tiny_mesh(2, 2), seed=3
+    )
+    dice = np.random.default_rng(0)
+    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+
+    merge_and_unload(model).save_pretrained(tmp_path / "merged", safe_serialization=True)
+
+    save_adapter(model, tmp_path / "adapter")
+    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
+    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
+    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
+    assert expected.keys() == found.keys()
+    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
