@@ -7,7 +7,7 @@ Use instead: `merged = rt.merge_and_unload(model)`, or `tpu-port export --merged
 Safety: exact up to rounding. What else is done with the merged model (generate) has no counterpart and fails by name.
 """
 
-ID = "TP212"
+ID = "TP216"
 MATCHES = ("@model.merge_and_unload()",)
 
 
