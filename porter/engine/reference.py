@@ -23,7 +23,7 @@ def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) ->
     direct = follow(porting, argument, "model")
     made = {found.node: found for found in porting.sites if found.role == "model"}
     found = [direct] if direct is not None else []
-    known = direct is not None or argument.value.known
+    known = direct is not None or argument.value.known or _is_known(porting, argument.node)
     bindings = bindings_of(porting.module, argument.node)
     for binding in bindings:
         origins = list(binding_origins(porting.module, binding))
@@ -46,6 +46,8 @@ def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) ->
 
 def _is_known(porting: Porting, value: cst.CSTNode | None) -> bool:
     """Whether a value is None or a copy of a model, which needs no loading."""
+    if isinstance(value, cst.IfExp):
+        return _is_known(porting, value.body) and _is_known(porting, value.orelse)
     if isinstance(value, cst.Name):
         return value.value == "None"
     return isinstance(value, cst.Call) and porting.module.qualified(value.func) in COPIES

@@ -57,8 +57,13 @@ def read_trainer(porting: Porting) -> None:
     if porting.arguments_object and base is not None:
         if config is not None and table is not None:
             fill_site(porting, replace(config, unknown_keywords=""), table, versions)
-        _say_trainers_own(porting, site, base)
-        porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
+        if _holds_plain_arguments(porting, site):
+            plain = tables["transformers.TrainingArguments"]
+            porting.fill(object_values(plain.table.rows(versions), porting.arguments_object))
+            fill_defaults(porting, base, versions)
+        else:
+            _say_trainers_own(porting, site, base)
+            porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
         _say_object(porting, arguments)
     elif porting.arguments is not None:
         rule = table_of(porting, porting.arguments)
@@ -76,6 +81,14 @@ def read_trainer(porting: Porting) -> None:
     _read_model(porting, site, versions)
     read_reference(porting, site, versions)
     _read_lora(porting, versions)
+
+
+def _holds_plain_arguments(porting: Porting, site: Site) -> bool:
+    """Whether the config object of a preference trainer is one of transformers' TrainingArguments: the trainer itself
+    is given what a DPOConfig holds since TRL 0.9, `beta=0.1`."""
+    rule = table_of(porting, site)
+    rows = [rule.table.row(argument.name) for argument in site.arguments]
+    return rule.kind == "dpo" and any(row is not None and row.until == "0.13" for row in rows)
 
 
 def _unset_length(porting: Porting, version: str) -> None:

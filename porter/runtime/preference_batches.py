@@ -93,6 +93,12 @@ class PreferenceBatches:
         self._source = (batch_size, accumulation)
 
         self._rows = self._prepare(dataset, batch_size // processes)
+        limit = getattr(tokenizer, "model_max_length", None)
+        if limit and self._rows.longest > limit:
+            raise ValueError(
+                f"a row of {self._rows.longest} tokens is longer than the model's context of {limit} (the tokenizer's "
+                f"model_max_length): set max_length={limit} or less"
+            )
         self.rows = len(self._rows)
         dealt = len(self._deal(np.arange(self.rows), batch_size))
         self.steps_per_epoch = math.ceil(dealt / accumulation)

@@ -61,7 +61,7 @@ KINDS: Mapping[str, Kind] = {
         {
             "loss.type": ("loss_type", "sigmoid"),
             "loss.weights": ("loss_weights", None),
-            "loss.label_smoothing": ("label_smoothing", 0.0),
+            "loss.flipped_labels": ("label_smoothing", 0.0),
             "loss.f_divergence": ("f_divergence_type", "reverse_kl"),
             "loss.f_alpha": ("f_alpha_divergence_coef", 0.5),
             "loss.ld_alpha": ("ld_alpha", None),
@@ -77,7 +77,7 @@ KINDS: Mapping[str, Kind] = {
         {**_SHARED, **_RANDOM},
         {
             "loss.type": ("loss_type", "sigmoid"),
-            "loss.label_smoothing": ("label_smoothing", 0.0),
+            "loss.flipped_labels": ("label_smoothing", 0.0),
             "loss.cpo_alpha": ("cpo_alpha", 1.0),
             "loss.simpo_gamma": ("simpo_gamma", 0.5),
             "loss.alpha": ("alpha", 0.0),
@@ -137,7 +137,7 @@ def _data_lines(porting: Porting, writing: Writing, indent: str, kind: str) -> l
     dataset = site.argument("train_dataset")
     data = dataset.text if dataset is not None else "None"
     runtime = porting.rt(KINDS[kind].batches)
-    if porting.arguments_object:
+    if _from_object(porting):
         arguments = [Arg(porting.arguments_object), Arg(data), Arg(names.tokenizer), Arg(names.mesh)]
         if writing.processes > 1:
             arguments.append(Arg(str(writing.processes), "processes"))
@@ -174,7 +174,7 @@ def _given(porting: Porting, places: Defaults) -> list[Arg]:
 
 
 def _loss(porting: Porting, kind: str) -> Call:
-    if porting.arguments_object:
+    if _from_object(porting):
         return Call(porting.rt("preference_loss"), [Arg(porting.arguments_object)])
     beta = Arg(porting.text("loss.beta"), "beta", comment_for(porting, "loss.beta"))
     arguments = [beta, *_given(porting, KINDS[kind].terms)]
@@ -235,6 +235,12 @@ def without_dropout(porting: Porting) -> None:
     elif dropout.known:
         code = f"0.0 if {asked.text or asked.code} else {dropout.text or dropout.code}"
         porting.fill({"lora.dropout": replace(dropout, kind="expression", code=code, text=code)})
+
+
+def _from_object(porting: Porting) -> bool:
+    """Whether a config object of the script holds the loss; the trainer of TRL before 0.9 was given it itself."""
+    beta = porting.value("loss.beta")
+    return bool(porting.arguments_object) and beta is not None and beta.code == f"{porting.arguments_object}.beta"
 
 
 def _loss_types(porting: Porting) -> list[str] | None:

@@ -1,0 +1,149 @@
+"""Preference batches and losses: what is trained, what each pair counts, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from porter.runtime.dpo_losses import dpo_loss
+from porter.runtime.preference_batches import CPOBatches, KTOBatches, ORPOBatches, PreferenceBatches
+from porter.runtime.preference_losses import cpo_loss, kto_loss, orpo_loss
+from porter.runtime.preference_rows import extract_prompt
+
+from .byte_tokens import byte_tokenizer, trained_text
+
+SETTINGS = {"epochs": 1, "sampling": "sequential", "max_length": None}
+PAIRS = [{"prompt": f"q{i}?", "chosen": "yes" * (i + 1), "rejected": "no"} for i in range(5)]
+LABELLED = [{"prompt": f"q{i}?", "completion": f"a{i}", "label": i % 2 == 0} for i in range(5)]
+
+
+def made(batches: Any, rows: list[dict[str, Any]], mesh: Any, **settings: Any) -> Any:
+    return batches(rows, byte_tokenizer(bos_token="<|user|>"), mesh, **{**SETTINGS, **settings})
+
+
+def texts(batch: dict[str, np.ndarray]) -> list[str]:
+    return [trained_text(byte_tokenizer(), labels[:40]) for labels in batch["labels"]]
+
+
+def test_chosen_and_rejected_alternate_and_fill_rows_count_nothing(tiny_mesh: Any) -> None:
+    batches = made(PreferenceBatches, PAIRS, tiny_mesh(4, 1), batch_size=3)
+    assert (batches.batch_size, batches.steps, batches.accumulation) == (8, 2, None)
+    first, second = batches
+    assert texts(first)[:4] == ["·yes</s>·", "·no</s>·", "·yesyes</s>·", "·no</s>·"]
+    assert first["scale"].tolist() == pytest.approx([1 / 3] * 6 + [0, 0])
+    assert second["scale"].tolist() == pytest.approx([1 / 2] * 4 + [0] * 4)
+    assert first["nll_scale"][0] == pytest.approx(1 / 21)  # tokens of the three chosen answers, ends included
+
+
+def test_a_pair_counts_by_its_micro_batch_of_the_gpu_run(tiny_mesh: Any) -> None:
+    batches = made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), batch_size=2, accumulation=3)
+    scales = np.concatenate([batch["scale"][0::2] for batch in batches]) / 3
+    assert scales[:5].tolist() == pytest.approx([1 / 6] * 4 + [1 / 3])  # the last one is a micro-batch of its own
+    both = made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), batch_size=2, processes=2)
+    assert [batch["scale"].sum() / 2 for batch in both] == pytest.approx([1.0] * 3)
+
+
+def test_whole_micro_batches_keep_processes_apart(tiny_mesh: Any) -> None:
+    batches = made(
+        PreferenceBatches, PAIRS, tiny_mesh(8, 1), batch_size=2, accumulation=2, processes=2, whole_micro_batches=True
+    )
+    found = [batch["processes"].tolist() for batch in batches]
+    assert found[0] == [0, 0, 1, 1, -1, -1, -1, -1] and len(found) == 4
+    assert found[-1] == [-1] * 8  # a short last group
+
+
+def test_orpo_counts_the_prompt_in_its_likelihood_and_cpo_does_not(tiny_mesh: Any) -> None:
+    orpo, cpo = (made(kind, PAIRS[:1], tiny_mesh(1, 1), batch_size=1) for kind in (ORPOBatches, CPOBatches))
+    (one,), (other,) = orpo, cpo
+    assert np.array_equal(one["input_tokens"], other["input_tokens"])
+    assert (1 / one["nll_scale"][0], 1 / other["nll_scale"][0]) == pytest.approx((7, 4))  # q0?yes</s>, yes</s>
+
+
+def test_ktos_second_document_is_the_row_befores_completion(tiny_mesh: Any) -> None:
+    batches = made(KTOBatches, LABELLED, tiny_mesh(1, 1), batch_size=3)
+    first, second = batches
+    assert texts(first) == ["·a0</s>·", "·a2</s>·", "·a1</s>·", "·a0</s>·", "·a2</s>·", "·a1</s>·"]
+    assert first["desirable"].tolist() == [True, True, False, False, True, True]
+    assert texts(second)[:2] == ["·a3</s>·", "·a4</s>·"]
+
+
+def test_pairs_are_taken_apart_for_kto(tiny_mesh: Any) -> None:
+    (batch,) = made(KTOBatches, PAIRS[:2], tiny_mesh(1, 1), batch_size=4, estimate_kl=False)
+    assert texts(batch) == ["·yes</s>·", "·yesyes</s>·", "·no</s>·", "·no</s>·"]
+    assert batch["desirable"].tolist() == [True, True, False, False]
+
+
+def test_evaluation_weighs_batches_as_transformers_does(tiny_mesh: Any) -> None:
+    batches = made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), batch_size=2)
+    evaluation = batches.evaluation(PAIRS, batch_size=2)
+    scales = np.concatenate([batch["scale"][0::2] for batch in evaluation]) / len(evaluation)
+    # Each pair is two rows; of the last batch accelerate keeps one.
+    assert scales[:5].tolist() == pytest.approx([2 / 9] * 4 + [1 / 9])
+
+
+def test_what_both_answers_start_with_is_the_prompt() -> None:
+    assert extract_prompt({"chosen": "Hi: good", "rejected": "Hi: bad"})["prompt"] == "Hi:"
+    turn = {"role": "user", "content": "?"}
+    row = {
+        "chosen": [turn, {"role": "assistant", "content": "a"}],
+        "rejected": [turn, {"role": "assistant", "content": "b"}],
+    }
+    assert extract_prompt(row)["prompt"] == [turn]
+
+
+BAD_ROWS = [
+    (PreferenceBatches, [{"prompt": "q", "chosen": "a"}], {}, "no 'rejected' column"),
+    (KTOBatches, [{"prompt": "q", "completion": "a"}], {}, "no 'label' column"),
+    (
+        PreferenceBatches,
+        [{"prompt": "q", "chosen": [{"role": "assistant", "content": "a"}], "rejected": "b"}],
+        {},
+        "one form",
+    ),
+    (PreferenceBatches, PAIRS, {"max_length": 3}, "every prompt alone fills max_length"),
+    (ORPOBatches, PAIRS, {"max_length": 3}, "leaves nothing of the answer"),
+    (PreferenceBatches, PAIRS, {"truncation_mode": "keep_middle"}, "expected one of 'keep_start', 'keep_end'"),
+    (KTOBatches, LABELLED, {"sampling": "random"}, "breaks up the batches of KTO's KL term"),
+    (PreferenceBatches, [], {}, "empty"),
+]
+
+
+@pytest.mark.parametrize(("kind", "rows", "settings", "said"), BAD_ROWS)
+def test_bad_rows_are_named(kind: Any, rows: Any, settings: dict[str, Any], said: str, tiny_mesh: Any) -> None:
+    with pytest.raises(ValueError, match=said):
+        made(kind, rows, tiny_mesh(1, 1), **settings)
+
+
+def test_rows_longer_than_the_models_context_are_refused(tiny_mesh: Any) -> None:
+    tokenizer = byte_tokenizer(model_max_length=12)
+    with pytest.raises(ValueError, match="longer than the model's context of 12"):
+        PreferenceBatches(PAIRS, tokenizer, tiny_mesh(1, 1), **SETTINGS)
+
+
+BAD_LOSSES = [
+    (lambda: dpo_loss(loss_type="sigmoidal"), "does not exist; choose one of 'sigmoid'"),
+    (lambda: dpo_loss(beta=0), "give a beta above 0"),
+    (lambda: dpo_loss(loss_type=["sigmoid", "sft"], loss_weights=[1.0]), "1 loss_weights for 2 loss types"),
+    (lambda: dpo_loss(loss_type="exo_pair"), "needs label_smoothing above 0"),
+    (lambda: dpo_loss(loss_type="aot", f_divergence_type="forward_kl"), "goes with"),
+    (lambda: dpo_loss(f_divergence_type="kl"), "expected one of 'reverse_kl'"),
+    (lambda: dpo_loss(loss_type="aot", use_weighting=True), "no pair to weigh"),
+    (lambda: cpo_loss(loss_type="kto_pair"), "does not exist"),
+    (lambda: kto_loss(beta=0), "give a beta above 0"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), BAD_LOSSES)
+def test_bad_losses_are_named(make: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_what_trl_takes_is_taken() -> None:
+    assert dpo_loss(loss_type="sft", beta=0).loss_type == ("sft",)
+    assert dpo_loss(loss_type="aot_pair").loss_type == ("aot_unpaired",)
+    assert cpo_loss(loss_type="alphapo").cpo_alpha == 0.0
+    assert not orpo_loss().reference and kto_loss().reference
+    assert not dpo_loss(reference_free=True).reference
