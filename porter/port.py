@@ -58,6 +58,7 @@ class Port:
     `status`: ported (nothing left to do), partial (a person has something to decide), unsupported (a trainer
     was found that can't be ported), unchanged (nothing of ours in the file). `files` are tables that must lie
     beside the port (name → content). Of a `notebook`, the texts are its Python cells, each below `# %% [cell N]`.
+    `modules` are the ports of the project's other files that the script's own needs (with a folder as input).
     """
 
     path: str
@@ -70,6 +71,7 @@ class Port:
     encoding: str = "utf-8"
     files: tuple[tuple[str, str], ...] = ()
     notebook: Notebook | None = None
+    modules: tuple[Port, ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:

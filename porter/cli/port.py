@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..port import Options
 
 COMMANDS = ("validate", "export", "rules", "doctor")
 PATH = click.Path(path_type=Path)
@@ -16,7 +20,13 @@ PATH = click.Path(path_type=Path)
 
 @click.command("port")
 @click.argument("source", type=PATH)
-@click.option("-o", "--output", type=PATH, metavar="OUT", help="Write the port here (and OUT.recipe.json beside it).")
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    metavar="OUT",
+    help="Write the port here (and OUT.recipe.json beside it); a folder for a folder.",
+)
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @click.option(
     "--launch-config",
@@ -51,7 +61,7 @@ def command(
     as_json: bool,
     no_color: bool,
 ) -> int:
-    """Port a script and show the change (the default command).
+    """Port a script, a notebook or a folder of them, and show the change (the default command).
 
     Without -o nothing is written. Defaults of the options come from [tool.tpu-port] in the nearest pyproject.toml.
     """
@@ -64,21 +74,21 @@ def command(
     if output is None and vendor:
         raise click.UsageError("--vendor copies the runtime beside the port: it needs -o OUT")
     project = read_project(source)
+    options = Options(
+        launch_config=launch_config or project.launch_config,
+        mesh=mesh or project.mesh,
+        source_trl=_version(source_trl or project.source_trl),
+        rules=(*rules, *project.rules, *installed_packs()),
+        select=_names(select) or project.select,
+        ignore=_names(ignore) or project.ignore,
+        processes=processes or project.processes,
+        vendor=vendor,
+    )
+    if source.is_dir():
+        return _port_folder(source, output, options, force=force, as_json=as_json, no_color=no_color)
     if output is not None:
         check_output(source, output, force=force)
-    port = port_file(
-        source,
-        options=Options(
-            launch_config=launch_config or project.launch_config,
-            mesh=mesh or project.mesh,
-            source_trl=_version(source_trl or project.source_trl),
-            rules=(*rules, *project.rules, *installed_packs()),
-            select=_names(select) or project.select,
-            ignore=_names(ignore) or project.ignore,
-            processes=processes or project.processes,
-            vendor=vendor,
-        ),
-    )
+    port = port_file(source, options=options)
     written = write_port(port, output, force=force, vendor=vendor) if output is not None else ()
 
     if as_json:
@@ -90,6 +100,30 @@ def command(
 
         show_port(port, output, written, console(no_color=no_color))
     return 0 if port.status in ("ported", "unchanged") else 1
+
+
+def _port_folder(
+    source: Path, output: Path | None, options: Options, *, force: bool, as_json: bool, no_color: bool
+) -> int:
+    from ..output_tree import check_tree_output, write_tree
+    from ..report.tree import circle_lines, show_tree, tree_document
+    from ..tree import port_tree
+
+    if output is not None:
+        check_tree_output(source, output, force=force)
+    result = port_tree(source, options, leave_out=[output] if output is not None else [])
+    written = write_tree(result, output, force=force, vendor=options.vendor) if output is not None else 0
+    if as_json:
+        from ..report.json import to_text
+
+        click.echo(to_text(tree_document(result, output)))
+    else:
+        from ..report.terminal import console
+
+        show_tree(result, output, written, console(no_color=no_color))
+    for line in (*(str(error) for _, error in sorted(result.errors.items())), *circle_lines(result)):
+        click.echo(f"tpu-port: {line}", err=True)
+    return result.code
 
 
 def _version(text: str | None) -> str | None:

@@ -13,6 +13,7 @@ from ..port import Edit, Options, Port, Status
 from ..recipe import Field, Origin, Recipe, Value
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting, read_launch_config
+from ..source.merged import Merged
 from ..source.module import Module, parse_text
 from ..target.import_lines import parse_import
 from ..target.imports import plan_imports
@@ -33,6 +34,7 @@ from .metadata import script_metadata
 from .objects import answer_uses
 from .own import check_names
 from .packs import Pack, load_packs
+from .parts import divided, first_import, is_touched, mesh_edits, own_edits, parts_of, take_back, view_of, whole_edits
 from .porting import Porting
 from .reading import find_other_trainer, find_sites, table_of, versions_in
 from .resuming import resume_code
@@ -239,20 +241,12 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     module = porting.module
     edits = without_inner(porting.edits)
     if porting.trainer is not None and status is None:
-        new = [parse_import(text) for text in porting.imports]
-        anchor = _import_anchor(porting, edits, [item.bound for item in new])
-        if anchor is not None:
-            find_taken_names(porting, [item.bound for item in new])
-            plan = plan_imports(module, edits, new, porting.moved, anchor)
-            edits = without_inner([*edits, *plan.edits])
-            for library, line in sorted(plan.still_used.items()):
-                message = f"{library} is still used here, so the port needs it installed."
-                porting.find(
-                    "TP001", "warning", message, f"Replace it if {library} is not on the TPU machine.", line, 1, False
-                )
-        edits = without_inner([*edits, *install_edits(porting, edits)])
+        edits = _with_imports(porting, edits)
     _forget_what_is_gone(porting, edits)
-    find_lost_names(porting, edits)
+    for part in parts_of(module):
+        view = view_of(porting, part, own := own_edits(part, edits))
+        find_lost_names(view, own)
+        take_back(porting, part, view)
     edits = with_todos(porting, edits)
     after = apply_edits(module.text, edits)
     if status is None:
@@ -271,7 +265,34 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     recipe = replace(porting.recipe, fields=fields)
     files = family_files(porting)
     kind = (module.bom, module.encoding, files, module.notebook)
-    return Port(module.path, module.text, after, status, recipe, ordered, *kind)
+    port = Port(module.path, module.text, after, status, recipe, ordered, *kind)
+    return divided(port, module, edits) if isinstance(module, Merged) else port
+
+
+def _with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
+    """The edits, and those of the imports and install commands of each file that they change."""
+    whole: list[Edit] = []
+    for part in parts_of(porting.module):
+        own = own_edits(part, edits)
+        if not is_touched(porting, part, own):
+            continue
+        own += mesh_edits(porting, part, own, edits)
+        view = view_of(porting, part, own)
+        module = view.module
+        new = [parse_import(text) for text in view.imports]
+        anchor = _import_anchor(view, own, [item.bound for item in new])
+        if anchor is not None:
+            find_taken_names(view, [item.bound for item in new])
+            plan = plan_imports(module, own, new, porting.moved, anchor)
+            own = without_inner([*own, *plan.edits])
+            for library, line in sorted(plan.still_used.items()):
+                message = f"{library} is still used here, so the port needs it installed."
+                fix = f"Replace it if {library} is not on the TPU machine."
+                view.find("TP001", "warning", message, fix, line, 1, False)
+        own = without_inner([*own, *install_edits(view, own)])
+        take_back(porting, part, view)
+        whole += whole_edits(part, own)
+    return whole
 
 
 def _file_of(row: Field) -> str:
@@ -319,6 +340,8 @@ def _trainer_import(porting: Porting) -> cst.CSTNode | None:
     """The statement that imports the trainer's class."""
     module, site = porting.module, porting.trainer
     assert site is not None
+    if site.node not in module.parents:  # the trainer stands in another file
+        return first_import(module)
     node: cst.BaseExpression = imported_base(module, site.node.func)
     while isinstance(node, cst.Attribute):
         node = node.value

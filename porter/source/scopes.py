@@ -62,6 +62,7 @@ class Scope:
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     attributes: dict[str, list[Binding]] = field(default_factory=dict)
     outside: set[str] = field(default_factory=set)
+    links: dict[str, tuple[Scope, str]] = field(default_factory=dict)  # names that mean those of another file
 
     def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
         """The innermost enclosing scope that binds `name`, class scopes skipped as Python does."""
@@ -69,6 +70,7 @@ class Scope:
         while scope is not None:
             visible = scope is self or not isinstance(scope.node, cst.ClassDef)
             if visible and name in scope.bindings and name not in scope.outside:
+                scope, name = scope.links.get(name, (scope, name))
                 return scope, scope.bindings[name]
             scope = scope.parent
         return None

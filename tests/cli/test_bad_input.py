@@ -89,7 +89,7 @@ def test_a_file_that_is_no_python(folder: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_folder_and_a_missing_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "src").mkdir()
-    assert "src: is a folder" in refused(capsys, "src")
+    assert "src: has no Python file or notebook" in refused(capsys, "src")
     assert "nowhere.py: does not exist" in refused(capsys, "nowhere.py")
 
 

@@ -1,0 +1,108 @@
+"""A script and the modules of its own project that it imports, as one module.
+
+Each file keeps its own tree; offsets count through all their texts, the script's last. A name that one file imports
+from another means what it means there, so that values, configs and helper functions are followed across files, and an
+edit lands in the file that holds its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from .module import Module
+from .scopes import Scope, collect_scopes
+
+BETWEEN = "\n"  # parts the texts of two files
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file: its module, where its text begins in the whole, and the lines before it."""
+
+    module: Module
+    start: int
+    line: int
+
+    @property
+    def end(self) -> int:
+        """Behind its text and the line end that parts it from the next."""
+        return self.start + len(self.module.text) + len(BETWEEN)
+
+
+class Merged(Module):
+    """Several files as one module; `links` says for each file which of its imports mean a name of another.
+
+    `links[i]` maps a qualified import of file i (`config.LR`, `..config.LR`) to a file's index and the name there.
+    """
+
+    def __init__(self, modules: Sequence[Module], links: Sequence[Mapping[str, tuple[int, str]]]) -> None:
+        main = modules[-1]
+        text = BETWEEN.join(module.text for module in modules)
+        parsed = BETWEEN.join(module.parsed or module.text for module in modules)
+        super().__init__(main.path, text, main.tree, main.bom, main.encoding, parsed)
+        self.links = links
+        parts, start, line = [], 0, 0
+        for module in modules:
+            parts.append(Part(module, start, line))
+            start += len(module.text) + len(BETWEEN)
+            line += len(module._line_starts)
+        self.parts = tuple(parts)
+
+    @property
+    def newline(self) -> str:
+        return self.parts[-1].module.newline
+
+    @cached_property
+    def _part_of(self) -> dict[cst.CSTNode, Part]:
+        return {node: part for part in self.parts for node in (part.module.tree, *part.module.parents)}
+
+    def part_of(self, node: cst.CSTNode) -> Part:
+        """The file in which a node stands."""
+        return self._part_of[node]
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Start and end of `node` in the whole text."""
+        part = self._part_of.get(node) or next(
+            part
+            for part in self.parts
+            if node in part.module._spans  # white space and punctuation have no parent
+        )
+        start, end = part.module.span(node)
+        return start + part.start, end + part.start
+
+    @cached_property
+    def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
+        return {child: parent for part in self.parts for child, parent in part.module.parents.items()}
+
+    @cached_property
+    def scopes(self) -> dict[cst.CSTNode, Scope]:
+        found = {node: scope for part in self.parts for node, scope in collect_scopes(part.module.tree).items()}
+        roots = [found[part.module.tree] for part in self.parts]
+        for node, scope in found.items():
+            links = self.links[self._index(node)]
+            for name, bindings in scope.bindings.items():
+                target = links.get(bindings[0].qualified) if len(bindings) == 1 else None
+                if target is not None and bindings[0].kind == "import":
+                    index, there = self._settled(target, roots)
+                    if there in roots[index].bindings:
+                        scope.links[name] = (roots[index], there)
+        return found
+
+    def _index(self, node: cst.CSTNode) -> int:
+        return self.parts.index(self._part_of[node])
+
+    def _settled(self, target: tuple[int, str], roots: Sequence[Scope]) -> tuple[int, str]:
+        """Through files that only pass a name on, to the one that makes it."""
+        seen = set()
+        while target not in seen:
+            seen.add(target)
+            index, name = target
+            bindings = roots[index].bindings.get(name, ())
+            if len(bindings) != 1 or bindings[0].kind != "import" or bindings[0].qualified not in self.links[index]:
+                break
+            target = self.links[index][bindings[0].qualified]
+        return target
