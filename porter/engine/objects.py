@@ -104,7 +104,7 @@ def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> b
 OF_THE_SOURCE = frozenset(
     """
     set_dataloader set_evaluate set_logging set_lr_scheduler set_optimizer set_push_to_hub set_save set_testing
-    set_training get_process_log_level to_json_string to_sanitized_dict device n_gpu parallel_mode
+    set_training to_json_string to_sanitized_dict parallel_mode
     place_model_on_device train_batch_size eval_batch_size ddp_timeout_delta framework distributed_state
     deepspeed_plugin hf_deepspeed_config
     """.split()

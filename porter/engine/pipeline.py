@@ -39,7 +39,7 @@ from .porting import Porting
 from .reading import find_other_trainer, find_sites, table_of, versions_in
 from .resuming import resume_code
 from .rewriting import apply_rewrites
-from .saving_patches import drop_saving_patches
+from .saving_patches import drop_saving_patches, replace_saving_functions
 from .sites import Site
 from .subclasses import imported_base
 from .todos import with_todos
@@ -122,6 +122,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     write(porting, family, sizes, mesh)
     script_metadata(porting)
     drop_saving_patches(porting)
+    replace_saving_functions(porting)
     replace_counts(porting)
     apply_members(porting)
     answer_uses(porting)

@@ -125,7 +125,8 @@ def argument_class(name: str, version: str | None) -> type[Any]:
     fields = [_field(row, version) for row in rows.values()]
     members: dict[str, Any] = {"__post_init__": __post_init__, "__setattr__": __setattr__}
     if name in settling.TRAINING:
-        members |= {"to_dict": settling.to_dict, "get_warmup_steps": settling.get_warmup_steps}
+        methods = (settling.to_dict, settling.get_warmup_steps, settling.get_process_log_level)
+        members |= {method.__name__: method for method in methods}
     made = dataclasses.make_dataclass(name, fields, namespace=members)
     made.__module__ = __name__
     made.__doc__ = f"{table.name} of {table.library} {table.version(versions)}, without torch."

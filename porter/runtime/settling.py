@@ -62,6 +62,18 @@ def get_warmup_steps(args: Any, num_training_steps: int) -> int:
     return int(steps) if steps >= 1 else math.ceil(num_training_steps * steps)
 
 
+def get_process_log_level(args: Any) -> int:
+    """`TrainingArguments.get_process_log_level`: `log_level` on the first process, `log_level_replica` on the others.
+
+    "passive" is the level that transformers has.
+    """
+    import jax
+    from transformers.utils import logging
+
+    asked = args.log_level if jax.process_index() == 0 else args.log_level_replica
+    return int(logging.get_verbosity() if asked == "passive" else logging.log_levels[asked])
+
+
 def _settle_trl(args: Any, rows: Mapping[str, Row]) -> None:
     if args.bf16 is None:
         args.bf16 = not args.fp16

@@ -42,7 +42,7 @@ class Absent:
 
 
 class BatchShapes:
-    """What `SFTBatches` says of itself, from its arguments alone: rows are assumed to be as long as they may be.
+    """What the runtime's batches say of themselves, from their arguments alone: rows are as long as they may be.
 
     `seq_len`, `batch` (rows of a micro-batch over the whole mesh) and `rows` come from the command line and win over
     the script's; ValueError when neither says how long a row is.
@@ -51,7 +51,7 @@ class BatchShapes:
     def __init__(self, mesh: Any, given: dict[str, Any], *, seq_len: int | None, batch: int | None, rows: int) -> None:
         longest = seq_len or given.get("max_length", 1024)
         if not longest:
-            raise ValueError("the script sets no max_length: give --seq-len N")
+            raise ValueError("the script sets no max_length (or tokenises its rows itself): give --seq-len N")
         self.length = -(-int(longest) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
         batch_size, accumulation = int(given.get("batch_size", 8)), int(given.get("accumulation", 1))
         self.effective = batch_size * accumulation

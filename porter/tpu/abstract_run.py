@@ -134,7 +134,8 @@ class AbstractRun:
         for name in ("fresh_dir", "resume_dir"):
             replace_everywhere(runtime, name, str)
         replace_everywhere(runtime, "get_dataset", Absent(self.request["rows"]))
-        replace_everywhere(runtime, "SFTBatches", _batches(self, runtime.SFTBatches))
+        for name in ("SFTBatches", "TrainerBatches"):
+            replace_everywhere(runtime, name, _batches(self, getattr(runtime, name)))
         self.turn_on_remat = remat
 
     def load_model(
@@ -348,7 +349,7 @@ def _adapting(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _batches(run: AbstractRun, original: Any) -> Any:
-    """A stand-in for the class `SFTBatches` that binds its arguments by the class's own signature."""
+    """A stand-in for a class of batches that binds its arguments by the class's own signature."""
     signature = inspect.signature(original.__init__)
 
     class Shapes(BatchShapes):
@@ -358,7 +359,7 @@ def _batches(run: AbstractRun, original: Any) -> Any:
             request = run.request
             super().__init__(
                 given.arguments["mesh"],
-                dict(given.arguments),
+                {"max_length": None, **given.arguments},
                 seq_len=request["seq_len"],
                 batch=request["batch"],
                 rows=request["rows"],

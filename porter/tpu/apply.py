@@ -13,7 +13,7 @@ from .slices import GIB
 MESH = re.compile(r"jax\.make_mesh\(\([^\n]*?\), (?=\(\"fsdp\", \"tp\"\))")
 EARLIER = re.compile(r"^[ \t]*(?:# tpu-port plan for [^\n]*|micro_batch=[^\n]*,(?:  # the plan's)?)\n", re.MULTILINE)
 REMAT = re.compile(r"^[ \t]*(\w+) = rt\.remat\(\1\).*\n", re.MULTILINE)
-BATCHES = re.compile(r"rt\.SFTBatches\(\n(?P<indent>[ \t]+)\w+,\n(?P=indent)\w+,\n(?P=indent)\w+,\n")
+BATCHES = re.compile(r"rt\.\w+Batches\(\n(?P<indent>[ \t]+)\S[^\n]*,\n(?P=indent)\S[^\n]*,\n(?P=indent)\w+,\n")
 ADAPTED = re.compile(
     r"^(?P<indent>[ \t]*)(?P<model>\w+) = rt\.apply_(?:lora|peft)\((?:[^()]|\([^()]*\))*\)\n", re.MULTILINE
 )
@@ -24,7 +24,7 @@ def port_text(path: Path) -> str:
     if not path.is_file():
         raise InputError("there is no such file", path)
     port = port_file(path, Options())
-    if port.status == "unchanged" and "rt.SFTBatches(" not in port.after:
+    if port.status == "unchanged" and re.search(r"rt\.\w+Batches\(", port.after) is None:
         raise InputError("neither a script that tpu-port can port nor a port", path)
     if port.status in ("unsupported", "error"):
         raise InputError(f"can't be ported ({port.status})", path, fix="tpu-port FILE says why")

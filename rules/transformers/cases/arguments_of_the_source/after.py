@@ -10,8 +10,7 @@ from porter.runtime.arguments import SFTConfig
 args = SFTConfig(output_dir="out", max_steps=5, report_to="none")
 # TODO(tpu-port TP190): args.set_lr_scheduler(name="cosine", warmup_steps=2): the ported config has the fields, but not this. Set or read the fields themselves.
 args = args.set_lr_scheduler(name="cosine", warmup_steps=2)
-# TODO(tpu-port TP190): args.device: the ported config has the fields, but not this. Set or read the fields themselves.
-print(args.device, 1)
+print(jax.devices()[0], 1)
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh, **rt.load_arguments(args))

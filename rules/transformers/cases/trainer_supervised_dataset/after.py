@@ -15,6 +15,8 @@ from tunix.sft.peft_trainer import PeftTrainer
 from porter import runtime as rt
 from porter.runtime import arguments
 
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
 IGNORE_INDEX = -100
 DEFAULT_PAD_TOKEN = "[PAD]"
 
@@ -34,6 +36,11 @@ class TrainingArguments(arguments.TrainingArguments):
     cache_dir: Optional[str] = field(default=None)
     optim: str = field(default="adamw_torch")
     model_max_length: int = field(default=512, metadata={"help": "Maximum sequence length."})
+
+
+def safe_save_model_for_hf_trainer(trainer: PeftTrainer, output_dir: str):
+    """Collects the state dict and dump to disk."""
+    rt.save_model(trainer.model, output_dir)
 
 
 def _tokenize_fn(strings: Sequence[str], tokenizer: transformers.PreTrainedTokenizer) -> Dict:
@@ -109,7 +116,6 @@ def train():
     parser = transformers.HfArgumentParser((ModelArguments, DataArguments, TrainingArguments))
     model_args, data_args, training_args = parser.parse_args_into_dataclasses()
 
-    mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     model = rt.load_model(model_args.model_name_or_path, mesh)
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(
@@ -154,7 +160,7 @@ def train():
     trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
     with mesh:
         trainer.train(batches)
-    rt.save_model(model, training_args.output_dir, tokenizer=tokenizer)
+    safe_save_model_for_hf_trainer(trainer=trainer, output_dir=training_args.output_dir)
 
 
 if __name__ == "__main__":
