@@ -148,6 +148,9 @@ def carry(porting: Porting) -> None:
     written = "\n".join(edit.new for edit in porting.edits)
     held = {attribute: getattr(porting.names, name) for attribute, name in CARRIED.items()}
     held |= {"args": porting.arguments_object, "output_dir": porting.output_dir()}
+    if porting.given_away:
+        porting.elsewhere.add(porting.names.trainer)
+        written += "".join(f" {porting.names.trainer}.{name}" for name in CARRIED)
     read = {attribute for text in porting.elsewhere for attribute in _attributes(text, written)}
     trainer_name = porting.names.trainer
     lines = [f"{trainer_name}.{attribute} = {name}" for attribute, name in held.items() if name and attribute in read]

@@ -5,6 +5,7 @@ A function of the file that does no more than count and print them is `rt.print_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -30,7 +31,7 @@ def replace_counts(porting: Porting) -> None:
         return
     for use in list(role_uses(porting, "model")):
         if use.chain.rsplit(".", 1)[-1] in COUNTED and use.kind == "call":
-            if not _replace_sum(porting, use):
+            if not _replace_sum(porting, use) and not _drop_cast(porting, use):
                 _replace_function(porting, use)
 
 
@@ -57,6 +58,25 @@ def _replace_sum(porting: Porting, use: Use) -> bool:
     return True
 
 
+TRAINED_IN_FLOAT32 = re.compile(
+    r"""for\s+(?:\w+\s*,\s*)?(?P<p>\w+)\s+in\s+[\w.()]+:\s*
+    if\s+(?:(?P=p)\.requires_grad|["']lora["']\s+in\s+\w+)\s*:\s*
+    (?P=p)\.data\s*=\s*(?P=p)\.data\.(?:to\((?:dtype\s*=\s*)?torch\.float(?:32)?\)|float\(\))\s*""",
+    re.VERBOSE,
+)
+
+
+def _drop_cast(porting: Porting, use: Use) -> bool:
+    """A loop that casts what is trained to float32 goes: the port's adapters are."""
+    loop = porting.module.parents[use.outer]
+    if not isinstance(loop, cst.For) or loop.iter is not use.outer:
+        return False
+    if TRAINED_IN_FLOAT32.fullmatch(porting.module.code(loop)) is None:
+        return False
+    porting.remove_statement(loop, RULE, "adapters are float32 here, whatever the base is")
+    return True
+
+
 def _replace_function(porting: Porting, use: Use) -> None:
     """`print_trainable_parameters(model)` of the file's own, when counting and printing is all that it does."""
     module = porting.module
@@ -78,7 +98,7 @@ def _replace_function(porting: Porting, use: Use) -> None:
 
 def _only_counts(porting: Porting, function: cst.FunctionDef) -> bool:
     """Whether a function of one parameter calls only what counting needs, returns nothing and sets no attribute."""
-    nodes = list(_inside(function.body))
+    nodes = list(inside(function.body))
     called = {porting.module.code(node.func).rsplit(".", 1)[-1] for node in nodes if isinstance(node, cst.Call)}
     logs = {name for name in called if name in ("info", "debug")}
     changes = any(isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Attribute) for node in nodes)
@@ -88,7 +108,7 @@ def _only_counts(porting: Porting, function: cst.FunctionDef) -> bool:
     )
 
 
-def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for child in children(node):
-        yield from _inside(child)
+        yield from inside(child)

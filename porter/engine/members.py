@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from ..source.calls import parameter_of
 from ..source.module import Module
 from ..source.scopes import Scope
 from .carrying import carry, named_at
@@ -236,6 +237,10 @@ def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:
     if isinstance(parent, cst.AssignTarget):
         parent = porting.module.parents[parent]
         return isinstance(parent, cst.Assign) and len(parent.targets) == 1
+    if isinstance(parent, cst.IfExp) and parent.test is not node:  # `model.x() if y else None`, for its effect
+        other = parent.orelse if parent.body is node else parent.body
+        alone = isinstance(porting.module.parents[parent], cst.Expr)
+        return alone and isinstance(other, cst.Name) and other.value == "None"
     return isinstance(parent, cst.Expr) or _gives_back(node, parent)
 
 
@@ -254,6 +259,8 @@ def _is_elsewhere_read(module: Module, node: cst.CSTNode) -> bool:
     argument = module.parents[node]
     call = module.parents[argument]
     if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
+        return False
+    if parameter_of(module, argument, call) is not None:
         return False
     return module.code(call.func) not in ("print", "type", "hasattr", "isinstance", "len", "str", "repr")
 

@@ -38,6 +38,13 @@ become `tpu-port[tpu]` once, and pins of libraries that it brings go; all other 
 the port still imports.
 Why: a notebook installs what it runs; with the GPU's pins, the TPU's libraries would not go in.
 """,
+    "TP513": """Reports of the GPU: lines that only print or log what torch.cuda says of the device.
+
+What it does: takes out such lines, and the variables that were made for them alone.
+Why: there is no GPU to tell of, and torch need not be there.
+Example: `print(f"{torch.cuda.max_memory_reserved() / 1024**3} GB reserved")`
+Use instead: `tpu-port plan` for the memory; JAX's profiler for what a run takes.
+""",
     "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
 
 What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.

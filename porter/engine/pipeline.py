@@ -25,11 +25,12 @@ from .counting import replace_counts
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
+from .gpu_reports import drop_gpu_reports
 from .handed import name_handed
 from .installs import install_edits
 from .leftovers import drop_leftovers
 from .lost_names import find_lost_names, find_taken_names
-from .members import apply_members, role_uses, uses
+from .members import Use, apply_members, role_uses, uses
 from .metadata import script_metadata
 from .objects import answer_uses
 from .own import check_names
@@ -84,6 +85,7 @@ def port_module(module: Module, options: Options) -> Port:
         _write(view, mesh)
     porting = merge(views)
     rename_annotations(porting, possible)
+    drop_gpu_reports(porting)
     apply_rewrites(porting)
     apply_world_size(porting)
     for view in possible:
@@ -166,7 +168,10 @@ def _without_name(porting: Porting, sites: list[Site]) -> Port:
 
 def _scan_members(porting: Porting) -> None:
     """What the writer has to know of the lines after the trainer: whether it evaluates, whether it resumes."""
-    for use in role_uses(porting, "trainer"):
+    uses_of_trainer = list(role_uses(porting, "trainer"))
+    if not any(use.match == "@trainer.train()" for use in uses_of_trainer) and _is_given_away(porting, uses_of_trainer):
+        porting.used_elsewhere = porting.given_away = True
+    for use in uses_of_trainer:
         if use.kind != "bare" and not is_in_reach(porting, use.name):
             porting.used_elsewhere = True
         if use.match == "@trainer.evaluate()":
@@ -233,8 +238,18 @@ def _check_trained(porting: Porting) -> None:
     if not any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer")):
         message = "The call of train() on this trainer was not found beside it."
         names = porting.names
-        fix = f"Where it is called, write `with {names.mesh}: {names.trainer}.train({names.batches})`."
+        batches = f"{names.trainer}.batches" if porting.given_away else names.batches
+        fix = f"Where it is called, write `with {names.mesh}: {names.trainer}.train({batches})`."
         porting.find("TP111", "error", message, fix, site.line, site.column)
+
+
+def _is_given_away(porting: Porting, uses: list[Use]) -> bool:
+    """Whether the trainer leaves its function: it is returned, or an attribute of `self`."""
+    site = porting.trainer
+    assert site is not None
+    nodes = [site.node, *(use.name for use in uses)]
+    returned = any(isinstance(porting.module.parents[node], cst.Return) for node in nodes)
+    return returned or (site.variable is not None and "." in site.variable)
 
 
 def _finish(porting: Porting, status: Status | None) -> Port:

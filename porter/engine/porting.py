@@ -79,6 +79,7 @@ class Porting:
     own_injects: tuple[Site, ...] = ()  # the get_peft_model calls of all of them
     kept: frozenset[cst.CSTNode] = frozenset()  # configs that stay objects for another trainer
     full_elsewhere: bool = False  # another trainer trains all weights of the same model
+    given_away: bool = False  # the trainer is returned to code that this file hasn't
     used_elsewhere: bool = False  # by functions that don't make the trainer
     elsewhere: set[str] = field(default_factory=set)  # what those call it
 

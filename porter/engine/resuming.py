@@ -35,6 +35,10 @@ def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
         return text
     choices = _choices(porting, later)
     if choices is not None and len(later) == len(found[1]):
+        if "checkpoint-" in " ".join(choices):
+            line, column = module.location(value)
+            message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
+            porting.find(RULE, "error", message, "Look for them with rt.get_last_checkpoint(folder).", line, column)
         return " or ".join(choices)
     line, column = module.location(value)
     message = f"resume_from_checkpoint={text}: it is set after the trainer, which resumes when it is made."
@@ -60,12 +64,16 @@ def _choices(porting: Porting, bindings: list[Binding]) -> list[str] | None:
 
 def _tests_itself(porting: Porting, binding: Binding, code: str) -> bool:
     """Whether a binding is made without condition, or on the condition that there is such a value."""
+    assert porting.trainer is not None
+    around = set(porting.module.ancestors(porting.trainer.node))
     for ancestor in porting.module.ancestors(binding.node):
+        if ancestor in around:
+            return True
         if isinstance(ancestor, cst.If):
             return code in porting.module.code(ancestor.test)
-        if isinstance(ancestor, cst.FunctionDef | cst.For | cst.While | cst.Try):
+        if isinstance(ancestor, cst.For | cst.While | cst.Try):
             break
-    return not binding.conditional
+    return False
 
 
 def _in_elif(porting: Porting, binding: Binding) -> bool:

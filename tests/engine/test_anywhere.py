@@ -87,10 +87,10 @@ def test_branches_that_differ_in_their_adapters_save_what_there_is() -> None:
 
 
 def test_a_trainer_of_another_kind_stands_beside() -> None:
-    other = "if len(rows) > 9:\n    d = KTOTrainer('m', args=None)\n    d.train()\n"
-    found = port(PLAIN.replace("SFTConfig, ", "KTOTrainer, SFTConfig, ") + other)
+    other = "if len(rows) > 9:\n    d = RewardTrainer('m', args=None)\n    d.train()\n"
+    found = port(PLAIN.replace("SFTConfig, ", "RewardTrainer, SFTConfig, ") + other)
     assert found.status == "partial" and "trainer.train(batches)" in found.after
-    assert [finding.line for finding in found.findings if "KTOTrainer(" in finding.message] == [8]
+    assert [finding.line for finding in found.findings if "RewardTrainer(" in finding.message] == [8]
 
 
 def test_a_config_that_one_of_two_functions_can_not_see_stays_an_object() -> None:
@@ -314,3 +314,43 @@ def test_a_model_that_is_loaded_in_one_way_or_another() -> None:
         "AutoTokenizer.from_pretrained(m.porter.id)",
     )
     assert port(text.replace(two, "m = load()\n")).status == "partial"
+
+
+def test_a_trainer_for_other_files_takes_its_batches_along() -> None:
+    text = f"{HEAD}def make():\n    return {MADE}\n"
+    found = check_becomes(text, "\nmesh = jax.make_mesh(", "    trainer.batches = batches\n", status="partial")
+    assert any("trainer.train(trainer.batches)" in finding.fix for finding in found.findings)
+
+
+def test_lines_that_tell_of_the_gpu_go() -> None:
+    told = (
+        "gpu = torch.cuda.get_device_properties(0)\nused = round(torch.cuda.max_memory_reserved() / 1024**3, 3)\n"
+        "if torch.cuda.is_available():\n    print(f'GPU = {gpu.name}: {used} GB.')\n"
+        "    print('n', torch.cuda.device_count())\n"
+    )
+    check_becomes(f"import torch\n{told}{PLAIN}print(1)\n", "print(1)\n", gone=("torch", "gpu", "used", "if "))
+    kept = f"import torch\n{told}{PLAIN}scale(used)\nprint(len(rows), torch.cuda.memory_allocated())\n"
+    found = port(kept)
+    assert "scale(used)" in found.after and "used = round(" in found.after and "print(len(rows), torch" in found.after
+
+
+def test_casts_of_what_is_trained_go() -> None:
+    cast = "for n, p in m.named_parameters():\n    if p.requires_grad:\n        p.data = p.data.to(torch.float32)\n"
+    check_becomes(
+        "import torch\n" + LOADED.replace("trainer = ", f"{cast}trainer = "), gone=("torch.", "named_parameters")
+    )
+    other = cast.replace("float32", "bfloat16")
+    assert port("import torch\n" + LOADED.replace("trainer = ", f"{other}trainer = ")).status == "partial"
+
+
+def test_a_call_for_its_effect_in_a_conditional_expression() -> None:
+    text = LOADED.replace("trainer = ", "m.enable_input_require_grads() if len(rows) > 3 else None\ntrainer = ")
+    check_becomes(text, gone=("enable_input", "else None"))
+
+
+def test_a_search_for_torchs_checkpoints_is_said() -> None:
+    text = PLAIN.replace(
+        "trainer.train()", "found = glob.glob('out/checkpoint-*') != []\ntrainer.train(resume_from_checkpoint=found)"
+    )
+    found = port(f"import glob\n{text}")
+    assert any("rt.get_last_checkpoint" in finding.fix for finding in found.findings)
