@@ -18,9 +18,11 @@ REASON = "tells of a GPU"
 ASKS = frozenset(
     f"torch.cuda.{name}"
     for name in """get_device_name get_device_properties get_device_capability memory_allocated memory_reserved
-    max_memory_allocated max_memory_reserved mem_get_info memory_summary memory_stats current_device device_count
-    is_available is_bf16_supported utilization""".split()
+    max_memory_allocated max_memory_reserved mem_get_info memory_summary memory_stats current_device
+    is_available utilization""".split()
 )
+# What a TPU has an answer to.
+ANSWERED = ("torch.cuda.device_count", "torch.cuda.is_bf16_supported")
 # Calls that such a line may make beside them, and names that it may read.
 PLAIN = frozenset("round str int float format print info debug warning log len max min f".split())
 LOGS = frozenset("print info debug warning log".split())
@@ -89,7 +91,7 @@ def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Bindi
             name = module.qualified(node.func)
             if name in ASKS:
                 asks = True
-            elif module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
+            elif name not in ANSWERED and module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
                 return False
         elif isinstance(node, cst.Name) and _is_read(module.parents[node], node):
             if node.value in told:

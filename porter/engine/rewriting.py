@@ -28,7 +28,8 @@ def apply_rewrites(porting: Porting) -> None:
         return
     covered = [(edit.start, edit.end) for edit in porting.edits]
     written = "\n".join(edit.new for edit in porting.edits)
-    for node, name in _uses(porting, roots):
+    found = _uses(porting, roots)
+    for node, name in found:
         parent = porting.module.parents[node]
         called = isinstance(parent, cst.Call) and parent.func is node
         rule = rules.get(name) or (rules.get(f"{name}()") if called else None)
@@ -39,7 +40,7 @@ def apply_rewrites(porting: Porting) -> None:
         if rule.action == "import":
             short = name.rsplit(".", 1)[-1]
             if not replaced or f"{short}(" in written:
-                _import(porting, rule, name)
+                _import(porting, rule, name, [use for use, other in found if other == name])
                 if replaced and isinstance(node, cst.Attribute):
                     _spell_short(porting, rule, porting.module.code(node), short)
             continue
@@ -104,13 +105,13 @@ def _spelling(porting: Porting, rule: Rewrite, short: str) -> Callable[[], str]:
     return spelled
 
 
-def _import(porting: Porting, rule: Rewrite, name: str) -> None:
+def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpression]) -> None:
     """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
     short = name.rsplit(".", 1)[-1]
     porting.moved[name] = porting.runtime_module(rule.module) + _release(porting, short)
     spelled = _spelling(porting, rule, short)
-    for node, found in _uses(porting, {name.split(".", 1)[0]}):
-        if found == name and isinstance(node, cst.Attribute):
+    for node in uses:
+        if isinstance(node, cst.Attribute):
             start, end = porting.module.span(node)
             if not any(edit.start <= start < edit.end for edit in porting.edits):
                 porting.edit(start, end, spelled(), rule.id, rule.reason)

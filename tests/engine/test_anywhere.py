@@ -326,7 +326,7 @@ def test_lines_that_tell_of_the_gpu_go() -> None:
     told = (
         "gpu = torch.cuda.get_device_properties(0)\nused = round(torch.cuda.max_memory_reserved() / 1024**3, 3)\n"
         "if torch.cuda.is_available():\n    print(f'GPU = {gpu.name}: {used} GB.')\n"
-        "    print('n', torch.cuda.device_count())\n"
+        "    print('n', torch.cuda.get_device_name(0))\n"
     )
     check_becomes(f"import torch\n{told}{PLAIN}print(1)\n", "print(1)\n", gone=("torch", "gpu", "used", "if "))
     kept = f"import torch\n{told}{PLAIN}scale(used)\nprint(len(rows), torch.cuda.memory_allocated())\n"
