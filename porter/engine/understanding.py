@@ -34,6 +34,7 @@ from .reading import (
     tables_by_class,
 )
 from .reference import read_reference
+from .reward_sources import check_rewards
 from .sites import Argument, Site, shown
 
 
@@ -76,6 +77,8 @@ def read_trainer(porting: Porting) -> None:
         _say_data_history(porting, site, versions.get("trl", ""))
     if table_of(porting, site).kind == "causal-lm":
         read_collators(porting, versions)
+    if table_of(porting, site).kind in ("grpo", "rloo"):
+        check_rewards(porting, site)
     _read_fsdp_config(porting)
     _refuse_datasets(porting, site)
     _read_model(porting, site, versions)

@@ -14,9 +14,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+Head = Callable[[jax.Array], jax.Array]
 
-def hidden_states(model: Any, *arguments: Any, **named: Any) -> tuple[jax.Array, Callable[[jax.Array], jax.Array]]:
-    """`model(*arguments, **named)` without its head: hidden states (B, T, embed), and the head, to float32 logits.
+
+def hidden_states(model: Any, *arguments: Any, **named: Any) -> tuple[jax.Array, Head]:
+    """`model(*arguments, **named)` without its head: hidden states (B, T, embed), and the head, to float32 logits."""
+    hidden, _, head = without_head(model, *arguments, **named)
+    return hidden, head
+
+
+def without_head(model: Any, *arguments: Any, **named: Any) -> tuple[jax.Array, Any, Head]:
+    """Hidden states (B, T, embed), the filled cache, and the head, to float32 logits.
 
     The head includes the softcap, where the model has one. google-tunix 0.1.7: a tied head is `embedder.decode`, an
     untied one the module `lm_head`; Gemma 1 and 2 keep the softcap in an attribute, Gemma 4 in its config.
@@ -25,14 +33,14 @@ def hidden_states(model: Any, *arguments: Any, **named: Any) -> tuple[jax.Array,
     decode = (lambda x: own(x)) if own is not None else model.embedder.decode
     cap = getattr(model, "final_logits_softcap", None) or getattr(model.config, "final_logit_softcap", None)
     with _identity(model, own):
-        hidden, _ = model(*arguments, **named)
+        hidden, cache = model(*arguments, **named)
     dtype = getattr(model.config, "dtype", None) or getattr(model.config, "param_dtype", None) or hidden.dtype
 
     def head(states: jax.Array) -> jax.Array:
         logits = decode(states).astype(jnp.float32)
         return logits if cap is None else jnp.tanh(logits / cap) * cap
 
-    return hidden.astype(dtype), head
+    return hidden.astype(dtype), cache, head
 
 
 @contextmanager

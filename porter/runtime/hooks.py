@@ -7,7 +7,7 @@ step that caused it; the lines here come out in the Trainer's order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -27,6 +27,7 @@ def log_every(
     steps_per_epoch: int | None = None,
     callbacks: Sequence[TrainerCallback | type[TrainerCallback]] = (),
     args: Any = None,
+    metrics: Callable[[int, int], dict[str, float]] | None = None,
 ) -> LogLines:
     """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process.
 
@@ -40,8 +41,9 @@ def log_every(
         schedule: the learning rate by optimizer step; without it the lines have no `learning_rate`.
         steps_per_epoch: optimizer steps of an epoch; without it the lines have no `epoch`.
         callbacks: of `porter.runtime.callbacks`, called with `args`, the script's config object.
+        metrics: further values of the steps after one and up to another, as `GRPOBatches.metrics` gives them.
     """
-    return LogLines(steps, first_step, schedule, steps_per_epoch, Events(callbacks, args, steps_per_epoch))
+    return LogLines(steps, first_step, schedule, steps_per_epoch, Events(callbacks, args, steps_per_epoch), metrics)
 
 
 class LogLines(TrainingHooks):
@@ -54,6 +56,7 @@ class LogLines(TrainingHooks):
         schedule: optax.Schedule | None,
         steps_per_epoch: int | None,
         events: Events | None = None,
+        metrics: Callable[[int, int], dict[str, float]] | None = None,
     ) -> None:
         if steps is not None and steps <= 0:
             raise ValueError(f"logging_steps must be positive, not {steps}")
@@ -63,6 +66,7 @@ class LogLines(TrainingHooks):
         self._first_step = first_step
         self._schedule = schedule
         self._steps_per_epoch = steps_per_epoch
+        self._metrics = metrics
         self._sum = 0.0
         self._last_logged = 0
         self._evaluations: list[dict[str, float]] = []
@@ -124,6 +128,8 @@ class LogLines(TrainingHooks):
         if self._schedule is not None:
             line["learning_rate"] = float(self._schedule(step - 1))
         line |= _metrics(train_ctx, "train", step - self._last_logged)
+        if self._metrics is not None:
+            line |= self._metrics(self._last_logged, step)
         return self._with_epoch(line, step)
 
     def _with_epoch(self, line: dict[str, float], step: int) -> dict[str, float]:

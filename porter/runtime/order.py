@@ -7,7 +7,7 @@ The Trainer draws each epoch's order with `torch.randperm` from a generator seed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,14 +20,21 @@ def randperm(n: int, seed: int) -> np.ndarray:
     torch seeds MT19937 with the low 32 bits and shuffles from the front, one 32-bit draw modulo what is
     left at each place (ATen's `randperm_cpu`). From n = 2**32 / 20 it draws 64 bits: ValueError here.
     """
+    return next(randperms(n, seed))
+
+
+def randperms(n: int, seed: int) -> Iterator[np.ndarray]:
+    """One `torch.randperm(n)` after the other, of the same generator."""
     if n >= 2**32 // 20:
         raise ValueError(f"torch orders {n} rows with another generator, from {2**32 // 20} rows on")
-    draws = np.random.RandomState(seed & 0xFFFFFFFF).randint(0, 2**32, size=max(n - 1, 0), dtype=np.uint32)
-    jumps = (draws % np.arange(n, 1, -1)).tolist()
-    order = list(range(n))
-    for place, jump in enumerate(jumps):
-        order[place], order[place + jump] = order[place + jump], order[place]
-    return np.asarray(order, dtype=np.int64)
+    generator = np.random.RandomState(seed & 0xFFFFFFFF)
+    while True:
+        draws = generator.randint(0, 2**32, size=max(n - 1, 0), dtype=np.uint32)
+        jumps = (draws % np.arange(n, 1, -1)).tolist()
+        order = list(range(n))
+        for place, jump in enumerate(jumps):
+            order[place], order[place + jump] = order[place + jump], order[place]
+        yield np.asarray(order, dtype=np.int64)
 
 
 def epoch_order(n: int, *, sampling: str, seed: int, epoch: int) -> np.ndarray:

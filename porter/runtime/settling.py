@@ -16,7 +16,7 @@ from typing import Any
 
 from .field_tables import Row
 
-OF_TRL = ("SFTConfig", "DPOConfig", "ORPOConfig", "CPOConfig", "KTOConfig")
+OF_TRL = ("SFTConfig", "DPOConfig", "ORPOConfig", "CPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig")
 TRAINING = (*OF_TRL, "TrainingArguments", "Seq2SeqTrainingArguments")
 # Flags that scripts read themselves, or that follow from others: not worth a word.
 QUIET = {"do_train", "do_eval", "do_predict", "local_rank", "gradient_checkpointing_kwargs"}
@@ -32,6 +32,8 @@ def settle(args: Any, name: str, rows: Mapping[str, Row]) -> None:
             _settle_trl(args, rows)
         if name in ("SFTConfig", "DPOConfig", "CPOConfig"):
             _settle_losses(args, name, rows)
+        if name == "GRPOConfig":
+            _settle_scale(args)
         _settle_training(args, rows)
     elif name == "ModelConfig":
         if args.load_in_8bit and args.load_in_4bit:
@@ -91,6 +93,11 @@ def _settle_losses(args: Any, name: str, rows: Mapping[str, Row]) -> None:
         args.loss_type, args.cpo_alpha = "simpo", 0.0
     if name == "DPOConfig" and isinstance(args.loss_type, str):
         args.loss_type = [args.loss_type]
+
+
+def _settle_scale(args: Any) -> None:
+    """`scale_rewards` was a boolean before TRL 0.22."""
+    args.scale_rewards = {"True": "group", "False": "none"}.get(str(args.scale_rewards), args.scale_rewards)
 
 
 def _settle_training(args: Any, rows: Mapping[str, Row]) -> None:

@@ -89,6 +89,7 @@ def training_hooks(
         steps_per_epoch=batches.steps_per_epoch,
         callbacks=callbacks,
         args=args,
+        metrics=getattr(batches, "metrics", None),
     )
 
 

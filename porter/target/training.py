@@ -113,8 +113,8 @@ def _runs(porting: Porting) -> str:
     return f'os.path.join({porting.output_dir()}, "runs")'
 
 
-def with_hooks(porting: Porting, indent: str) -> list[str]:
-    """The line that logs as the source logs."""
+def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[str]:
+    """The line that logs as the source logs; `metrics`: with those of the batches."""
     callbacks = callbacks_code(porting)
     if porting.arguments_object:
         arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg(porting.names.schedule)]
@@ -135,5 +135,7 @@ def with_hooks(porting: Porting, indent: str) -> list[str]:
     arguments.append(Arg(porting.names.schedule, "schedule"))
     arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
     arguments += [Arg(callbacks, "callbacks")] if callbacks else []
+    if metrics:
+        arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
     log = Call(porting.rt("log_every"), arguments)
     return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)]

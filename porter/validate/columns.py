@@ -19,6 +19,8 @@ ROW_FUNCTIONS = ("map", "filter")
 CONVERSATIONS = ("messages", "conversations", "conversation", "chat")
 NUMBERS = ("label", "score", "idx", "id", "length", "rating")
 COUNT, MOST = 512, 2_000
+SAMPLES = re.compile(r"\b(GRPO|RLOO)Trainer\b")
+OF_TRL = {"self", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 VERILOG = (
     "a adder always and array assign begin bit buffer by case check clock counter cycle data decode delay device "
@@ -51,6 +53,11 @@ def find_columns(sources: Sequence[str], arguments: Sequence[str] = ()) -> dict[
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             for name in _named_by(call, made):
                 columns.setdefault(name, _kind(name))
+    if any(SAMPLES.search(text) for text in sources):
+        columns = {**_rewarded(sources), **columns}
+        if "prompt" not in made | set(columns):
+            talks = any("[0]" in text and '"content"' in text.replace("'", '"') for text in sources)
+            columns["prompt"] = "messages" if talks else "text"
     words = list(arguments)
     for flag, value in itertools.pairwise(words):
         if flag.lstrip("-") == "dataset_text_field":
@@ -171,6 +178,22 @@ def _returned_by(function: ast.FunctionDef | ast.Lambda) -> set[str]:
         values.append(function.body)
     keys = [key for value in values if isinstance(value, ast.Dict) for key in value.keys]
     return {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+
+
+def _rewarded(sources: Sequence[str]) -> dict[str, Kind]:
+    """Columns that reward functions, which have a parameter `completions` or `completion_ids`, take by name."""
+    found: dict[str, Kind] = {}
+    for text in sources:
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = {word.arg for word in (*node.args.args, *node.args.kwonlyargs)}
+                if names & {"completions", "completion_ids"}:
+                    found |= {name: _kind(name) for name in sorted(names - OF_TRL)}
+    return found
 
 
 def _named_by(call: ast.Call, made: set[str]) -> list[str]:

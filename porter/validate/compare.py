@@ -95,7 +95,7 @@ def check_initial_loss(source: Trace, port: Trace, tolerances: Tolerances) -> Ch
     """Loss of the first step: the same weights on the same tokens."""
     if not source.steps or not port.steps:
         return Check(INITIAL_LOSS, "differs", "no step on one of the sides", cause="nothing to compare")
-    error = relative(source.losses[0], port.losses[0])
+    error = relative(source.losses[0], port.losses[0], _floor(source))
     detail = f"source {source.losses[0]:.7f}, port {port.losses[0]:.7f}"
     if error <= tolerances.initial_loss:
         return Check(INITIAL_LOSS, "equal", detail, error, tolerances.initial_loss)
@@ -105,7 +105,7 @@ def check_initial_loss(source: Trace, port: Trace, tolerances: Tolerances) -> Ch
 
 def check_losses(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
     """Largest and mean relative difference over the steps that both trained."""
-    errors = [relative(a, b) for a, b in zip(source.losses, port.losses, strict=False)]
+    errors = [relative(a, b, _floor(source)) for a, b in zip(source.losses, port.losses, strict=False)]
     if not errors:
         return Check(LOSS, "differs", "no loss on one of the sides", cause="nothing to compare")
     worst, mean = max(errors, key=_nan_first), float(np.mean(errors))
@@ -249,9 +249,14 @@ def same_rows(a: Step, b: Step, *, ordered: bool = True) -> bool:
     return not left
 
 
-def relative(a: float, b: float) -> float:
-    """|a - b| / |a|; NaN when one of them is, so that no tolerance lets it pass."""
-    return abs(a - b) / max(abs(a), 1e-30)
+def relative(a: float, b: float, floor: float = 1e-30) -> float:
+    """|a - b| / |a|, |a| being at least `floor`; NaN when one of them is, so that no tolerance lets it pass."""
+    return abs(a - b) / max(abs(a), floor)
+
+
+def _floor(source: Trace) -> float:
+    """What a loss is measured against that is a sum of large terms which cancel."""
+    return float(source.config.get("loss_floor", 1e-30))
 
 
 def _nan_first(value: float) -> float:

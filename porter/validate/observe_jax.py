@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import math
 import re
 import sys
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from . import rollouts
 from .folded import fold_batches
 from .optax_settings import decayed, of_hf_optimizer, patch_optax, telling
 from .preferences import METRICS, means
@@ -48,6 +50,7 @@ def main() -> int:
     patch_qwix(observer)
     for runtime in runtimes(Path(script)):
         patch_runtime(observer, runtime)
+        observer.replay(runtime)
     patch_trainer(observer)
     return run_script(script, arguments, Path(folder))
 
@@ -149,7 +152,8 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         return optax.chain(separate_kv(model), recorded_norm())
 
     replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
-    for batches in (runtime.SFTBatches, runtime.TrainerBatches, runtime.PreferenceBatches, runtime.KTOBatches):
+    kinds = (runtime.SFTBatches, runtime.TrainerBatches, runtime.PreferenceBatches, runtime.KTOBatches)
+    for batches in (*kinds, runtime.GRPOBatches):
         fold_batches(batches, settings.fold, observer.batching)
     replace_everywhere(runtime, "load_model", patched_load)
     replace_everywhere(runtime, "separate_kv", patched_separate)
@@ -244,6 +248,13 @@ class Observer:
         self._config: dict[str, Any] = {}
         self._started = 0.0
 
+    def replay(self, runtime: ModuleType) -> None:
+        """Give the port the completions that the source sampled, if it sampled any."""
+        trace = Path(self.settings.initial or "") / "trace.json"
+        recorded = json.loads(trace.read_text("utf-8"))["config"].get("rollouts") if trace.is_file() else None
+        if recorded:
+            rollouts.replay(runtime.__name__, recorded, self._problems)
+
     def optimizer(self, name: str, arguments: dict[str, Any]) -> None:
         if not self._running:
             self._optimizer = (name, arguments)
@@ -300,7 +311,8 @@ class Observer:
             if number >= self.settings.steps * accumulation:
                 return
             if not self._done:
-                rows = documents(batch)
+                sampled = isinstance(batch, dict) and "completion_mask" in batch
+                rows = rollouts.rows_of_jax(batch) if sampled else documents(batch)
                 self._rows += rows
                 self._micro.append(len(rows))
             yield batch

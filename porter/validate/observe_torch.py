@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from . import preferences
+from . import preferences, rollouts
 from .held import format_of, hold
 from .read_torch import describe, documents, marks, token_losses, trained_tensors, whole_schedule
 from .script import run_script
@@ -45,6 +45,7 @@ def main() -> int:
     patch_arguments(settings, substitutes)
     patch_lion()
     patch_trainer(observer)
+    rollouts.watch_source(observer.samples, observer.sampled, observer.rollouts)
     return run_script(script, arguments, trace_folder)
 
 
@@ -252,6 +253,8 @@ class Observer:
         self._norm: float | None = None
         self._rate: float | None = None
         self._hook: Any = None
+        self._samples = False
+        self._sampled: list[Any] = []
 
     def fold(self, args: Any) -> None:
         """Let one process see the batch of N: rows of all of them together, once per arguments object."""
@@ -303,8 +306,23 @@ class Observer:
         self.config["processes"] *= self.settings.fold
         self._hook = model.register_forward_hook(self._row_loss, with_kwargs=True)
 
+    def samples(self) -> None:
+        """A trainer that samples what it trains on."""
+        self._samples = True
+        self.substitutes.note(rollouts.NOTE)
+
+    def sampled(self, prompts: list[list[int]], completions: list[list[int]]) -> None:
+        if not self._done:
+            self._sampled.append([prompts, completions])
+
+    def rollouts(self, inputs: Any) -> None:
+        if not self._done:
+            rows = rollouts.rows_of_torch(inputs)
+            self._rows += rows
+            self._micro.append(len(rows))
+
     def batch(self, inputs: Any) -> None:
-        if self._done:
+        if self._done or self._samples:
             return
         tensors = {key: value.detach().cpu().numpy() for key, value in inputs.items() if hasattr(value, "detach")}
         if preferences.is_preference(tensors):
@@ -359,6 +377,8 @@ class Observer:
         if self._done:
             return
         self._done = True
+        if self._samples:
+            self.config |= {"rollouts": self._sampled, "loss_floor": rollouts.LOSS_FLOOR}
         Trace(
             config=self.config,
             steps=tuple(self.steps),
@@ -373,7 +393,7 @@ class Observer:
 
     def _row_loss(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
         """The summed loss of each document of this micro-batch, from what TRL's fused head or the logits say."""
-        if self._done or not module.training or not self._last_split:
+        if self._done or self._samples or not module.training or not self._last_split:
             return
         nll = token_losses(outputs, kwargs.get("labels"))
         if nll is None:

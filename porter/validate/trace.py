@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +227,11 @@ def join_ranks(ranks: list[Trace]) -> Trace:
         losses = [step.loss for step in together if step.loss is not None]
         loss = sum(losses) / len(losses) if losses else None
         steps.append(replace(together[0], rows=tuple(rows), micro=tuple(micro), loss=loss, row_loss=None))
-    return replace(first, steps=tuple(steps))
+    config = dict(first.config)
+    if "rollouts" in config:  # each rank sampled its own part of the generation batches
+        calls = zip(*(rank.config["rollouts"] for rank in ranks), strict=True)
+        config["rollouts"] = [[[*chain(*parts)] for parts in zip(*call, strict=True)] for call in calls]
+    return replace(first, config=config, steps=tuple(steps))
 
 
 def _save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.real
 CLASSES = [
     "transformers.TrainingArguments", "trl.SFTConfig", "trl.ModelConfig", "trl.ScriptArguments",
     "trl.DatasetMixtureConfig", "trl.scripts.utils.DatasetConfig", "peft.LoraConfig", "trl.DPOConfig", "trl.KTOConfig",
-    "trl.experimental.orpo.ORPOConfig", "trl.experimental.cpo.CPOConfig",
+    "trl.experimental.orpo.ORPOConfig", "trl.experimental.cpo.CPOConfig", "trl.GRPOConfig", "trl.RLOOConfig",
 ]  # fmt: skip
 TRAINERS = [
     "trl.SFTTrainer", "trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.orpo.ORPOTrainer",
-    "trl.experimental.cpo.CPOTrainer",
+    "trl.experimental.cpo.CPOTrainer", "trl.GRPOTrainer", "trl.RLOOTrainer",
 ]  # fmt: skip
 
 

@@ -1,0 +1,218 @@
+"""GRPO and RLOO: what stands where the GRPOTrainer or RLOOTrainer stood.
+
+The batches sample and score completions while PeftTrainer trains, so they come after the adapters: mesh, model, LoRA,
+rollouts, optimizer, trainer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..engine.porting import Porting
+from ..engine.reading import short_name, table_of
+from ..recipe import Field
+from .layout import Arg, Call
+from .optimizer import default_of
+from .parts import (
+    Writing,
+    assign,
+    comment_for,
+    joined,
+    lora_lines,
+    model_lines,
+    optimizer_lines,
+    run_arguments,
+)
+from .training import training_config, with_hooks
+
+# Recipe place → keyword of the batches and the value that the runtime takes when it is left out; `...`: always written.
+ROLLOUTS: Mapping[str, tuple[str, Any]] = {
+    "rollout.generations": ("num_generations", ...),
+    "rollout.iterations": ("num_iterations", 1),
+    "rollout.steps": ("steps_per_generation", None),
+    "rollout.batch_size": ("generation_batch_size", None),
+    "rollout.max_prompt_length": ("max_prompt_length", None),
+    "rollout.max_completion_length": ("max_completion_length", ...),
+    "rollout.temperature": ("temperature", 1.0),
+    "rollout.top_p": ("top_p", 1.0),
+    "rollout.top_k": ("top_k", None),
+    "rollout.min_p": ("min_p", None),
+    "rollout.repetition_penalty": ("repetition_penalty", 1.0),
+    "rollout.mask_truncated": ("mask_truncated_completions", False),
+    "reward.weights": ("reward_weights", None),
+    "data.shuffle": ("shuffle_dataset", True),
+    "data.chat_template_kwargs": ("chat_template_kwargs", None),
+}
+GRPO = {
+    "reward.scale": ("scale_rewards", "group"),
+    "reward.aggregation": ("multi_objective_aggregation", "sum_then_normalize"),
+}
+RLOO = {
+    "loss.beta": ("beta", ...),
+    "loss.epsilon": ("epsilon", 0.2),
+    "loss.epsilon_high": ("epsilon_high", None),
+    "reward.clip_range": ("reward_clip_range", None),
+    "reward.normalize": ("normalize_advantages", False),
+}
+# The same for rt.PolicyLoss; what follows the loss type is written for that type alone.
+LOSS: Mapping[str, tuple[str, Any, tuple[str, ...]]] = {
+    "loss.beta": ("beta", 0.0, ()),
+    "loss.epsilon": ("epsilon", 0.2, ()),
+    "loss.epsilon_high": ("epsilon_high", None, ()),
+    "loss.delta": ("delta", None, ()),
+    "loss.level": ("importance_sampling_level", "token", ()),
+    "loss.sapo_temperature_pos": ("sapo_temperature_pos", 1.0, ("sapo",)),
+    "loss.sapo_temperature_neg": ("sapo_temperature_neg", 1.05, ("sapo",)),
+    "loss.vespo_k_pos": ("vespo_k_pos", 2.0, ("vespo",)),
+    "loss.vespo_lambda_pos": ("vespo_lambda_pos", 3.0, ("vespo",)),
+    "loss.vespo_k_neg": ("vespo_k_neg", 3.0, ("vespo",)),
+    "loss.vespo_lambda_neg": ("vespo_lambda_neg", 2.0, ("vespo",)),
+    "loss.off_policy": ("off_policy_mask_threshold", None, ()),
+}
+
+
+def trainer_block(porting: Porting, writing: Writing) -> str:
+    """The statements that replace `trainer = GRPOTrainer(...)`, the first without its indentation."""
+    site = porting.trainer
+    assert site is not None
+    indent = site.indent
+    _check(porting, writing)
+    before = [
+        model_lines(porting, writing, indent),
+        lora_lines(porting, writing, indent),
+        [_rollout_line(porting, writing, indent)],
+    ]
+    after = [optimizer_lines(porting, indent), _trainer_lines(porting, indent)]
+    _say_units(porting, writing)
+    return joined([before, after], indent)
+
+
+def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
+    site, names = porting.trainer, porting.names
+    assert site is not None
+    rloo = table_of(porting, site).kind == "rloo"
+    dataset, rewards = site.argument("train_dataset"), site.argument("reward_funcs")
+    runtime = porting.rt("RLOOBatches" if rloo else "GRPOBatches")
+    data = [
+        Arg(dataset.text if dataset is not None else "None"),
+        Arg(names.tokenizer),
+        Arg(names.mesh),
+        Arg(names.model),
+    ]
+    functions = Arg(rewards.text if rewards is not None else "None", "reward_funcs")
+    if porting.arguments_object:
+        processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
+        call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *data, functions, *processes])
+        return assign(names.batches, call, indent)
+    settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}
+    loss = [] if rloo else [_loss(porting)]
+    arguments = [*data, functions, *loss, *run_arguments(porting, writing), *_keywords(porting, settings)]
+    arguments.append(Arg(porting.text("run.seed"), "seed", comment_for(porting, "run.seed", "# the GPU run's order")))
+    return assign(names.batches, Call(runtime, arguments, spread=True), indent)
+
+
+def _keywords(porting: Porting, settings: Mapping[str, tuple[str, Any]]) -> list[Arg]:
+    found = []
+    for place, (keyword, default) in settings.items():
+        value = porting.value(place)
+        if value is None or (default is not ... and _is(value, default)):
+            continue
+        found.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+    return found
+
+
+def _is(value: Any, default: Any) -> bool:
+    """Whether a value is what the runtime takes anyway: numbers by what they are worth, `top_k` 0 as None."""
+    if not value.known:
+        return False
+    literal = value.literal
+    if default == "group":
+        return literal in (True, "group")
+    if default is None:
+        return literal is None or (literal == 0 and not isinstance(literal, bool))
+    return bool(literal == default) and isinstance(literal, bool) == isinstance(default, bool)
+
+
+def _loss(porting: Porting) -> Arg:
+    """`rt.PolicyLoss("dapo", beta=0.04)`."""
+    kind = porting.known("loss.type")
+    default = "" if porting.given("loss.type") else f"# {default_of(porting)} loss_type"
+    arguments = [Arg(porting.text("loss.type"))]
+    for place, (keyword, default, only) in LOSS.items():
+        value = porting.value(place)
+        if value is None or _is(value, default) or (only and kind is not None and kind not in only):
+            continue
+        arguments.append(Arg(porting.text(place), keyword))
+    correction = porting.value("loss.bias_correction")
+    if correction is not None and not correction.is_literal(True) and not _is(porting.value("loss.beta"), 0.0):
+        arguments.append(Arg(porting.text("loss.bias_correction"), "use_bias_correction_kl"))
+    return Arg(Call(porting.rt("PolicyLoss"), arguments), "loss", default)
+
+
+def _trainer_lines(porting: Porting, indent: str) -> list[str]:
+    names = porting.names
+    porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
+    tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({names.batches}.loss)"
+    call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting))], tail=tail)
+    field = f"{porting.arguments_object}.resume_from_checkpoint"
+    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
+    skip = (
+        f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"
+    )
+    skipped = [skip] if porting.resumes else []
+    return [*resume, assign(names.trainer, call, indent), *skipped, *with_hooks(porting, indent, metrics=True)]
+
+
+def _check(porting: Porting, writing: Writing) -> None:
+    """Findings for values that TRL itself refuses, and for evaluation."""
+    site = porting.trainer
+    assert site is not None
+
+    def find(message: str, fix: str, place: str) -> None:
+        value = porting.value(place)
+        origin = value.origin if value is not None and value.origin is not None and value.origin.line else None
+        line, column = (origin.line, origin.column) if origin else (site.line, site.column)
+        porting.find(site.rule, "error", message, fix, line, column)
+
+    strategy = porting.value("eval.strategy")
+    if not porting.arguments_object and strategy is not None and not strategy.is_literal("no", False):
+        said = (
+            f"{short_name(site)}: eval_strategy={strategy.text or strategy.code}: the port doesn't sample to evaluate."
+        )
+        find(said, "Evaluate the trained model on its own.", "eval.strategy")
+    scale = porting.value("reward.scale")
+    if scale is not None and scale.known and scale.literal not in (True, False, "group", "batch", "none"):
+        find(f"scale_rewards={scale.code} is not known.", 'Choose one of "group", "batch", "none".', "reward.scale")
+    generations, rows = porting.known("rollout.generations"), _generation_rows(porting, writing)
+    if isinstance(generations, int) and generations < 2:
+        find(f"num_generations={generations}: an advantage needs at least 2 completions.", "", "rollout.generations")
+    elif isinstance(generations, int) and rows is not None and rows % generations:
+        said = f"num_generations={generations} does not divide the generation batch of {rows} completions."
+        fix = "It is per_device_train_batch_size x processes x steps_per_generation; name the processes if it had more."
+        find(said, fix, "rollout.generations")
+
+
+def _generation_rows(porting: Porting, writing: Writing) -> int | None:
+    """Completions sampled at once, when that is known: TRL's generation_batch_size."""
+    whole = porting.known("rollout.batch_size")
+    if isinstance(whole, int):
+        return whole
+    rows, steps = porting.known("batch.per_device"), porting.known("rollout.steps")
+    steps = porting.known("batch.accumulation") if steps is None else steps
+    if not isinstance(rows, int) or not isinstance(steps, int):
+        return None
+    return rows * steps * writing.processes
+
+
+def _say_units(porting: Porting, writing: Writing) -> None:
+    """A row on the two ways to count a batch, beside that of the effective batch."""
+    site = porting.trainer
+    assert site is not None
+    rows, generations = _generation_rows(porting, writing), porting.known("rollout.generations")
+    said, target = "completions", "completions, as TRL counts"
+    if rows is not None and isinstance(generations, int) and generations > 0:
+        said = f"{rows} completions sampled at once = {rows / generations:g} prompts x {generations}"
+        target = f"{rows / generations:g} prompts sampled at once, {generations} completions of each"
+    reason = "the batches count completions as TRL does; Tunix's own learner counts prompts"
+    porting.fate(Field("generation batch", said, "exact", target, reason, site.rule, site.line, site.column))

@@ -1,0 +1,146 @@
+"""GRPO ports: what is said at port time, and which values are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.porting import port
+
+SCRIPT = """from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+
+{functions}
+
+trainer = GRPOTrainer(
+    model="Qwen/Qwen3-0.6B",
+    reward_funcs={rewards},
+    args=GRPOConfig(output_dir="out", {arguments}),
+    train_dataset=load_dataset("trl-lib/tldr", split="train"),
+)
+trainer.train()
+"""
+GOOD = "def reward(completions, **kwargs):\n    return [1.0] * len(completions)"
+
+
+def script(arguments: str = "", rewards: str = "reward", functions: str = GOOD) -> str:
+    return SCRIPT.format(arguments=arguments, rewards=rewards, functions=functions)
+
+
+def errors(text: str, **options: object) -> list[str]:
+    found = port(text, **options)
+    assert found.status == ("partial" if any(f.severity == "error" for f in found.findings) else "ported")
+    return [finding.message for finding in found.findings if finding.severity == "error"]
+
+
+def test_a_good_script_needs_nobody() -> None:
+    assert errors(script("num_generations=4, use_vllm=True, log_completions=True")) == []
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ("def reward(texts):\n    return texts", "takes no completions and no prompts"),
+        ("def reward(completions):\n    return completions", "takes no prompts"),
+        ("def reward(prompts, answers):\n    return prompts", "takes no completions"),
+        ("reward = lambda completions: completions", "lambda takes no prompts"),
+    ],
+)
+def test_a_reward_function_that_neither_side_calls(functions: str, said: str) -> None:
+    (message,) = errors(script(functions=functions))
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    "functions", ["def reward(prompts, completions):\n    return [0]", "def reward(prompts, completions, answer): ..."]
+)
+def test_reward_functions_of_older_releases(functions: str) -> None:
+    assert errors(script(functions=functions)) == []
+
+
+@pytest.mark.parametrize("rewards", ['"org/reward-model"', '[reward, "org/reward-model"]', "[reward, model]"])
+def test_reward_models_are_refused(rewards: str) -> None:
+    made = "from transformers import AutoModelForSequenceClassification\n"
+    made += 'model = AutoModelForSequenceClassification.from_pretrained("org/reward-model")\n'
+    (message, *_) = errors(script(rewards=rewards, functions=made + GOOD))
+    assert "is a reward model, which runs on PyTorch" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ('loss_type="grop"', "this is not known; choose one of grpo, dr_grpo, dapo"),
+        ('importance_sampling_level="word"', "choose one of token, sequence"),
+        ('scale_rewards="all"', "is not known"),
+        ("num_generations=3", "num_generations=3 does not divide the generation batch of 8 completions"),
+        ("num_generations=1", "at least 2 completions"),
+        ("generation_batch_size=12", "does not divide the generation batch of 12"),
+        ('eval_strategy="steps"', "doesn't sample to evaluate"),
+        ("sync_ref_model=True, beta=0.1", "sync_ref_model=True"),
+        ("entropy_coef=0.1", "no entropy term"),
+        ("remove_unused_columns=True", "select_columns"),
+        ('vllm_structured_outputs_regex="a+"', "bound to a pattern"),
+    ],
+)
+def test_values_that_can_t_be_trained_with(arguments: str, said: str) -> None:
+    assert any(said in message for message in errors(script(arguments)))
+
+
+def test_processes_count_for_the_generation_batch() -> None:
+    assert errors(script("per_device_train_batch_size=1, num_generations=8"), processes=8) == []
+    assert errors(script("per_device_train_batch_size=1, num_generations=8"), processes=4) != []
+
+
+def test_both_ways_to_count_a_batch_are_shown() -> None:
+    found = port(script("per_device_train_batch_size=4, gradient_accumulation_steps=2, num_generations=4"), processes=2)
+    (row,) = [row for row in found.recipe.fields if row.source == "generation batch"]
+    assert row.value == "16 completions sampled at once = 4 prompts x 4"
+    assert "batch_size=8,  # 4 a GPU on 2 GPUs" in found.after
+
+
+@pytest.mark.parametrize(
+    ("release", "written"),
+    [
+        ("1.16.0", ['PolicyLoss("dapo")', "max_completion_length=512"]),
+        ("1.0.0", ['PolicyLoss("dapo")', "max_completion_length=256"]),
+        ("0.26.0", ['PolicyLoss("dapo")']),
+        ("0.21.0", ['PolicyLoss("bnpo")', "max_prompt_length=512"]),
+        ("0.17.0", ['PolicyLoss("bnpo", beta=0.04, use_bias_correction_kl=False)', "top_k=50", "temperature=0.9"]),
+        ("0.15.0", ['PolicyLoss("grpo", beta=0.04, use_bias_correction_kl=False)', "temperature=0.9"]),
+    ],
+)
+def test_defaults_of_older_releases(release: str, written: list[str]) -> None:
+    after = port(script(), source_trl=release).after
+    for text in written:
+        assert text in after
+
+
+def test_a_config_that_only_the_script_knows() -> None:
+    text = (
+        script()
+        .replace("trainer = GRPO", "args = GRPOConfig(output_dir='out')\nargs.beta = 0.1\ntrainer = GRPO")
+        .replace('args=GRPOConfig(output_dir="out", )', "args=args")
+    )
+    after = port(text).after
+    assert "from porter.runtime.arguments import GRPOConfig" in after
+    assert "rt.GRPOBatches.from_args(" in after and "reward_funcs=reward" in after
+
+
+REFUSED = {
+    "PPOTrainer": "GRPO and a reward function",
+    "GKDTrainer": "SFTTrainer",
+    "RewardTrainer": "DPOTrainer",
+    "PRMTrainer": "DPOTrainer",
+    "OnlineDPOTrainer": "judge",
+    "NashMDTrainer": "judge",
+    "XPOTrainer": "judge",
+    "AlignPropTrainer": "GPU",
+    "DDPOTrainer": "GPU",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_what_to_do(name: str) -> None:
+    found = port(f"from trl import {name}\nt = {name}(model)\nt.train()\n")
+    (finding,) = found.findings
+    assert found.status == "unsupported" and not found.edits
+    assert name in finding.message and REFUSED[name] in finding.fix and len(finding.message) > 60
