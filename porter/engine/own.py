@@ -51,6 +51,13 @@ What it does: leaves the line as it is, names it in the report and puts a `# TOD
 Why: Tunix's trainer and model have other methods than transformers', and a guess would run and be wrong.
 Use instead: Tunix's own way, or a rule in a pack of your own (`tpu-port rules new`).
 """,
+    "TP203": """find_all_linear_names: a function of the script that names all linear layers → "all-linear".
+
+What it does: a function that goes through `model.named_modules()`, keeps the instances of torch's or bitsandbytes'
+Linear and returns the last parts of their names without the head; its calls become PEFT's name for the same layers.
+Why: QLoRA scripts carry this function since before PEFT had the name; Tunix's model has no such modules.
+Safety: exact for the families that port.
+""",
     "TP420": """WORLD_SIZE: the GPU run's number of processes, where the script reads it from its environment.
 
 What it does: `os.environ.get("WORLD_SIZE", 1)` becomes the number that the launch config or `--processes` says.

@@ -17,6 +17,7 @@ from ..source.launch import Setting
 from ..source.values import dict_items, read_value
 from .collators import read_collators
 from .flow import binding_origins, is_itself, unprepared
+from .linear_names import read_linear_names
 from .objects import adapters_are_spread, is_spread
 from .packs import Pack, TableRule
 from .porting import Porting
@@ -426,6 +427,7 @@ def _read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
         porting.lora = made
         fill_site(porting, made, rule, versions)
         fill_defaults(porting, rule, versions)
+        read_linear_names(porting, made)
         return
     porting.lora_object = config.text
     fill_site(porting, replace(made, unknown_keywords=""), rule, versions)

@@ -158,6 +158,12 @@ def count_parameters(model: nnx.Module, *, trainable: bool = False) -> int:
     return held - zeros
 
 
+def memory_footprint(model: nnx.Module) -> int:
+    """transformers' get_memory_footprint: bytes of all parameters on all devices, 4-bit codes two to a byte."""
+    leaves = jax.tree.leaves(nnx.state(model, nnx.Param))
+    return sum(leaf.size * leaf.dtype.itemsize // (2 if leaf.dtype == jnp.uint4 else 1) for leaf in leaves)
+
+
 def adapters(model: nnx.Module) -> Iterator[tuple[str, str, nnx.LoRAParam, nnx.LoRAParam]]:
     """(Tunix path, weight name, A, B) of every adapter in the model: A (in..., rank), B (rank, out...)."""
     for path, module in model.iter_modules():

@@ -11,6 +11,7 @@ from typing import Any
 import libcst as cst
 
 from ..engine.flow import unprepared
+from ..engine.linear_names import write_linear_names
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
 from ..engine.quantization import write_preparation, write_quantization
 from ..engine.reading import bindings_of, table_of
@@ -49,6 +50,7 @@ def write(
     mesh_code = _mesh_code(porting, mesh)
     mesh_elsewhere = _write_mesh(porting, mesh_code)
     _write_model(porting)
+    write_linear_names(porting)
     write_quantization(porting)
     write_preparation(porting)
     provider, provider_elsewhere = _write_lora(porting, family, rules)
