@@ -17,6 +17,7 @@ from .errors import InputError
 from .port import Options, Port
 from .recipe import Finding
 from .source.folder import SourceTree, read_tree
+from .source.module import LARGEST
 
 # A file with none of these trains nothing by itself: it is ported with the script that imports it.
 TRAINS = re.compile(r"\w*Trainer\w*\(|\.backward\(")
@@ -105,7 +106,12 @@ def find_scripts(tree: SourceTree, errors: dict[Path, InputError]) -> list[Path]
 
 
 def _check_syntax(tree: SourceTree, path: Path, data: bytes, errors: dict[Path, InputError]) -> None:
-    """A file that Python's own parser refuses is read as a port would read it, which says why."""
+    """A file that Python's own parser refuses is read as a port would read it, which says why.
+
+    One that is too long for a port is generated; it is copied unread.
+    """
+    if len(data) > LARGEST:
+        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

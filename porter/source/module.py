@@ -26,6 +26,8 @@ from .magics import masked
 from .notebook import Notebook, read_notebook
 from .scopes import Binding, Scope, children, collect_scopes, owner_of
 
+# Characters of Python beyond which a file is generated data rather than a script that somebody wrote.
+LARGEST = 1_000_000
 # Packages whose classes are re-exported at the top: `trl.trainer.sft_trainer.SFTTrainer` is `trl.SFTTrainer`.
 FLAT_PACKAGES = ("trl", "peft", "transformers", "accelerate", "datasets", "unsloth")
 
@@ -319,6 +321,7 @@ def parse_module(data: bytes, path: str) -> Module:
         raise InputError(
             f"is not text in its declared encoding: {error}", Path(path), fix="save it as UTF-8 or declare its encoding"
         ) from None
+    _check_size(text, path)
     try:
         tree, parsed = parse_text(text)
     except cst.ParserSyntaxError as error:
@@ -329,6 +332,7 @@ def parse_module(data: bytes, path: str) -> Module:
 def parse_notebook(data: bytes, path: str) -> Module:
     """Parse the Python cells of a notebook as one module; a syntax error names its cell and the line in it."""
     notebook = read_notebook(data, path)
+    _check_size(notebook.text, path)
     try:
         tree, parsed = parse_text(notebook.text)
     except cst.ParserSyntaxError as error:
@@ -350,6 +354,12 @@ def parse_text(text: str) -> tuple[cst.Module, str]:
         if parsed == text:
             raise
         return cst.parse_module(parsed), parsed
+
+
+def _check_size(text: str, path: str) -> None:
+    if len(text) > LARGEST:
+        size = f"{len(text) / 1e6:.1f} million characters of Python"
+        raise InputError(f"has {size}: no script that trains is that long", path, fix="name the file that trains")
 
 
 def _exact(module: Module) -> Module:

@@ -80,6 +80,9 @@ def test_the_port_of_a_notebook_is_one(folder: Path, capsys: pytest.CaptureFixtu
         (bytes(range(256)) * 8, "train.py: is a binary file"),
         (b"name = '\xe9'\n", "train.py: is not text in its declared encoding"),
         (b"# coding: no-such\nx = 1\n", "train.py: is not text in its declared encoding"),
+        (b"# R\xe9sum\xe9\nx = 1\n", "train.py: is not text in its declared encoding"),
+        (b"import trl\nprint 'two'\n", "train.py:2:1: does not parse: Missing parentheses in call to 'print'"),
+        (b"import trl\n" + b"x = {'a': [1, 2]}\n" * 300_000, "has 5.4 million characters of Python"),
     ],
 )
 def test_a_file_that_is_no_python(folder: Path, capsys: pytest.CaptureFixture[str], data: bytes, want: str) -> None:

@@ -154,6 +154,8 @@ def test_bad_files_have_a_line_each_and_stop_nothing(tmp_path: Path, capsys: pyt
     (root / "broken.ipynb").write_text(
         '{"cells": [ from trl import SFTTrainer; trainer = SFTTrainer(); trainer.train()'
     )
+    (root / "huge.py").write_text("from trl import SFTTrainer\nSFTTrainer()\n" + "x = [1, 2, 3, 4]\n" * 300_000)
+    (root / "table.py").write_text("x = [1, 2, 3, 4]\n" * 300_000)
     os.symlink("loop", root / "loop")
     assert run([str(root), "-o", str(tmp_path / "out"), "--processes", "1"]) == 2
     said = capsys.readouterr().err.splitlines()
@@ -162,11 +164,12 @@ def test_bad_files_have_a_line_each_and_stop_nothing(tmp_path: Path, capsys: pyt
         ("old.py:2:1", "does not parse: Missing parentheses in call to 'print'"),
         ("old_plain.py:1:1", "does not parse: Missing parentheses in call to 'print'"),
         ("broken.ipynb:1:13", "is no notebook: broken JSON"),
+        ("huge.py", "has 5.1 million characters of Python"),
         ("loop", "is a symbolic link that leads back to itself"),
     ):
         lines = [line for line in said if f"{name}: " in line]
         assert len(lines) == 1 and what in lines[0], said
-    assert len(said) == 5
+    assert len(said) == 6
     assert "PeftTrainer(" in (tmp_path / "out" / "train.py").read_text()
     assert (tmp_path / "out" / "old.py").read_bytes() == (root / "old.py").read_bytes()
 
