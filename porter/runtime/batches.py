@@ -16,6 +16,8 @@ import jax
 import numpy as np
 
 from . import order, rows, tokenization
+from . import step_packing as packer
+from .packing import Span
 from .rows import Rows
 
 LENGTH_MULTIPLE = 128  # what a TPU's matrix units and attention kernels like; padding has no effect on the loss
@@ -36,7 +38,9 @@ class SFTBatches:
 
     `buckets`: lengths that a micro-batch may have instead of T, each compiled once: the smallest that holds its rows.
     A step's rows are then dealt by length, longest first, which changes nothing: its loss is their sum. `micro_batch`:
-    rows to make B from instead of `batch_size`; the step keeps its rows.
+    rows to make B from instead of `batch_size`; the step keeps its rows. `step_packing`: (B, T) that a micro-batch may
+    have, each compiled once. A step's rows are then packed, several in one where they fit, into as few micro-batches as
+    hold every step, which changes nothing either: each keeps its positions and sees itself alone.
 
     `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are SFTConfig's, with its names and defaults (`epochs`:
@@ -84,6 +88,7 @@ class SFTBatches:
         pad_to_multiple_of: int | str | None = None,
         buckets: Sequence[int] | None = None,
         micro_batch: int | None = None,
+        step_packing: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
@@ -132,9 +137,15 @@ class SFTBatches:
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
         self.batch_size = divisible(micro_batch or batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
-        self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         self.length = self._fixed_length(self._rows)
         self.buckets = () if buckets is None else self._lengths(buckets)
+        self.shapes = () if step_packing is None else self._shapes(step_packing)
+        if self.shapes:
+            if buckets is not None or micro_batch is not None:
+                raise ValueError("step_packing says what shapes micro-batches have: leave out buckets and micro_batch")
+            self._micro_batches = packer.fewest_micro_batches(self._step_lengths(), self.shapes)
+            self.batch_size, self.length = (max(sizes) for sizes in zip(*self.shapes, strict=True))
+        self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         if jax.process_index() == 0:
             print(self)
 
@@ -188,20 +199,27 @@ class SFTBatches:
 
     def __iter__(self) -> Iterator[Batch]:
         for picked, scale in self._steps():
+            if self.shapes:
+                yield from self._packed(picked, scale)
+                continue
             yield from self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing)
 
     def __repr__(self) -> str:
-        length = " or ".join(map(str, self.buckets or (self.length,)))
+        size = f"{self.batch_size} x {' or '.join(map(str, self.buckets or (self.length,)))}"
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
         if self.buckets:
             epoch = itertools.islice(self._steps(), self.steps_per_epoch)
             starts = range(0, self._micro_batches * self.batch_size, self.batch_size)
             parts = (picked[start:][: self.batch_size] for picked, _ in epoch for start in starts)
             slots = self.batch_size * sum(self._bucket(self._rows, part) for part in parts)
+        if self.shapes:
+            size = f"({' or '.join(f'{rows} x {length}' for rows, length in self.shapes)})"
+            found = [self._placed(lengths) for lengths in itertools.islice(self._step_lengths(), self.steps_per_epoch)]
+            slots = sum(rows * length for step in found for (rows, length), _ in step)
         filled = int(self._rows.lengths.sum())
         return (
             f"{self.rows} rows, {self.steps} steps of {math.prod(self._source)} rows "
-            f"as {self._micro_batches} x {self.batch_size} x {length} tokens, "
+            f"as {self._micro_batches} x {size} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
         )
 
@@ -317,9 +335,42 @@ class SFTBatches:
             for place, (row, weight) in enumerate(
                 zip(picked[first : first + share], scale[first : first + share], strict=True)
             ):
-                self._fill(batch, place, prepared, int(row), self._flattens(packing))
+                self._fill(batch, place, prepared, prepared.rows[int(row)], self._flattens(packing))
                 batch["scale"][place] = weight
             yield batch
+
+    def _packed(self, picked: np.ndarray, scale: np.ndarray) -> Iterator[Batch]:
+        """A step's rows as micro-batches of `shapes`, of which this JAX process gets its part."""
+        for (batch_size, length), places in self._placed(self._rows.lengths[picked].tolist()):
+            share = batch_size // jax.process_count()
+            first = share * jax.process_index()
+            batch = self._empty(share, length, self._packing)
+            for place, together in enumerate(places[first : first + share]):
+                spans = [span for one in together for span in self._rows.rows[int(picked[one])]]
+                self._fill(batch, place, self._rows, spans, mask_first=True)
+                batch["scale"][place] = scale[0]
+            yield batch
+
+    def _placed(self, lengths: list[int]) -> list[tuple[packer.Shape, packer.Bins]]:
+        found = packer.packed(lengths, self.shapes, self._micro_batches)
+        assert found is not None, "fewest_micro_batches has seen every step"
+        return found
+
+    def _step_lengths(self) -> Iterator[list[int]]:
+        """Lengths of every step's rows."""
+        return (self._rows.lengths[picked].tolist() for picked, _ in self._steps())
+
+    def _shapes(self, shapes: Sequence[tuple[int, int]]) -> tuple[packer.Shape, ...]:
+        """`step_packing` as shapes that the mesh divides, of rounded lengths."""
+        if not self._tokens_of_all:
+            raise ValueError(
+                "step_packing puts rows of several GPU processes together, which average_tokens_across_devices=False "
+                "weighs apart: use buckets instead"
+            )
+        wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
+        if wrong or not shapes:
+            raise ValueError(f"step_packing={list(shapes)}: expected pairs (rows, tokens)")
+        return tuple((_divisible(r, self._mesh), -(-int(t) // self._multiple) * self._multiple) for r, t in shapes)
 
     def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
         shape = (batch_size, length)
@@ -330,13 +381,13 @@ class SFTBatches:
             "segment_ids": np.zeros(shape, np.int32),
             "scale": np.zeros(batch_size, np.float32),
         }
-        if packing in ("bfd", "bfd_split") or self._rows.tokens.parts is not None:
+        if packing in ("bfd", "bfd_split") or self._rows.tokens.parts is not None or self.shapes:
             batch["documents"] = np.zeros(batch_size, np.int32)
         return batch
 
-    def _fill(self, batch: Batch, place: int, prepared: Rows, row: int, mask_first: bool) -> None:
+    def _fill(self, batch: Batch, place: int, prepared: Rows, spans: Sequence[Span], mask_first: bool) -> None:
         at = 0
-        for number, (start, stop) in enumerate(prepared.rows[row], 1):
+        for number, (start, stop) in enumerate(spans, 1):
             end = at + stop - start
             batch["input_tokens"][place, at:end] = prepared.tokens.ids[start:stop]
             batch["labels"][place, at:end] = prepared.tokens.labels[start:stop]
@@ -347,7 +398,7 @@ class SFTBatches:
                 batch["labels"][place, at] = tokenization.IGNORED
             at = end
         if "documents" in batch:
-            batch["documents"][place] = len(prepared.rows[row])
+            batch["documents"][place] = len(spans)
 
 
 class EvaluationBatches:

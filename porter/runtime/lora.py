@@ -25,6 +25,7 @@ from .families import Family
 from .lora_provider import PEFT_INIT, LoraProvider, gaussian, random_b
 from .lora_targets import LoraSpec, Site, beyond_text, resolve, resolve_ranks, rules, with_ranks
 from .peft_format import block_mask
+from .train_step import return_only_changes
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +282,7 @@ def _finish(
             b.set_value(jax.device_put(inside, _sharding(b, mesh)))
     model.lora = LoraInfo(spec, sites)
     sidecar.describe(model)
+    return_only_changes()
     if spec.lora_dropout:
         rngs = nnx.Rngs(dropout=seed)
         paths = {site.path for site in sites}

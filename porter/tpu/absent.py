@@ -41,6 +41,10 @@ class Absent:
         return False
 
 
+def _rounded(length: int) -> int:
+    return -(-int(length) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+
+
 class BatchShapes:
     """What the runtime's batches say of themselves, from their arguments alone: rows are as long as they may be.
 
@@ -49,24 +53,26 @@ class BatchShapes:
     """
 
     def __init__(self, mesh: Any, given: dict[str, Any], *, seq_len: int | None, batch: int | None, rows: int) -> None:
-        longest = seq_len or given.get("max_length", 1024)
+        shapes = sorted(given.get("step_packing") or (), key=lambda shape: -shape[0] * shape[1])
+        largest = shapes[0] if shapes else (None, None)
+        longest = seq_len or largest[1] or given.get("max_length", 1024)
         if not longest:
             raise ValueError("the script sets no max_length (or tokenises its rows itself): give --seq-len N")
-        self.length = -(-int(longest) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+        self.length = _rounded(longest)
         batch_size, accumulation = int(given.get("batch_size", 8)), int(given.get("accumulation", 1))
         self.effective = batch_size * accumulation
         fsdp = dict(mesh.shape).get("fsdp", 1)
-        self.batch_size = -(-(batch or given.get("micro_batch") or batch_size) // fsdp) * fsdp
+        self.batch_size = -(-(batch or largest[0] or given.get("micro_batch") or batch_size) // fsdp) * fsdp
         self.micro_batches = max(1, math.ceil(self.effective / self.batch_size))
         self.accumulation = self.micro_batches if self.micro_batches > 1 else None
         self.rows = rows
         self.steps_per_epoch = max(1, math.ceil(rows / self.effective))
         max_steps, epochs = int(given.get("max_steps", -1)), float(given.get("epochs", 3.0))
         self.steps = max_steps if max_steps > 0 else max(1, math.ceil(epochs * self.steps_per_epoch))
-        self.packing = bool(given.get("packing", False))
-        lengths = sorted({-(-int(n) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE for n in given.get("buckets") or ()})
-        shorter = [length for length in lengths if length < self.length]
-        self.varying = tuple(f"a micro-batch of {length} tokens (buckets)" for length in shorter)
+        self.packing = bool(given.get("packing", False)) or bool(shapes)
+        buckets = sorted({_rounded(length) for length in given.get("buckets") or ()})
+        self.varying = tuple(f"a micro-batch of {n} tokens (buckets)" for n in buckets if n < self.length)
+        self.varying += tuple(f"a micro-batch of {rows} x {n} tokens (step_packing)" for rows, n in shapes[1:])
 
     def evaluation(self, *args: Any, **kwargs: Any) -> BatchShapes:
         return self

@@ -137,6 +137,7 @@ class AbstractRun:
         for name in ("SFTBatches", "TrainerBatches"):
             replace_everywhere(runtime, name, _batches(self, getattr(runtime, name)))
         self.turn_on_remat = remat
+        self.jitted = importlib.import_module(runtime.__name__ + ".train_step").jitted
 
     def load_model(
         self,
@@ -210,7 +211,6 @@ class AbstractRun:
     def compile(self, trainer: Any, batches: Any) -> None:
         """Lower and compile what `PeftTrainer.train` calls for each micro-batch, and write down what came of it."""
         import jax
-        from flax import nnx
         from jax.interpreters import pxla
         from tunix.sft import sharding_utils
 
@@ -230,8 +230,7 @@ class AbstractRun:
         say("tracing")
         result = self.describe(trainer, mesh, batch)
         if self.request["compile"]:
-            step = nnx.jit(trainer.create_train_step_fn(), donate_argnames=("optimizer",))
-            lowered = step.lower(trainer.model, trainer.optimizer, batch).lowered
+            lowered = self.jitted_step(trainer).lower(trainer.model, trainer.optimizer, batch).lowered
             result["trace_seconds"] = round(time.monotonic() - started, 2)
             say("compiling")
             started = time.monotonic()
@@ -250,13 +249,22 @@ class AbstractRun:
         os.replace(temporary, self.result)
         self.done = True
 
+    def jitted_step(self, trainer: Any) -> Any:
+        """The step jitted as `PeftTrainer.train` will: the runtime's way for a model with LoRA, else Tunix's."""
+        from flax import nnx
+
+        step = trainer.create_train_step_fn()
+        if getattr(trainer.model, "lora", None) is not None:
+            return self.jitted(step)
+        return nnx.jit(step, donate_argnames=("optimizer",))
+
     def describe(self, trainer: Any, mesh: Any, batch: Any) -> dict[str, Any]:
         """What is known of the step without compiling it."""
         import jax
         from flax import nnx
 
         shapes = self.shapes
-        rows, length = jax.tree.leaves(batch)[0].shape
+        rows, length = tokens_of(batch).shape
         micro_batches = trainer.config.get_with_default("gradient_accumulation_steps", 1)
         lora = nnx.state(trainer.model, nnx.LoRAParam)
         weights = nnx.state(trainer.model, nnx.filterlib.All(nnx.Param, nnx.filterlib.Not(nnx.LoRAParam)))
@@ -304,7 +312,6 @@ def slice_devices(request: dict[str, Any]) -> list[Any]:
 
 def measured(compiled: Any, trainer: Any, batch: Any, dump: str | None) -> dict[str, Any]:
     """The compiler's own figures, for one device."""
-    import jax
     from flax import nnx
 
     memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
@@ -313,7 +320,7 @@ def measured(compiled: Any, trainer: Any, batch: Any, dump: str | None) -> dict[
     if dump:
         Path(dump).write_text(text, encoding="utf-8")
     adapters = bytes_of(nnx.state(trainer.model, nnx.LoRAParam))
-    sharded = jax.tree.leaves(batch)[0]
+    sharded = tokens_of(batch)
     rows, length = sharded.sharding.shard_shape(sharded.shape)
     tp = dict(sharded.sharding.mesh.shape).get("tp", 1)
     return {
@@ -334,6 +341,13 @@ def measured(compiled: Any, trainer: Any, batch: Any, dump: str | None) -> dict[
         "seconds": float(cost.get("optimal_seconds", 0.0)),
         "collectives": collectives(text),
     }
+
+
+def tokens_of(batch: Any) -> Any:
+    """The first array of a batch that is (rows, tokens): packed ones have numbers by the row, too."""
+    import jax
+
+    return next(leaf for leaf in jax.tree.leaves(batch) if len(leaf.shape) == 2)
 
 
 def _adapting(original: Callable[..., Any]) -> Callable[..., Any]:

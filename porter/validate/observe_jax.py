@@ -304,9 +304,9 @@ class Observer:
     def batches(self, trainer: Any, data: Any) -> Iterator[Any]:
         """The script's own batches, noted down, until the wanted steps are done."""
         accumulation = trainer.config.get_with_default("gradient_accumulation_steps", 1)
-        buckets = getattr(data, "buckets", ())
+        buckets = getattr(data, "buckets", ()) or getattr(data, "shapes", ())
         if buckets and not self._done:
-            self._config["buckets"] = list(buckets)  # which deal the rows of a step by length
+            self._config["buckets"] = list(buckets)  # which deal or pack the rows of a step by length
         for number, batch in enumerate(data):
             if number >= self.settings.steps * accumulation:
                 return
