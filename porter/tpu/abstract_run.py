@@ -9,16 +9,14 @@ PeftTrainer would jit and call is lowered and compiled with the real XLA:TPU com
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import inspect
 import json
 import os
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,8 +24,9 @@ from typing import Any
 from ..validate.observe_jax import fitted, replace_everywhere, runtimes, without_torch
 from ..validate.script import run_script
 from .absent import Absent, BatchShapes
-from .config import cut_layers, one_period, period, read_config
-from .hlo import collectives, out_of_memory
+from .compiled_step import compiled, described
+from .config import cut_layers, one_period, read_config
+from .shapes import abstract, abstract_optimizer, mesh_of, placed
 
 
 class Finished(SystemExit):
@@ -209,7 +208,7 @@ class AbstractRun:
         trainer.__init__, trainer.train = patched_init, train
 
     def compile(self, trainer: Any, batches: Any) -> None:
-        """Lower and compile what `PeftTrainer.train` calls for each micro-batch, and write down what came of it."""
+        """Compile what `PeftTrainer.train` calls for each micro-batch, and write down what came of it."""
         import jax
         from jax.interpreters import pxla
         from tunix.sft import sharding_utils
@@ -226,24 +225,10 @@ class AbstractRun:
             arrays,
         )
         placed(trainer.optimizer, mesh, None)
-        started = time.monotonic()
         say("tracing")
-        result = self.describe(trainer, mesh, batch)
+        result = {**described(trainer, batch, self.shapes, self.whole), "remat": self.remat}
         if self.request["compile"]:
-            lowered = self.jitted_step(trainer).lower(trainer.model, trainer.optimizer, batch).lowered
-            result["trace_seconds"] = round(time.monotonic() - started, 2)
-            say("compiling")
-            started = time.monotonic()
-            try:
-                compiled = lowered.compile()
-            except jax.errors.JaxRuntimeError as error:
-                short = out_of_memory(str(error))
-                if short is None:
-                    raise
-                result |= {"wanted_memory": short[0], "short_of_memory": short[0] - short[1]}
-            else:
-                result |= measured(compiled, trainer, batch, self.request.get("dump"))
-            result["compile_seconds"] = round(time.monotonic() - started, 2)
+            result |= compiled(self.jitted_step(trainer), trainer, batch, say, self.request.get("dump"))
         temporary = self.result.with_suffix(".part")
         temporary.write_text(json.dumps(result), encoding="utf-8")
         os.replace(temporary, self.result)
@@ -258,44 +243,6 @@ class AbstractRun:
             return self.jitted(step)
         return nnx.jit(step, donate_argnames=("optimizer",))
 
-    def describe(self, trainer: Any, mesh: Any, batch: Any) -> dict[str, Any]:
-        """What is known of the step without compiling it."""
-        import jax
-        from flax import nnx
-
-        shapes = self.shapes
-        rows, length = tokens_of(batch).shape
-        micro_batches = trainer.config.get_with_default("gradient_accumulation_steps", 1)
-        lora = nnx.state(trainer.model, nnx.LoRAParam)
-        weights = nnx.state(trainer.model, nnx.filterlib.All(nnx.Param, nnx.filterlib.Not(nnx.LoRAParam)))
-        own = nnx.state(trainer.optimizer, nnx.optimizer.OptState)
-        return {
-            "devices": len(self.devices),
-            "mesh": {name: int(size) for name, size in mesh.shape.items()},
-            "batch_rows": rows,
-            "length": length,
-            "micro_batches": micro_batches,
-            "effective_rows": shapes.effective if shapes else rows * micro_batches,
-            "steps": trainer.config.max_steps,
-            "remat": self.remat,
-            "packing": bool(shapes and shapes.packing),
-            "layers": len(trainer.model.layers),
-            "all_layers": self.whole.get("layers", len(trainer.model.layers)),
-            "period": period(self.whole) if self.whole else 1,
-            "parameters": count_of(weights),
-            "trainable": count_of(lora) or count_of(weights),
-            "lora_tensors": len(jax.tree.leaves(lora)),
-            "model": trainer.model.porter.id,
-            "family": trainer.model.porter.family.name,
-            "sizes": self.whole,
-            "varying": list(shapes.varying) if shapes else [],
-            "state": {
-                "weights": by_axes(weights),
-                "adapters": by_axes(lora),
-                "optimizer": by_axes(own),
-            },
-        }
-
 
 def slice_devices(request: dict[str, Any]) -> list[Any]:
     """The slice's devices as libtpu describes them; simulated CPU devices when nothing is to be compiled."""
@@ -308,46 +255,6 @@ def slice_devices(request: dict[str, Any]) -> list[Any]:
     topology = request["topology"]
     described = topologies.get_topology_desc(platform="tpu", topology_name=topology["name"], **topology["arguments"])
     return list(described.devices)
-
-
-def measured(compiled: Any, trainer: Any, batch: Any, dump: str | None) -> dict[str, Any]:
-    """The compiler's own figures, for one device."""
-    from flax import nnx
-
-    memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
-    cost = cost[0] if isinstance(cost, list) else cost
-    text = compiled.as_text()
-    if dump:
-        Path(dump).write_text(text, encoding="utf-8")
-    adapters = bytes_of(nnx.state(trainer.model, nnx.LoRAParam))
-    sharded = tokens_of(batch)
-    rows, length = sharded.sharding.shard_shape(sharded.shape)
-    tp = dict(sharded.sharding.mesh.shape).get("tp", 1)
-    return {
-        "memory": {
-            "peak": int(memory.peak_memory_in_bytes),
-            "weights": bytes_of(nnx.state(trainer.model)) - adapters,
-            "adapters": adapters,
-            "optimizer": bytes_of(nnx.state(trainer.optimizer, nnx.optimizer.OptState)),
-            "arguments": int(memory.argument_size_in_bytes),
-            "outputs": int(memory.output_size_in_bytes),
-            "aliased": int(memory.alias_size_in_bytes),
-            "temporary": int(memory.temp_size_in_bytes),
-            "code": int(memory.generated_code_size_in_bytes),
-            "logits": rows * length * -(-_vocab(trainer.model) // tp) * 4,
-        },
-        "flops": float(cost.get("flops", 0.0)),
-        "bytes": float(cost.get("bytes accessed", 0.0)),
-        "seconds": float(cost.get("optimal_seconds", 0.0)),
-        "collectives": collectives(text),
-    }
-
-
-def tokens_of(batch: Any) -> Any:
-    """The first array of a batch that is (rows, tokens): packed ones have numbers by the row, too."""
-    import jax
-
-    return next(leaf for leaf in jax.tree.leaves(batch) if len(leaf.shape) == 2)
 
 
 def _adapting(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -383,100 +290,6 @@ def _batches(run: AbstractRun, original: Any) -> Any:
         from_args: Any = classmethod(original.from_args.__func__)
 
     return Shapes
-
-
-@contextlib.contextmanager
-def abstract_optimizer(module: Any) -> Iterator[None]:
-    """Within it, `nnx.Optimizer` makes its state as shapes. `module` is Tunix's trainer, which calls it."""
-    from flax import nnx
-
-    original = nnx.Optimizer
-
-    def make(model: Any, tx: Any, *, wrt: Any) -> Any:
-        return nnx.eval_shape(lambda inner: original(inner, tx, wrt=wrt), model)
-
-    module.nnx.Optimizer = make
-    try:
-        yield
-    finally:
-        module.nnx.Optimizer = original
-
-
-def abstract(function: Callable[[Any], Any], model: Any) -> Any:
-    """`function(model)` traced: a model of shapes. Static attributes pass through."""
-    from flax import nnx
-
-    return nnx.eval_shape(function, model)
-
-
-def mesh_of(model: Any) -> Any:
-    """The mesh that an abstract model's parameters are placed on; None for a model that is being traced."""
-    import jax
-    from flax import nnx
-
-    leaves = [leaf for leaf in jax.tree.leaves(nnx.state(model)) if isinstance(leaf, jax.ShapeDtypeStruct)]
-    return next((leaf.sharding.mesh for leaf in leaves if isinstance(leaf.sharding, jax.sharding.NamedSharding)), None)
-
-
-def placed(module: Any, mesh: Any, dtype: Any) -> None:
-    """Give every abstract variable of `module` its annotated sharding, and floating parameters `dtype` if not None."""
-    import jax
-    import jax.numpy as jnp
-    from flax import nnx
-
-    replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    state = nnx.state(module)
-    shardings = dict(nnx.to_flat_state(nnx.get_named_sharding(state, mesh)))
-    flat = []
-    for path, variable in nnx.to_flat_state(state):
-        value = variable.get_value()
-        wanted: Any = shardings.get(path)
-        wanted = wanted.get_value() if hasattr(wanted, "get_value") else wanted
-        if not isinstance(wanted, jax.sharding.NamedSharding) or len(wanted.spec) > len(value.shape):
-            wanted = replicated
-        kind = value.dtype
-        if dtype is not None and jnp.issubdtype(kind, jnp.floating):
-            kind = dtype
-        flat.append((path, variable.replace(jax.ShapeDtypeStruct(value.shape, kind, sharding=wanted))))
-    nnx.update(module, nnx.from_flat_state(flat))
-
-
-def bytes_of(state: Any) -> int:
-    """Bytes of a state on one device."""
-    import jax
-
-    total = 0
-    for leaf in jax.tree.leaves(state):
-        shape = leaf.sharding.shard_shape(leaf.shape) if getattr(leaf, "sharding", None) else leaf.shape
-        size = 4 if not hasattr(leaf.dtype, "itemsize") else leaf.dtype.itemsize
-        count = 1
-        for length in shape:
-            count *= length
-        total += count * size // (2 if str(leaf.dtype) == "uint4" else 1)  # two to a byte on a TPU
-    return int(total)
-
-
-def by_axes(state: Any) -> dict[str, int]:
-    """Bytes over the whole mesh, by the mesh axes that a leaf is sharded on ("fsdp tp", "tp", "")."""
-    import jax
-
-    found: dict[str, int] = {}
-    for leaf in jax.tree.leaves(state):
-        axes = " ".join(sorted(str(axis) for axis in leaf.sharding.spec if axis is not None))
-        size = getattr(leaf.dtype, "itemsize", 4)
-        found[axes] = found.get(axes, 0) + int(leaf.size) * size
-    return found
-
-
-def count_of(state: Any) -> int:
-    import jax
-
-    return int(sum(leaf.size for leaf in jax.tree.leaves(state)))
-
-
-def _vocab(model: Any) -> int:
-    config = model.config
-    return int(getattr(config, "num_embed", 0) or getattr(config, "vocab_size", 0))
 
 
 def runtime_mesh(runtime: ModuleType) -> ModuleType:

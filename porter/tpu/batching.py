@@ -1,0 +1,135 @@
+"""Which micro-batches a step's rows go through: padded to the longest, in buckets of length, or packed.
+
+All three train the same (`porter.runtime.batches`): what differs is how much of them is padding, how many shapes are
+compiled, and how often the weights are read. Seconds and memory of a shape come from the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..runtime.step_packing import Shape, packed
+
+MULTIPLE = 128  # as porter.runtime.batches rounds
+SAMPLED = 200  # steps that are looked at
+SHAPES = 4  # at most, as each is compiled
+
+
+@dataclass(frozen=True)
+class Batching:
+    """`kind`: padding, buckets or packing. `seconds` of one row of the data, `padding` the share of padding."""
+
+    kind: str
+    shapes: tuple[Shape, ...]
+    micro_batches: int
+    seconds: float
+    padding: float
+
+    @property
+    def argument(self) -> str:
+        """What `rt.SFTBatches` is told; empty for padding."""
+        if self.kind == "packing":
+            return f"step_packing={list(self.shapes)}"
+        return f"buckets={[length for _, length in self.shapes]}" if self.kind == "buckets" else ""
+
+
+def batchings(
+    lengths: Sequence[int],
+    group: int,
+    batch: int,
+    rows_multiple: int,
+    seconds: Callable[[Shape], float],
+    fits: Callable[[Shape], bool],
+) -> list[Batching]:
+    """The ways that fit, the fastest first.
+
+    `group`: rows of an optimizer step; `batch`: rows of a micro-batch that is padded; `rows_multiple`: the fsdp axis,
+    which divides a micro-batch; `seconds` and `fits`: of a micro-batch of a shape.
+    """
+    steps = [list(lengths[start : start + group]) for start in range(0, len(lengths), group)][:SAMPLED]
+    longest = _rounded(max(lengths))
+    found = [_padded(steps, batch, [longest], seconds, "padding")]
+    found.append(_padded(steps, batch, sorted({_rounded(longest * n / 4) for n in (1, 2, 3, 4)}), seconds, "buckets"))
+    packing = _packing(steps, group, longest, rows_multiple, seconds, fits)
+    usable = [way for way in found if all(fits(shape) for shape in way.shapes)]
+    return sorted([*usable, *([packing] if packing else [])], key=lambda way: way.seconds)
+
+
+def _padded(
+    steps: list[list[int]], batch: int, buckets: list[int], seconds: Callable[[Shape], float], kind: str
+) -> Batching:
+    """Rows dealt by length, each micro-batch padded to the smallest bucket that holds its longest row."""
+    time, slots = 0.0, 0
+    count = -(-max(len(step) for step in steps) // batch)
+    for step in steps:
+        ordered = sorted(step, reverse=True) if len(buckets) > 1 else step
+        for first in range(0, count * batch, batch):
+            part = ordered[first : first + batch]
+            length = next(bucket for bucket in buckets if bucket >= max(part, default=0))
+            time += seconds((batch, length))
+            slots += batch * length
+    return _made(kind, [(batch, length) for length in buckets], count, steps, time, slots)
+
+
+def _packing(
+    steps: list[list[int]],
+    group: int,
+    longest: int,
+    rows_multiple: int,
+    seconds: Callable[[Shape], float],
+    fits: Callable[[Shape], bool],
+) -> Batching | None:
+    """Shapes taken one by one, each the one that saves most, for the number of micro-batches that is best."""
+    mean = sum(map(sum, steps)) / len(steps)
+    lengths = sorted({_rounded(longest * n / 6) for n in (2, 3, 4, 5, 6)}, reverse=True)
+    rows = range(rows_multiple, max(group, rows_multiple) + 1, rows_multiple)
+    best: Batching | None = None
+    for count in range(1, group + 1):
+        # A micro-batch holds the mean step's share, or what a step may need beyond it.
+        pool = [
+            (r, t) for t in lengths for r in rows if 0.4 * mean <= count * r * t <= 1.8 * mean + r * t and fits((r, t))
+        ]
+        chosen: list[Shape] = []
+        way: Batching | None = None
+        while len(chosen) < SHAPES:
+            tried = [w for w in (_tried(steps, [*chosen, shape], count, seconds) for shape in _left(pool, chosen)) if w]
+            if not tried:
+                break
+            better = min(tried, key=lambda w: w.seconds)
+            if way is not None and better.seconds > 0.995 * way.seconds:
+                break
+            way, chosen = better, list(better.shapes)
+        if way is not None and (best is None or way.seconds < best.seconds):
+            best = way
+        elif best is not None:
+            break
+    return best
+
+
+def _left(pool: list[Shape], chosen: list[Shape]) -> Iterator[Shape]:
+    return (shape for shape in pool if shape not in chosen)
+
+
+def _tried(
+    steps: list[list[int]], shapes: list[Shape], count: int, seconds: Callable[[Shape], float]
+) -> Batching | None:
+    """Packing with these shapes; None when they don't hold every step in `count` micro-batches."""
+    time, slots = 0.0, 0
+    each = {shape: seconds(shape) for shape in shapes}
+    for step in steps:
+        found = packed(step, shapes, count)
+        if found is None:
+            return None
+        time += sum(each[shape] for shape, _ in found)
+        slots += sum(rows * length for (rows, length), _ in found)
+    return _made("packing", shapes, count, steps, time, slots)
+
+
+def _made(kind: str, shapes: Sequence[Shape], count: int, steps: list[list[int]], time: float, slots: int) -> Batching:
+    rows = sum(map(len, steps))
+    return Batching(kind, tuple(shapes), count, time / rows, 1 - sum(map(sum, steps)) / max(1, slots))
+
+
+def _rounded(length: float) -> int:
+    return -(-round(length) // MULTIPLE) * MULTIPLE
