@@ -1,11 +1,12 @@
 """The paper's recipe, Gemma 4 31B with LoRA r=64 on v5p-8: the port made by hand against ours, by XLA:TPU's own time.
 
-    python bench/paper.py [--json] [--mesh fsdp=1,tp=4] [--batch 2] [--buckets 512,1024,...] [--full]
+    python bench/paper.py [--json] [--mesh fsdp=1,tp=4] [--shapes 3x1792,3x2048,...] [--formula] [--full]
 
 One pass over 10,000 rows, their lengths drawn as CodeV-R1's are (mean 922, p99 2553, p99.5 2894). By hand: (1, 4),
-remat, rows padded to 3072, Tunix's loss. Ours: the port that tpu-port writes, without remat, with length buckets:
-a step's rows dealt by length, as SFTBatches(buckets=...) does. Each shape is compiled with few layers and extrapolated;
-the compiles are cached, and take minutes each the first time.
+remat, rows padded to 3072, Tunix's loss and step. Ours: the port that tpu-port writes, without remat, each step's rows
+packed into micro-batches of the given shapes, as SFTBatches(step_packing=...) packs them. Each shape is compiled with
+6 and 12 layers and extrapolated to 60 (--full: all 60 compiled); the compiles are cached, and take minutes each the
+first time. --formula compiles nothing and takes tpu-port's own estimate for both.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+from porter.runtime.step_packing import Shape, fewest_micro_batches, packed
 from porter.tpu.compile import Request, Step, compile_step
+from porter.tpu.memory import Candidate, estimate
 from porter.tpu.plan import extrapolate, layer_counts
 from porter.tpu.slices import GIB, parse_mesh, slice_named
 
@@ -28,6 +32,7 @@ HERE = Path(__file__).parent / "paper"
 ROWS, LONGEST, GROUP = 10_000, 3072, 16
 # A lognormal through the mean and the 99th percentile; its 99.5th is 2885.
 MU, SIGMA = 6.7068, 0.4894
+SHAPES = "1x3072,2x3072,3x3072,2x2048,3x2048,3x1792"  # rows x tokens
 TPU = slice_named("v5p-8")
 
 
@@ -37,65 +42,64 @@ def lengths(rows: int = ROWS, seed: int = 0) -> list[int]:
     return [min(LONGEST, max(1, round(math.exp(draw.gauss(MU, SIGMA))))) for _ in range(rows)]
 
 
-def micro_batches(row_lengths: list[int], batch: int, buckets: list[int]) -> Counter[int]:
-    """How many micro-batches of each length: the rows of a step dealt by length, the longest first."""
-    counts: Counter[int] = Counter()
-    for start in range(0, len(row_lengths), GROUP):
-        group = sorted(row_lengths[start : start + GROUP], reverse=True)
-        for first in range(0, len(group), batch):
-            counts[next(bucket for bucket in buckets if bucket >= group[first])] += 1
-    return counts
+def micro_batches(row_lengths: list[int], shapes: list[Shape]) -> Counter[Shape]:
+    """How many micro-batches of each shape one pass takes."""
+    steps = [row_lengths[start : start + GROUP] for start in range(0, len(row_lengths), GROUP)]
+    count = fewest_micro_batches(steps, shapes)
+    return Counter(shape for step in steps for shape, _ in packed(step, shapes, count) or [])
 
 
-def measured(request: Request, *, full: bool) -> tuple[int, float, Step]:
-    """Peak bytes and XLA's seconds of one micro-batch with all layers."""
+def measured(request: Request, how: str) -> tuple[int, float, Step]:
+    """Peak bytes and XLA's seconds of one micro-batch with all layers. `how`: formula, extrapolated or full."""
     say = print if sys.stderr.isatty() else lambda line: None
-    if full:
+    if how == "formula":
+        step = compile_step(replace(request, compile=False, layers=6), say)
+        asked = Candidate(step.mesh["fsdp"], step.mesh["tp"], step.batch_rows, step.length, step.remat)
+        found = estimate(step, asked, request.slice)
+        return found.peak, found.seconds, step
+    if how == "full":
         whole = compile_step(request, say, timeout=7200)
         assert whole.memory is not None
         return whole.memory.peak, whole.seconds, whole
-    found = []
+    compiled = []
     for layers in (6, 12):
-        found.append(compile_step(Request(**{**vars(request), "layers": layers}), say, timeout=7200))
-        if found[0].all_layers and layers not in layer_counts(found[0]):
+        compiled.append(compile_step(replace(request, layers=layers), say, timeout=7200))
+        if compiled[0].all_layers and layers not in layer_counts(compiled[0]):
             raise SystemExit(f"the model's layers don't repeat every {layers}")
-    peak, seconds = extrapolate(found, found[0].all_layers)
-    return peak, seconds, found[0]
+    peak, seconds = extrapolate(compiled, compiled[0].all_layers)
+    return peak, seconds, compiled[0]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
     parser.add_argument("--mesh", default="fsdp=1,tp=4")
-    parser.add_argument("--batch", type=int, default=2, help="rows of a micro-batch over the whole mesh")
-    parser.add_argument("--buckets", default="1024,2048,3072", help="lengths of a micro-batch")
+    parser.add_argument("--shapes", default=SHAPES, help="rows x tokens of a micro-batch over the whole mesh")
+    parser.add_argument("--formula", action="store_true", help="compile nothing: both sides by formula")
     parser.add_argument("--full", action="store_true", help="compile all 60 layers instead of extrapolating")
     given = parser.parse_args()
-    buckets = sorted(int(part) for part in given.buckets.split(","))
-    counts = micro_batches(lengths(), given.batch, buckets)
+    how = "formula" if given.formula else "full" if given.full else "extrapolated"
+    shapes = [tuple(map(int, part.split("x"))) for part in given.shapes.split(",")]
+    row_lengths = lengths()
+    counts = micro_batches(row_lengths, shapes)  # type: ignore[arg-type]
 
     with tempfile.TemporaryDirectory() as folder:
         port = Path(folder) / "train_tunix.py"
         words = [sys.executable, "-c", "from porter.cli import main; main()", str(HERE / "train_trl.py")]
         subprocess.run([*words, "--processes", "2", "-o", str(port)], check=True, capture_output=True)
+        text = port.read_text(encoding="utf-8")
+        port.write_text(text.replace("    max_length=3072,\n", f"    max_length=3072,\n    step_packing={shapes},\n"))
         peak, seconds, row_step = 0, 0.0, None
-        shapes = {}
-        for length, count in sorted(counts.items()):
-            asked = Request(
-                script=port,
-                slice=TPU,
-                mesh=parse_mesh(given.mesh, TPU),
-                seq_len=length,
-                batch=given.batch,
-                remat="none",
-            )
-            high, each, row_step = measured(asked, full=given.full)
-            shapes[length] = {"micro_batches": count, "seconds": each, "peak_gib": high / GIB}
-            peak, seconds = max(peak, high), seconds + count * each
-        hand_peak, hand_seconds, hand_step = measured(
-            Request(script=HERE / "train_by_hand.py", slice=TPU, mesh=parse_mesh("fsdp=1,tp=4", TPU)), full=given.full
-        )
+        each = {}
+        asked = Request(script=port, slice=TPU, mesh=parse_mesh(given.mesh, TPU), remat="none")
+        for (rows, length), count in sorted(counts.items()):
+            high, time, row_step = measured(replace(asked, seq_len=length, batch=rows), how)
+            each[f"{rows}x{length}"] = {"micro_batches": count, "seconds": time, "peak_gib": high / GIB}
+            peak, seconds = max(peak, high), seconds + count * time
+        by_hand = Request(script=HERE / "train_by_hand.py", slice=TPU, mesh=parse_mesh("fsdp=1,tp=4", TPU))
+        hand_peak, hand_seconds, hand_step = measured(by_hand, how)
     assert row_step is not None
+    slots = sum(rows * length * count for (rows, length), count in counts.items())
     figures = {
         "hand_seconds_per_row": hand_seconds / hand_step.batch_rows,
         "ours_seconds_per_row": seconds / ROWS,
@@ -105,8 +109,9 @@ def main() -> None:
         "hbm_gib": TPU.chip.hbm_gib,
         "hand_lora_tensors_of_6_layers": hand_step.lora_tensors,
         "lora_tensors_of_6_layers": row_step.lora_tensors,
-        "shapes": shapes,
-        "extrapolated": not given.full,
+        "padding": 1 - sum(row_lengths) / slots,
+        "shapes": each,
+        "by": how,
     }
     if given.json:
         print(json.dumps(figures, indent=2))

@@ -30,6 +30,9 @@ PATH = click.Path(path_type=Path)
 @click.option("--candidates", type=click.IntRange(min=0), default=3, show_default=True, help="How many to compile.")
 @click.option("--full", is_flag=True, help="Compile the winner with all its layers.")
 @click.option("--model", type=PATH, metavar="PATH", help="config.json (or its folder) in place of the script's model.")
+@click.option(
+    "--lengths", metavar="WHAT", help="Tokens of the rows: a file of numbers, a dataset on disk, or mean=922,p99=2553."
+)
 @click.option("--rows", type=click.IntRange(min=1), default=10_000, show_default=True, help="Assumed dataset rows.")
 @click.option("--price", type=click.FloatRange(min=0), help="Your price, USD a chip-hour.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=3600, show_default=True, help="Seconds a compile.")
@@ -50,6 +53,7 @@ def command(
     candidates: int,
     full: bool,
     model: Path | None,
+    lengths: str | None,
     rows: int,
     price: float | None,
     timeout: float,
@@ -63,10 +67,13 @@ def command(
     """
     if apply != (output is not None) or (apply and "," in tpu):
         raise click.UsageError("--apply and -o OUT go together, with one slice")
+    if lengths and seq_len:
+        raise click.UsageError("--lengths says how long rows are: leave out --seq-len")
     from ..output import check_output
     from ..tpu.apply import applied, port_text
     from ..tpu.compile import CompileFailed, Request
-    from ..tpu.plan import plan
+    from ..tpu.lengths import read_lengths
+    from ..tpu.plan import longest_row, plan
     from ..tpu.slices import slice_named
 
     plans = []
@@ -91,7 +98,9 @@ def command(
         )
         say = lambda line: click.echo(line, err=True)  # noqa: E731
         try:
-            plans.append(plan(request, compiled=candidates, full=full, price=price, say=say, timeout=timeout))
+            known = read_lengths(lengths, longest_row(request)) if lengths else ()
+            found = plan(request, compiled=candidates, full=full, lengths=known, price=price, say=say, timeout=timeout)
+            plans.append(found)
         except CompileFailed as failure:
             click.echo(failure.output, err=True)
             click.echo(f"tpu-port: {failure}", err=True)

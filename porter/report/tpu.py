@@ -82,7 +82,11 @@ def _memory_rows(step: Step, formula: Estimate) -> list[tuple[str, int]]:
     if step.memory is None:
         rows = [
             ("weights", formula.weights),
-            ("weights again, as Tunix's step returns them", formula.weight_copies),
+            *(
+                [("weights again, as Tunix's step returns them", formula.weight_copies)]
+                if formula.weight_copies
+                else []
+            ),
             ("adapters, before and after", formula.adapters),
             ("optimizer", formula.optimizer),
             ("activations", formula.activations),
@@ -116,6 +120,7 @@ def plan_document(plans: list[Plan]) -> dict[str, Any]:
                 "rows": [_row_document(row) for row in found.rows],
                 "dropped": [{"mesh": mesh, "why": why} for mesh, why in found.dropped],
                 "costs": [asdict(cost) for cost in found.costs],
+                "batching": [asdict(way) for way in found.ways],
                 "note": found.note,
             }
             for found in plans
@@ -164,6 +169,10 @@ def show_plan(found: Plan, *, no_color: bool = False) -> None:
         out.print(f"and {len(found.rows) - SHOWN} more")
     for mesh, why in found.dropped:
         out.print(f"{mesh}: {why}")
+    for number, way in enumerate(found.ways):
+        shapes = ", ".join(f"{rows} x {length}" for rows, length in way.shapes)
+        line = f"{way.kind}: {way.seconds:.4f} s a row, {way.padding:.0%} padding, "
+        out.print(Text(f"{line}{way.micro_batches} micro-batches of {shapes}", "" if number else "green"))
     for cost in found.costs:
         p = cost.price
         out.print(
@@ -186,13 +195,13 @@ def show_comparison(plans: list[Plan], *, no_color: bool = False) -> None:
             table.add_row(found.slice.name, str(found.slice.chips), "nothing fits", "", "", "", "")
             continue
         money = "; ".join(f"{c.usd[0]:.2f}-{c.usd[1]:.2f} {c.price.kind}" for c in found.costs) or "no price known"
-        hours = best.step_seconds * found.step.steps / 3600
+        hours = found.step_seconds * found.step.steps / 3600
         table.add_row(
             found.slice.name,
             str(found.slice.chips),
             best.candidate.name,
             f"{best.peak / GIB:.1f} of {found.slice.hbm / GIB:.0f}",
-            f"{best.step_seconds:.3f}",
+            f"{found.step_seconds:.3f}",
             f"{hours:.2f}",
             money,
         )

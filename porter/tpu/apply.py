@@ -11,7 +11,11 @@ from .plan import Plan
 from .slices import GIB
 
 MESH = re.compile(r"jax\.make_mesh\(\([^\n]*?\), (?=\(\"fsdp\", \"tp\"\))")
-EARLIER = re.compile(r"^[ \t]*(?:# tpu-port plan for [^\n]*|micro_batch=[^\n]*,(?:  # the plan's)?)\n", re.MULTILINE)
+EARLIER = re.compile(
+    r"^[ \t]*(?:# tpu-port plan for [^\n]*|micro_batch=[^\n]*,(?:  # the plan's)?"
+    r"|(?:buckets|step_packing)=[^\n]*,  # the plan's)\n",
+    re.MULTILINE,
+)
 REMAT = re.compile(r"^[ \t]*(\w+) = rt\.remat\(\1\).*\n", re.MULTILINE)
 BATCHES = re.compile(r"rt\.\w+Batches\(\n(?P<indent>[ \t]+)\S[^\n]*,\n(?P=indent)\S[^\n]*,\n(?P=indent)\w+,\n")
 ADAPTED = re.compile(
@@ -50,19 +54,28 @@ def applied(text: str, plan: Plan) -> str:
     by = best.how if not best.compiled_layers else f"{best.how}, {' and '.join(map(str, best.compiled_layers))} layers"
     comment = (
         f"# tpu-port plan for {where.name}: {best.peak / GIB:.1f} of {where.hbm / GIB:.0f} GiB, "
-        f"{best.step_seconds:.3f} s a step by XLA ({by})\n"
+        f"{plan.step_seconds:.3f} s a step by XLA ({by})\n"
     )
     line = text.rfind("\n", 0, mesh.start()) + 1
     indent = text[line : len(text) - len(text[line:].lstrip(" \t"))]
     edits = [
         (line, line, indent + comment),
         (mesh.start(), mesh.end(), f"jax.make_mesh(({candidate.fsdp}, {candidate.tp}), "),
-        (batches.end(), batches.end(), f"{batches['indent']}micro_batch={candidate.batch},  # the plan's\n"),
+        (batches.end(), batches.end(), "".join(f"{batches['indent']}{a},  # the plan's\n" for a in _arguments(plan))),
     ]
     edits += _remat(text, candidate.remat)
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
+
+
+def _arguments(plan: Plan) -> list[str]:
+    """What `rt.SFTBatches` is told: the rows of a micro-batch, buckets for them, or the shapes to pack into."""
+    assert plan.best is not None
+    rows = [f"micro_batch={plan.best.candidate.batch}"]
+    if plan.way is None or plan.way.kind == "padding":
+        return rows
+    return [plan.way.argument] if plan.way.kind == "packing" else [*rows, plan.way.argument]
 
 
 def _remat(text: str, wanted: bool) -> list[tuple[int, int, str]]:

@@ -6,14 +6,14 @@ compiled, and how often the weights are read. Seconds and memory of a shape come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..runtime.step_packing import Shape, packed
 
 MULTIPLE = 128  # as porter.runtime.batches rounds
-SAMPLED = 200  # steps that are looked at
-SHAPES = 4  # at most, as each is compiled
+SAMPLED = 64  # steps that are looked at, besides the longest, which has to fit
+SHAPES = 6  # at most, as each is compiled
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def batchings(
     `group`: rows of an optimizer step; `batch`: rows of a micro-batch that is padded; `rows_multiple`: the fsdp axis,
     which divides a micro-batch; `seconds` and `fits`: of a micro-batch of a shape.
     """
-    steps = [list(lengths[start : start + group]) for start in range(0, len(lengths), group)][:SAMPLED]
+    every = [list(lengths[start : start + group]) for start in range(0, len(lengths), group)]
+    steps = [*every[:SAMPLED], *([max(every[SAMPLED:], key=sum)] if every[SAMPLED:] else [])]
     longest = _rounded(max(lengths))
     found = [_padded(steps, batch, [longest], seconds, "padding")]
     found.append(_padded(steps, batch, sorted({_rounded(longest * n / 4) for n in (1, 2, 3, 4)}), seconds, "buckets"))
@@ -82,7 +83,7 @@ def _packing(
 ) -> Batching | None:
     """Shapes taken one by one, each the one that saves most, for the number of micro-batches that is best."""
     mean = sum(map(sum, steps)) / len(steps)
-    lengths = sorted({_rounded(longest * n / 6) for n in (2, 3, 4, 5, 6)}, reverse=True)
+    lengths = sorted({_rounded(longest * n / 6) for n in (2, 2.5, 3, 3.5, 4, 5, 6)}, reverse=True)
     rows = range(rows_multiple, max(group, rows_multiple) + 1, rows_multiple)
     best: Batching | None = None
     for count in range(1, group + 1):
@@ -90,40 +91,42 @@ def _packing(
         pool = [
             (r, t) for t in lengths for r in rows if 0.4 * mean <= count * r * t <= 1.8 * mean + r * t and fits((r, t))
         ]
-        chosen: list[Shape] = []
-        way: Batching | None = None
-        while len(chosen) < SHAPES:
-            tried = [w for w in (_tried(steps, [*chosen, shape], count, seconds) for shape in _left(pool, chosen)) if w]
-            if not tried:
-                break
-            better = min(tried, key=lambda w: w.seconds)
-            if way is not None and better.seconds > 0.995 * way.seconds:
-                break
-            way, chosen = better, list(better.shapes)
-        if way is not None and (best is None or way.seconds < best.seconds):
+        way, left = _greedy(steps, pool, count, seconds)
+        if way is not None and not left and (best is None or way.seconds < best.seconds):
             best = way
         elif best is not None:
             break
     return best
 
 
-def _left(pool: list[Shape], chosen: list[Shape]) -> Iterator[Shape]:
-    return (shape for shape in pool if shape not in chosen)
+def _greedy(
+    steps: list[list[int]], pool: list[Shape], count: int, seconds: Callable[[Shape], float]
+) -> tuple[Batching | None, int]:
+    """Shapes out of `pool`, each the one with which most steps fit, or which saves most; and how many don't fit."""
+    way: Batching | None = None
+    left = len(steps)
+    while pool and (way is None or len(way.shapes) < SHAPES):
+        shapes = way.shapes if way is not None else ()
+        tried = [_tried(steps, [*shapes, shape], count, seconds) for shape in pool if shape not in shapes]
+        unfit, better = min(tried, key=lambda one: (one[0], one[1].seconds), default=(left, way))
+        if better is None or (way is not None and (unfit, better.seconds) >= (left, 0.995 * way.seconds)):
+            break
+        way, left = better, unfit
+    return way, left
 
 
 def _tried(
     steps: list[list[int]], shapes: list[Shape], count: int, seconds: Callable[[Shape], float]
-) -> Batching | None:
-    """Packing with these shapes; None when they don't hold every step in `count` micro-batches."""
-    time, slots = 0.0, 0
+) -> tuple[int, Batching]:
+    """How many steps these shapes don't hold in `count` micro-batches, and packing of the others."""
+    time, slots, unfit = 0.0, 0, 0
     each = {shape: seconds(shape) for shape in shapes}
     for step in steps:
         found = packed(step, shapes, count)
-        if found is None:
-            return None
-        time += sum(each[shape] for shape, _ in found)
-        slots += sum(rows * length for (rows, length), _ in found)
-    return _made("packing", shapes, count, steps, time, slots)
+        unfit += found is None
+        time += sum(each[shape] for shape, _ in found or [])
+        slots += sum(rows * length for (rows, length), _ in found or [])
+    return unfit, _made("packing", shapes, count, steps, time, slots)
 
 
 def _made(kind: str, shapes: Sequence[Shape], count: int, steps: list[list[int]], time: float, slots: int) -> Batching:

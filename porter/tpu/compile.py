@@ -80,7 +80,8 @@ class Step:
     """What came of it. FLOPs, bytes and seconds are XLA's for one micro-batch on one device.
 
     `short_of_memory`: bytes wanted beyond the HBM there is, 0 when it fits; the compiler gives no more figures then.
-    `state`: bytes of weights, adapters and optimizer over the whole mesh, by the mesh axes that they are sharded on.
+    `weights_returned`: the step gives back all weights, as Tunix's own does. `state`: bytes of weights, adapters and
+    optimizer over the whole mesh, by the mesh axes that they are sharded on.
     """
 
     devices: int
@@ -103,6 +104,7 @@ class Step:
     sizes: Mapping[str, Any]
     state: Mapping[str, Mapping[str, int]]
     varying: tuple[str, ...] = ()
+    weights_returned: bool = True
     memory: Memory | None = None
     flops: float = 0.0
     bytes: float = 0.0

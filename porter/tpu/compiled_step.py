@@ -63,6 +63,7 @@ def described(trainer: Any, batch: Any, shapes: BatchShapes | None, sizes: dict[
         "model": trainer.model.porter.id,
         "family": trainer.model.porter.family.name,
         "sizes": sizes,
+        "weights_returned": getattr(trainer.model, "lora", None) is None,
         "varying": list(shapes.varying) if shapes else [],
         "state": {
             "weights": by_axes(weights),

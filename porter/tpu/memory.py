@@ -14,19 +14,23 @@ from .compile import Step
 from .slices import Slice
 
 # google-tunix 0.1.7 jits its step without donating the model: flax returns all weights, and XLA copies what it returns.
+# The runtime's step (porter.runtime.train_step) returns what was trained.
 WEIGHT_COPIES = 2
 # Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
-LOGITS_COPIES, LOGITS_COPIES_TP = 3.75, 1.0
+LOGITS_COPIES, LOGITS_COPIES_TP = 3.5, 1.4
 # Without remat, what a layer keeps for its backward pass: bytes for each attention score, and arrays of each width.
-KEPT_SCORE_BYTES = 2.5
+KEPT_SCORE_BYTES = 3
 KEPT_EMBED, KEPT_HIDDEN = 5, 2
 # What a layer that is recomputed holds while its gradient is made.
 LIVE_SCORE_BYTES = 6
 LIVE_EMBED, LIVE_HIDDEN, LIVE_HEADS = 8, 3, 5
 ACTIVATION_BYTES = 2
-# Share of the peak FLOP/s and of the links' bandwidth that XLA reaches by its own estimate.
-COMPUTE_SHARE = 0.75
-LINK_SHARE = 0.75
+# XLA's own time: its FLOPs at the chip's peak and its bytes at the HBM's bandwidth, one after the other, times this.
+XLA_SHARE = 1.035
+# The bytes it counts: each gathered weight so often, arrays of each layer's widths, each attention score, each logit.
+WEIGHT_TRAFFIC, WIDTH_TRAFFIC = 10, 18
+SCORE_TRAFFIC, LOGIT_TRAFFIC = 13.7, 14
+LINK_SHARE = 0.75  # of the links' bandwidth
 
 
 @dataclass(frozen=True)
@@ -80,17 +84,20 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     kept = sum(_kept_bytes(sizes, kind, rows, wanted) for kind in _kinds(sizes, layers))
     largest = max(_live_bytes(sizes, kind, rows, wanted) for kind in set(sizes["kinds"]))
     boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES // wanted.tp
-    activations = layers * boundary + largest if wanted.remat else kept
     copies = LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP
     logits = int(copies * rows * wanted.length * -(-sizes["vocab"] // wanted.tp) * 4)
+    # The logits are gone before the first layer is computed again.
+    activations = layers * boundary + max(0, largest - logits) if wanted.remat else kept
     flops = _flops(step, wanted, layers) / (wanted.fsdp * wanted.tp)
-    seconds = max(
-        flops / (where.chip.bf16_tflops * 1e12 / where.chip.devices * COMPUTE_SHARE),
-        _link_seconds(step, wanted, where, layers),
-    )
+    copied = 2 * weights if step.weights_returned else 0
+    bytes_moved = _bytes_moved(step, wanted, layers) + copied
+    chip = where.chip
+    seconds = XLA_SHARE * (flops / (chip.bf16_tflops * 1e12) + bytes_moved / (chip.hbm_gbps * 1e9)) * chip.devices
+    seconds = max(seconds, _link_seconds(step, wanted, where, layers))
     # Adapters in training stand twice: what goes in and what comes out.
+    copies_of_weights = WEIGHT_COPIES - 1 if step.weights_returned else 0
     return Estimate(
-        weights, (WEIGHT_COPIES - 1) * weights, 2 * adapters, optimizer, int(activations), logits, seconds, flops
+        weights, copies_of_weights * weights, 2 * adapters, optimizer, int(activations), logits, seconds, flops
     )
 
 
@@ -162,6 +169,20 @@ def _flops(step: Step, wanted: Candidate, layers: int) -> float:
         attention += 2 * 2 * heads * width * wanted.length * (4 if wanted.remat else 3)
     head = 4 * sizes["vocab"] * sizes["embed"]
     return float(tokens * (body + adapters + attention + head))
+
+
+def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
+    """Bytes that a device reads and writes in a micro-batch, as XLA counts them, without copies of returned weights."""
+    sizes = step.sizes
+    rows = max(1, wanted.batch // wanted.fsdp)
+    tokens = rows * wanted.length
+    again = 1.5 if wanted.remat else 1.0  # the forward pass twice
+    moved = WEIGHT_TRAFFIC * layer_bytes(step) * layers
+    for kind in _kinds(sizes, layers):
+        heads, width = _heads(sizes, kind)
+        widths = 4 * sizes["embed"] + 3 * sizes["hidden"] + 4 * heads * width
+        moved += tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * heads * wanted.length)
+    return float((again * moved + LOGIT_TRAFFIC * tokens * sizes["vocab"]) / wanted.tp)
 
 
 def _link_seconds(step: Step, wanted: Candidate, where: Slice, layers: int) -> float:

@@ -2,18 +2,21 @@
 
 The effective batch stays the GPU run's: candidates differ in how many rows go through the mesh at once and how often.
 Compiling takes one and two periods of layers and extrapolates linearly to all of them, unless the model is that small.
+Where the rows' lengths are known, padding, buckets and packing are compared by the seconds of the shapes they need.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ..errors import InputError
 from ..runtime.families import families
 from ..runtime.mesh import mesh_problems
+from ..runtime.step_packing import Shape
+from .batching import MULTIPLE, Batching, batchings
 from .compile import CompileFailed, Request, Step, compile_step, libtpu_problem
 from .memory import Candidate, Estimate, estimate
 from .slices import GIB, Price, Slice
@@ -21,6 +24,7 @@ from .slices import GIB, Price, Slice
 SPARE = (
     0.10  # of a chip's HBM, for what the compiler doesn't see: the runtime, fragmentation, a checkpoint being written
 )
+WAYS = 3  # candidates whose micro-batches are filled in every way
 SLOWER = 2.0  # the cost's upper end: XLA's time is an estimate without the host, and no run has been timed against it
 
 
@@ -61,7 +65,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Plan:
-    """Candidates of one slice, the best first; `dropped` are meshes that the model doesn't fit, with the tensors."""
+    """Candidates of one slice, the best first; `dropped` are meshes that the model doesn't fit, with the tensors.
+
+    `ways`: how the best candidate's micro-batches may be filled, the fastest first; empty where no lengths are known.
+    """
 
     slice: Slice
     step: Step
@@ -69,10 +76,22 @@ class Plan:
     dropped: tuple[tuple[str, str], ...]
     costs: tuple[Cost, ...]
     note: str = ""
+    ways: tuple[Batching, ...] = ()
 
     @property
     def best(self) -> Row | None:
         return next((row for row in self.rows if not row.why_not), None)
+
+    @property
+    def way(self) -> Batching | None:
+        return self.ways[0] if self.ways else None
+
+    @property
+    def step_seconds(self) -> float:
+        """One optimizer step, as the best candidate and the best way take it; 0 when nothing fits."""
+        if self.way is not None:
+            return self.way.seconds * self.step.effective_rows
+        return self.best.step_seconds if self.best is not None else 0.0
 
 
 def plan(
@@ -80,18 +99,22 @@ def plan(
     *,
     compiled: int = 3,
     full: bool = False,
+    lengths: Sequence[int] = (),
     price: float | None = None,
     say: Callable[[str], None] = lambda line: None,
     timeout: float = 3600,
 ) -> Plan:
     """Plan `request` (its mesh and remat are chosen here) on its slice. `compiled`: how many candidates are compiled.
 
-    `full`: compile the winner with all its layers. `price`: the user's own, USD a chip-hour. Without libtpu, or with
-    `compiled` 0, the order is the formula's and every row says so.
+    `full`: compile the winner with all its layers. `lengths`: tokens of the dataset's rows, or of a sample of them.
+    `price`: the user's own, USD a chip-hour. Without libtpu, or with `compiled` 0, the order is the formula's and every
+    row says so.
     """
     where = request.slice
+    if lengths:
+        request = replace(request, seq_len=compiled_length(lengths))
     say("tracing the step")
-    traced = compile_step(replace(request, mesh={"fsdp": 1, "tp": 1}, remat="decoder", layers=0, compile=False), say)
+    traced = compile_step(_traced(request), say)
     meshes, dropped = fitting_meshes(traced, where)
     rows = [
         _by_formula(traced, candidate, where) for candidate in candidates(traced, meshes, request.batch, request.remat)
@@ -102,9 +125,21 @@ def plan(
     note = libtpu_problem() if compiled else ""
     if compiled and not note:
         rows = _decide(request, traced, rows, where, compiled, full, say, timeout)
-    best = next((row for row in rows if not row.why_not), None)
-    costs = costs_of(traced, best, where, price) if best else ()
-    return Plan(where, traced, tuple(rows), tuple(dropped), costs, note)
+    ways: list[Batching] = []
+    if lengths:
+        rows, ways = _filled(traced, rows, where, lengths)
+    found = Plan(where, traced, tuple(rows), tuple(dropped), (), note, tuple(ways))
+    return replace(found, costs=costs_of(traced, found.step_seconds, where, price)) if found.best else found
+
+
+def longest_row(request: Request) -> int:
+    """Tokens of the longest row that the script lets through: its max_length."""
+    return compile_step(_traced(request)).length
+
+
+def _traced(request: Request) -> Request:
+    """One period of layers on one device, traced alone: what the sizes are read from."""
+    return replace(request, mesh={"fsdp": 1, "tp": 1}, remat="decoder", layers=0, compile=False)
 
 
 def fitting_meshes(step: Step, where: Slice) -> tuple[list[tuple[int, int]], list[tuple[str, str]]]:
@@ -133,12 +168,48 @@ def candidates(step: Step, meshes: list[tuple[int, int]], batch: int | None, rem
     return found
 
 
-def costs_of(step: Step, best: Row, where: Slice, price: float | None) -> tuple[Cost, ...]:
+def compiled_length(lengths: Sequence[int]) -> int:
+    """Tokens of the rows to compile where lengths are known: two rows of the mean, or the longest."""
+    return min(-(-max(lengths) // MULTIPLE), -(-2 * sum(lengths) // len(lengths) // MULTIPLE)) * MULTIPLE
+
+
+def _filled(step: Step, rows: list[Row], where: Slice, lengths: Sequence[int]) -> tuple[list[Row], list[Batching]]:
+    """The candidates with the one first whose micro-batches are filled fastest, and the ways to fill those.
+
+    Shapes that were not compiled have the formula's seconds and memory, times what the compiler said of the candidate
+    against the formula.
+    """
+    filled: list[tuple[Row, list[Batching]]] = []
+    for row in [row for row in rows if not row.why_not]:
+        if len(filled) == WAYS or (filled and row.how == "formula" != filled[0][0].how):
+            break
+        candidate, slower, larger = row.candidate, row.seconds / row.estimate.seconds, row.peak / row.estimate.peak
+
+        def of(shape: Shape, candidate: Candidate = candidate) -> Estimate:
+            return estimate(step, replace(candidate, batch=shape[0], length=shape[1]), where)
+
+        ways = batchings(
+            lengths,
+            step.effective_rows,
+            candidate.batch,
+            candidate.fsdp,
+            lambda shape, of=of, slower=slower: of(shape).seconds * slower,  # type: ignore[misc]
+            lambda shape, of=of, larger=larger: of(shape).peak * larger <= usable(where),  # type: ignore[misc]
+        )
+        if ways:  # none where the longest row doesn't fit
+            filled.append((row, ways))
+    if not filled:
+        return rows, []
+    best, ways = min(filled, key=lambda one: one[1][0].seconds)
+    return [best, *(row for row in rows if row is not best)], ways
+
+
+def costs_of(step: Step, step_seconds: float, where: Slice, price: float | None) -> tuple[Cost, ...]:
     """The run's cost at each price of the chip, or at the user's own."""
     prices = where.chip.prices
     if price is not None:
         prices = (Price(price, "your price", "--price", "", "--price"),)
-    hours = best.step_seconds * step.steps / 3600
+    hours = step_seconds * step.steps / 3600
     span = (hours, hours * SLOWER)
     return tuple(Cost(p, span, (span[0] * p.usd * where.chips, span[1] * p.usd * where.chips)) for p in prices)
 
