@@ -370,7 +370,7 @@ class SFTBatches:
         wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
         if wrong or not shapes:
             raise ValueError(f"step_packing={list(shapes)}: expected pairs (rows, tokens)")
-        return tuple((_divisible(r, self._mesh), -(-int(t) // self._multiple) * self._multiple) for r, t in shapes)
+        return tuple((divisible(r, self._mesh), -(-int(t) // self._multiple) * self._multiple) for r, t in shapes)
 
     def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
         shape = (batch_size, length)
