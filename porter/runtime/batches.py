@@ -17,6 +17,7 @@ import numpy as np
 
 from . import order, rows, tokenization
 from . import step_packing as packer
+from .evaluation_batches import EvaluationBatches
 from .packing import Span
 from .rows import Rows
 
@@ -233,7 +234,7 @@ class SFTBatches:
         if rows.is_stream(dataset):
             dataset = list(dataset)
         prepared = self._prepare(dataset, tokenization.first_row(dataset), strategy)
-        return EvaluationBatches(self, prepared, batch_size, strategy)
+        return EvaluationBatches(self, prepared, batch_size, divisible(batch_size, self._mesh), strategy)
 
     def _prepare(self, dataset: Any, first: Any, packing: str | None, max_steps: int = -1) -> Rows:
         preparation = self._plan(first, packing=packing is not None, padding_free=self._flattens(packing))
@@ -399,46 +400,6 @@ class SFTBatches:
             at = end
         if "documents" in batch:
             batch["documents"][place] = len(spans)
-
-
-class EvaluationBatches:
-    """Batches of an evaluation set, in order; made by `SFTBatches.evaluation`.
-
-    HF takes the mean over rows of each row's batch loss on its process, itself a mean over trained tokens. That weight
-    stands in `scale`, so that the batches can have the mesh's size.
-    """
-
-    def __init__(self, training: SFTBatches, prepared: Rows, batch_size: int, packing: str | None) -> None:
-        dealt = training._deal(np.arange(len(prepared)), batch_size)
-        if not dealt:
-            raise ValueError(f"{len(prepared)} evaluation rows don't fill one batch of {batch_size}")
-        self.rows = len(prepared)
-        self.batch_size = divisible(batch_size, training._mesh)
-        self.length = training._fixed_length(prepared)
-        self._picked = np.concatenate(dealt)
-        self._count = math.ceil(len(self._picked) / self.batch_size)
-        self._scale = self._count * _row_weights(dealt, prepared.trained, batch_size // training._processes, self.rows)
-        self._parts = (training, prepared, packing)
-
-    def __iter__(self) -> Iterator[Batch]:
-        training, prepared, packing = self._parts
-        yield from training._assemble(prepared, self._picked, self._scale, self.batch_size, self.length, packing)
-
-    def __len__(self) -> int:
-        return self._count
-
-
-def _row_weights(dealt: list[np.ndarray], trained: np.ndarray, per_process: int, rows: int) -> np.ndarray:
-    """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
-    weights = []
-    seen = 0
-    for batch in dealt:
-        for start in range(0, len(batch), per_process):
-            share = batch[start : start + per_process]
-            new = max(0, min(len(share), rows - seen))
-            seen += len(share)
-            weights.append(np.full(len(share), new / max(1, trained[share].sum())))
-    return np.concatenate(weights) / min(rows, seen)
 
 
 def divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:

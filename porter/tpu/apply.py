@@ -72,10 +72,10 @@ def applied(text: str, plan: Plan) -> str:
 def _arguments(plan: Plan) -> list[str]:
     """What `rt.SFTBatches` is told: the rows of a micro-batch, buckets for them, or the shapes to pack into."""
     assert plan.best is not None
-    rows = [f"micro_batch={plan.best.candidate.batch}"]
-    if plan.way is None or plan.way.kind == "padding":
-        return rows
-    return [plan.way.argument] if plan.way.kind == "packing" else [*rows, plan.way.argument]
+    if plan.way is None:
+        return [f"micro_batch={plan.best.candidate.batch}"]
+    rows = [] if plan.way.kind == "packing" else [f"micro_batch={plan.way.shapes[0][0]}"]
+    return [*rows, *([plan.way.argument] if plan.way.argument else [])]
 
 
 def _remat(text: str, wanted: bool) -> list[tuple[int, int, str]]:

@@ -44,12 +44,14 @@ def batchings(
 ) -> list[Batching]:
     """The ways that fit, the fastest first.
 
-    `group`: rows of an optimizer step; `batch`: rows of a micro-batch that is padded; `rows_multiple`: the fsdp axis,
-    which divides a micro-batch; `seconds` and `fits`: of a micro-batch of a shape.
+    `group`: rows of an optimizer step; `batch`: rows of a micro-batch that is padded, at most; `rows_multiple`: the
+    fsdp axis, which divides a micro-batch; `seconds` and `fits`: of a micro-batch of a shape.
     """
     every = [list(lengths[start : start + group]) for start in range(0, len(lengths), group)]
     steps = [*every[:SAMPLED], *([max(every[SAMPLED:], key=sum)] if every[SAMPLED:] else [])]
     longest = _rounded(max(lengths))
+    while batch > rows_multiple and not fits((batch, longest)):
+        batch -= rows_multiple
     found = [_padded(steps, batch, [longest], seconds, "padding")]
     found.append(_padded(steps, batch, sorted({_rounded(longest * n / 4) for n in (1, 2, 3, 4)}), seconds, "buckets"))
     packing = _packing(steps, group, longest, rows_multiple, seconds, fits)
