@@ -51,6 +51,11 @@ def applied(text: str, plan: Plan) -> str:
             else "rt.SFTBatches(dataset, tokenizer, mesh, ...)"
         )
         raise InputError(f"the port has no {what} to write the plan into", fix="write the plan in by hand")
+    if plan.way is not None and not batches[0].startswith("rt.SFTBatches"):
+        raise InputError(
+            f"{batches[0].partition('(')[0]} takes rows as the script's own code makes them: no buckets, no packing",
+            fix="leave out --lengths",
+        )
     by = best.how if not best.compiled_layers else f"{best.how}, {' and '.join(map(str, best.compiled_layers))} layers"
     comment = (
         f"# tpu-port plan for {where.name}: {best.peak / GIB:.1f} of {where.hbm / GIB:.0f} GiB, "
