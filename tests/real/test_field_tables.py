@@ -14,13 +14,15 @@ from porter.runtime.field_tables import REQUIRED, FieldTable, find_table
 pytestmark = pytest.mark.real
 
 CLASSES = [
-    "transformers.TrainingArguments", "trl.SFTConfig", "trl.ModelConfig", "trl.ScriptArguments",
+    "transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments",
+    "trl.SFTConfig", "trl.ModelConfig", "trl.ScriptArguments",
     "trl.DatasetMixtureConfig", "trl.scripts.utils.DatasetConfig", "peft.LoraConfig", "trl.DPOConfig", "trl.KTOConfig",
     "trl.experimental.orpo.ORPOConfig", "trl.experimental.cpo.CPOConfig", "trl.GRPOConfig", "trl.RLOOConfig",
 ]  # fmt: skip
 TRAINERS = [
     "trl.SFTTrainer", "trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.orpo.ORPOTrainer",
     "trl.experimental.cpo.CPOTrainer", "trl.GRPOTrainer", "trl.RLOOTrainer",
+    "transformers.Trainer", "transformers.Seq2SeqTrainer",
 ]  # fmt: skip
 
 
@@ -85,3 +87,14 @@ def test_every_keyword_of_quantisation_has_its_row_and_default(name: str) -> Non
 
 def test_a_missing_row_is_noticed() -> None:
     assert _missing(find_table("trl.SFTConfig"), ["learning_rate", "brand_new_field"]) == ["brand_new_field"]
+
+
+@pytest.mark.parametrize("name", ["ForLanguageModeling", "ForSeq2Seq", "WithPadding"])
+def test_every_keyword_of_a_collator_has_its_row(name: str) -> None:
+    name = f"transformers.DataCollator{name}"
+    rows = find_table(name).rows()
+    for field in dataclasses.fields(_installed(name)):
+        text = rows[field.name].default
+        assert text is not None, field.name
+        # mlm is True when it is left out, which the table can't give as harmless: it is refused.
+        assert text == REQUIRED or ast.literal_eval(text) == field.default, field.name

@@ -1,7 +1,4 @@
-"""Scripts on transformers' Trainer in the styles that people write: ported as they are, trained by Tunix, compared.
-
-Largest relative loss difference measured over 4 steps: see docs/how-it-works.md's table of what is compared.
-"""
+"""Scripts on transformers' Trainer in the styles that people write: ported as they are, trained by Tunix, compared."""
 
 from __future__ import annotations
 
@@ -12,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from porter.port import port_file
-from porter.validate.run import Options, validate
+from porter.validate import compare as checks
+from porter.validate.run import Options, run_port, run_source, validate
+from porter.validate.tolerances import FLOAT32
 
 pytestmark = pytest.mark.real
 
@@ -59,3 +58,27 @@ def test_port_trains_as_the_source(name: str, instructions: Path, tmp_path: Path
     assert verdict.equal, verdict.to_json()
     loss = next(check for check in verdict.checks if check.name == "loss of every step")
     assert loss.measured is not None and loss.measured <= 1e-5
+
+
+# text in the port of trainer_masked_prompt, its replacement
+MISTAKES = {
+    "the prompt is trained": ('labels = [-100] * len(instruction["input_ids"])', 'labels = instruction["input_ids"]'),
+    "rows in their own order": ("    seed=42,  # the GPU run's order\n)", '    sampling="sequential",\n)'),
+}
+
+
+def test_mistakes_show_in_the_first_batch(instructions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = SCRIPTS / "trainer_masked_prompt.py"
+    options = Options(steps=1, mesh=(2, 2), devices=4, data=instructions)
+    trace, _ = run_source(source, options, str(tmp_path), lambda line: None)
+    # The ports differ in nothing that XLA compiles.
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "compiled"))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    for name, (old, new) in MISTAKES.items():
+        text = port_file(source).after
+        assert text.count(old) == 1, name
+        script = tmp_path / f"port_{len(name)}.py"
+        script.write_text(text.replace(old, new), "utf-8")
+        port = run_port(script, options, str(tmp_path), lambda line: None)
+        differing = [check.name for check in checks.compare(trace, port, FLOAT32) if check.status == "differs"]
+        assert differing[0] == checks.BATCHES, name

@@ -5,7 +5,7 @@ from datasets import load_dataset
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 
-model_name = "google/gemma-3-1b-it"
+model_name = "Qwen/Qwen2.5-0.5B"
 tokenizer = AutoTokenizer.from_pretrained(model_name)
 model = AutoModelForCausalLM.from_pretrained(model_name, attn_implementation="eager")
 
@@ -33,8 +33,9 @@ training_args = TrainingArguments(
     num_train_epochs=1,
     per_device_train_batch_size=2,
     gradient_accumulation_steps=2,
-    learning_rate=2e-3,
-    lr_scheduler_type="constant",
+    learning_rate=1e-3,
+    lr_scheduler_type="constant_with_warmup",
+    warmup_steps=2,
     weight_decay=0.01,
     max_grad_norm=0.3,
     logging_steps=2,
