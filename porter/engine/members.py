@@ -7,7 +7,7 @@ knows is left alone and named to the user.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -15,15 +15,19 @@ import libcst as cst
 from ..source.calls import parameter_of
 from ..source.module import Module
 from ..source.scopes import Scope
-from .carrying import carry, named_at
+from .carrying import carry, is_in_reach, named_at
 from .flow import held_by, holders
 from .packs import Rewrite, SiteRule
 from .porting import Porting
+from .reading import table_of
 from .sites import Site, read_site, shown
 from .views import is_another, reaches
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
+
+
+QUOTES = "\"'"
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,9 @@ def apply_members(porting: Porting) -> None:
         start = porting.module.span(use.name)[0]
         on_the_spot = isinstance(use.name, cst.Call)
         inside = not on_the_spot and any(begin <= start < end for begin, end in covered)
-        if inside or use.kind == "bare" or use.name in answered or _is_gone(porting, use):
+        if inside or use.name in answered or _is_gone(porting, use) or _drop_asked(porting, use, rules):
+            continue
+        if use.kind == "bare" or _replace_held(porting, use):
             continue
         answered.append(use.name)
         rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
@@ -134,6 +140,51 @@ def apply_members(porting: Porting) -> None:
             else:
                 apply_rewrite(porting, rule, use.outer, text, use.kind)
     carry(porting)
+
+
+def _drop_asked(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
+    """`if hasattr(model, "enable_input_require_grads"): ... else: ...`, two ways to do what nobody needs here."""
+    module = porting.module
+    argument = module.parents[use.name]
+    call = module.parents[argument]
+    test = isinstance(call, cst.Call) and module.code(call.func) == "hasattr" and len(call.args) == 2
+    holder = module.parents[call]
+    if use.kind != "bare" or not test or not isinstance(call, cst.Call) or not isinstance(holder, cst.If):
+        return False
+    rule = rules.get(f"@{use.role}.{module.code(call.args[1].value).strip(QUOTES)}()")
+    if not isinstance(rule, Rewrite) or rule.action != "remove" or holder.test is not call or holder.orelse is None:
+        return False
+    porting.remove_statement(holder, rule.id, rule.reason)
+    return True
+
+
+def _replace_held(porting: Porting, use: Use) -> bool:
+    """What the trainer repeats of its call: `trainer.args.output_dir`, `len(trainer.train_dataset)`."""
+    module, site = porting.module, porting.trainer
+    parts = use.chain.split(".")
+    if use.role != "trainer" or use.kind != "read" or site is None:
+        return False
+    node: cst.CSTNode = module.parents[use.name]
+    start, end = module.span(node)
+    if parts[0] == "args" and len(parts) > 1:
+        with named_at(porting, use):
+            if porting.arguments_object:
+                porting.edit(start, end, porting.arguments_object, site.rule, "the trainer only repeats its arguments")
+                return True
+            row = table_of(porting, porting.arguments).table.row(parts[1]) if porting.arguments is not None else None
+            if row is not None and row.place and porting.value(row.place) is not None:
+                start, end = module.span(module.parents[node])
+                porting.edit(start, end, porting.text(row.place), site.rule, "the value stands where it is used")
+                return True
+        return False
+    dataset = site.argument(parts[0]) if parts[0] in ("train_dataset", "eval_dataset") else None
+    argument = module.parents[node]
+    call = module.parents[argument]
+    counted = isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and module.code(call.func) == "len"
+    if dataset is None or not counted or not dataset.reference or not is_in_reach(porting, use.name):
+        return False
+    porting.edit(start, end, dataset.text, site.rule, "the trainer only repeats its arguments")
+    return True
 
 
 def _is_gone(porting: Porting, use: Use) -> bool:

@@ -354,3 +354,34 @@ def test_a_search_for_torchs_checkpoints_is_said() -> None:
     )
     found = port(f"import glob\n{text}")
     assert any("rt.get_last_checkpoint" in finding.fix for finding in found.findings)
+
+
+def test_two_ways_to_let_gradients_through_the_inputs_go() -> None:
+    both = (
+        "if hasattr(m, 'enable_input_require_grads'):\n    m.enable_input_require_grads()\nelse:\n"
+        "    def hook(module, given, output):\n        output.requires_grad_(True)\n"
+        "    m.get_input_embeddings().register_forward_hook(hook)\ntrainer = "
+    )
+    check_becomes(LOADED.replace("trainer = ", both), gone=("hasattr", "def hook", "else"))
+
+
+def test_what_the_trainer_repeats_of_its_call() -> None:
+    check_becomes(f"{PLAIN}print(trainer.args.output_dir, len(trainer.train_dataset))\n", "print('out', len(rows))\n")
+    text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', **settings())")
+    check_becomes(f"{text}print(trainer.args.output_dir)\n", "print(training_args.output_dir)\n")
+    assert port(f"{PLAIN}print(trainer.train_dataset[0])\n").status == "partial"
+
+
+def test_a_resized_embedding_is_checked_when_the_port_starts() -> None:
+    resized = LOADED.replace("trainer = ", "m.resize_token_embeddings(len(tok), pad_to_multiple_of=8)\ntrainer = ")
+    found = check_becomes(resized, "rt.check_vocabulary(m, len(tok), pad_to_multiple_of=8)\n")
+    assert [finding.rule for finding in found.findings if finding.severity == "warning"] == ["TP312"]
+
+
+def test_guards_of_accelerate() -> None:
+    text = (
+        "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+        "with accelerator.main_process_first():\n    print(1)\n"
+        f"{PLAIN}accelerator.wait_for_everyone()\naccelerator.print(2)\n"
+    )
+    check_becomes(text, "with contextlib.nullcontext():\n    print(1)\n", "rt.main_print(2)\n", gone=("ccelerat",))
