@@ -54,11 +54,37 @@ class PreferenceLoss:
     beta: float = 0.1
     reference = True
 
-    def __call__(self, model: nnx.Module, **batch: Array) -> tuple[Array, Metrics]:
-        """Loss and metrics of a batch; a reference model's log-probabilities come with it or from the adapters'
-        base."""
-        inputs = Inputs(**batch)
-        reference = inputs.reference_logps
+    def __call__(
+        self,
+        model: nnx.Module,
+        input_tokens: Array,
+        labels: Array,
+        positions: Array,
+        attention_mask: Array,
+        segment_ids: Array,
+        scale: Array,
+        nll_scale: Array,
+        processes: Array | None = None,
+        desirable: Array | None = None,
+        reference_logps: Array | None = None,
+    ) -> tuple[Array, Metrics]:
+        """Loss and metrics of a batch; without a reference model's log-probabilities those of the adapters' base count.
+
+        nnx.grad takes what a batch holds by position, so that it is all named here.
+        """
+        inputs = Inputs(
+            input_tokens,
+            labels,
+            positions,
+            attention_mask,
+            segment_ids,
+            scale,
+            nll_scale,
+            processes,
+            desirable,
+            reference_logps,
+        )
+        reference = reference_logps
         if self.reference and reference is None:
             reference = self.logps(without_adapters(model), inputs)
         return self.loss(model, inputs, None if reference is None else jax.lax.stop_gradient(reference))

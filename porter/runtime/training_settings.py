@@ -130,7 +130,8 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any]) -> dict[str, flo
     losses = []
     with _mesh_of(trainer.model):
         for batch in eval_batches:
-            loss = step(trainer.model, shard_input(batch, trainer.config.data_sharding_axis))
+            inputs = trainer._prepare_inputs(batch)  # a reference model's log-probabilities
+            loss = step(trainer.model, shard_input(inputs, trainer.config.data_sharding_axis))
             losses.append(float(loss[0] if trainer._has_aux else loss))
     if not losses:
         raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
