@@ -55,7 +55,7 @@ def found(source: Any, port: Any) -> dict[str, Check]:
 def test_dpo_is_trls_on_every_mesh(dpo: Recorded, mesh: tuple[int, int]) -> None:
     port = dpo.run(dpo.port.read_text("utf-8"), steps=8, mesh=mesh)
     verdict = found(dpo.trace, port)
-    assert {check.status for check in verdict.values()} == {"equal"}, verdict
+    assert [check for check in verdict.values() if check.status != "equal"] == []
     assert all((verdict[name].measured or 0.0) <= 1e-5 for name in (checks.LOSS, checks.METRICS))
 
 
@@ -153,7 +153,7 @@ def test_other_losses_are_trls(text: str, tmp_path: Path) -> None:
     assert port.status == "ported"
     script = tmp_path / "port.py"
     script.write_bytes(port.data)
-    verdict = validate(source, script, Options(steps=5, mesh=(2, 4)))
+    verdict = validate(source, script, Options(steps=5, mesh=(2, 4), meshes=()))
     assert verdict.equal, verdict.to_json()
     assert close(verdict)
 
