@@ -78,6 +78,8 @@ def read_trainer(porting: Porting) -> None:
         _say_data_history(porting, site, versions.get("trl", ""))
     if table_of(porting, site).kind == "causal-lm":
         read_collators(porting, versions)
+        if not given:
+            porting.fill({"run.output_dir": Value("default", "'tmp_trainer'")})  # what Trainer makes its arguments with
     if table_of(porting, site).kind in ("grpo", "rloo"):
         check_rewards(porting, site)
     _read_fsdp_config(porting)

@@ -28,10 +28,11 @@ class TrainerBatches:
     Iterating (again and again, always the same) gives `accumulation` micro-batches for each of `steps` optimizer steps:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
     padding, 1 a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches over the trained tokens of the
-    step, see `token_loss`. Where padding is trained on, or tokens are predicted from padding, there is also
-    `attended` (B, T) bool, which tokens may be seen. B is the smallest multiple of the mesh's fsdp axis that holds
-    `batch_size` rows, the missing ones untrained. T is the longest row in multiples of 128, so that the step compiles
-    once. With several JAX processes each gets its own consecutive part of B.
+    step, see `token_loss`. Where padding is trained on, or tokens are predicted from padding, there is also `attended`
+    (B, T) bool, which tokens may be seen. (Padding so far behind the text that a sliding window holds none of it sees
+    other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the
+    missing ones untrained. T is the longest row in multiples of 128, so that the step compiles once. With several JAX
+    processes each gets its own consecutive part of B.
 
     `dataset` is a `datasets.Dataset`, any object with `__len__` and `__getitem__`, or a stream, of which `max_steps`
     steps are read. `collator` makes a batch with `input_ids` and `labels` of a list of rows: transformers' collators
@@ -140,6 +141,7 @@ class TrainerBatches:
             f"{self.rows} rows, {self.steps} steps of {math.prod(self._source)} rows "
             f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens, "
             f"{1 - min(self._shape.tokens / slots, 1):.0%} padding"
+            f"{'; some tokens are predicted for or from padding, as on the GPU' if self._shape.masked else ''}"
         )
 
     def evaluation(self, dataset: Any, *, batch_size: int = 8) -> TrainerEvaluation:

@@ -34,7 +34,7 @@ trainer = PeftTrainer(
         max_steps=batches.steps,
         gradient_accumulation_steps=batches.accumulation,
         eval_every_n_steps=batches.steps,
-        checkpoint_root_directory=rt.fresh_dir("trainer_output"),
+        checkpoint_root_directory=rt.fresh_dir("tmp_trainer"),
         checkpointing_options=ocp.CheckpointManagerOptions(
             save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
         ),
