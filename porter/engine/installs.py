@@ -162,7 +162,7 @@ def _commands(porting: Porting) -> Iterator[Install]:
     if module.has_magics:
         for found in LINE.finditer(module.text):
             start = found.start() + len(found[0]) - len(found[0].lstrip())
-            if module.parsed[start : start + 4] == "pass" or module.parsed[start] == "0":
+            if module.parsed[start] != module.text[start]:  # a stand-in
                 yield Install(found.start("words"), found.end("words"), found["words"])
     for call in module.calls:
         if module.code(call.func) not in RUNNERS:

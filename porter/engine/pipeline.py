@@ -62,6 +62,9 @@ def port_module(module: Module, options: Options) -> Port:
     porting.versions = versions_in(porting) if porting.sites else {}
     porting.recipe = Recipe(module.path, versions=porting.versions)
     _check_release(porting)
+    for cell, why in module.notebook.skipped if module.notebook is not None else ():
+        message = f"Cell {cell} is no Python ({why}): it stays as it is."
+        porting.find("TP000", "warning", message, "Mend it if it matters, and port again.", 1, 1)
     launch: tuple[Setting, ...] = ()
     if options.launch_config is not None:
         launch = read_launch_config(options.launch_config, Path(module.path), counted=options.processes is not None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 CANDIDATE = re.compile(r"(?m)^[ \t]*(?:[!%?]|(?:pip3?|conda|apt|apt-get)[ \t]|[\w.]+\?)|=[ \t]*[!%]")
 AUTOMAGIC = re.compile(r"(?:pip3?|conda|apt|apt-get)[ \t]+(?:install|uninstall|update|list|show)\b(?![ \t]*[=(.,])")
 HELP = re.compile(r"\?{1,2}[\w.*]+\s*$|[\w.*]+\?{1,2}\s*$")
-ASSIGNED = re.compile(r"(?P<name>[ \t]*[\w.\[\], \t]+?=[ \t]*)(?P<magic>[!%][^=\s][^\r\n]*)")
+ASSIGNED = re.compile(r"[ \t]*[\w.\[\], \t]+?=[ \t]*(?P<magic>[!%][^=\s][^\r\n]*)")
 # Cell magics whose cell is Python all the same; the cell of any other is a file, a shell script, another language.
 OF_PYTHON = frozenset({"capture", "time", "timeit", "prun"})
 CELL_MAGIC = re.compile(r"\s*%%(?P<name>\w+)")
@@ -46,24 +46,31 @@ def masked(text: str) -> str:
         return text
     parts: list[str] = []
     state = _State()
-    in_magic = False
-    for line in LINE.finditer(text):
-        body, end = line["body"], line["end"]
-        if in_magic:
-            parts += [_commented(body), end]
-            in_magic = body.endswith("\\")
-        elif state.between_statements and is_magic(body):
-            indent = len(body) - len(body.lstrip())
-            parts += [body[:indent], _stand_in(body[indent:]), end]
-            in_magic = body.endswith("\\")
-        elif state.between_statements and (assigned := ASSIGNED.fullmatch(body)) is not None:
-            magic = assigned["magic"]
-            parts += [assigned["name"], "0" if len(magic) == 1 else "0#" + magic[2:], end]
-            in_magic = body.endswith("\\")
-        else:
+    lines = list(LINE.finditer(text))
+    while lines:
+        body = lines[0]["body"]
+        magic = _magic_at(body) if state.between_statements else None
+        if magic is None:
             _scan(body, state)
-            parts += [body, end]
+            parts.append(lines.pop(0)[0])
+            continue
+        count = 1  # the lines that it goes on over
+        while lines[count - 1]["body"].endswith("\\") and count < len(lines) and lines[count]["body"].strip():
+            count += 1
+        whole, lines = lines[:count], lines[count:]
+        code = [body[magic:], *(line["body"] for line in whole[1:])]
+        inner = _stand_in(code[0]) if count == 1 else _over_lines(code)
+        parts.append(body[:magic])
+        parts += [piece + line["end"] for piece, line in zip(inner, whole, strict=True)]
     return "".join(parts)
+
+
+def _magic_at(line: str) -> int | None:
+    """Where IPython's part of a line begins at which a statement begins; None when there is none."""
+    if is_magic(line):
+        return len(line) - len(line.lstrip())
+    assigned = ASSIGNED.fullmatch(line)
+    return assigned.start("magic") if assigned is not None else None
 
 
 def is_magic(line: str) -> bool:
@@ -72,14 +79,20 @@ def is_magic(line: str) -> bool:
     return body[:1] in ("!", "%") or HELP.match(body) is not None or AUTOMAGIC.match(body) is not None
 
 
-def _stand_in(code: str) -> str:
-    return f"pass#{code[5:]}" if len(code) >= 5 else "0" * len(code)
+def _stand_in(code: str) -> list[str]:
+    """An expression of the same length, which is a statement too."""
+    return [_closed(f"None#{code[5:]}") if len(code) >= 5 else "0" * len(code)]
 
 
-def _commented(line: str) -> str:
-    """A line that a magic goes on with, as a comment."""
-    indent = len(line) - len(line.lstrip())
-    return f"{line[:indent]}#{line[indent + 1 :]}" if line.strip() else line
+def _over_lines(code: list[str]) -> list[str]:
+    """The same for several lines: brackets around a number, the lines between them comments."""
+    comments = [_closed(re.sub(r"\S", "#", line, count=1)) for line in code[1:-1]]
+    return [_closed(f"(0#{code[0][3:]}"[: len(code[0])]), *comments, " " * (len(code[-1]) - 1) + ")"]
+
+
+def _closed(comment: str) -> str:
+    """libcst 1.8 loses what follows a comment that ends in a backslash."""
+    return f"{comment[:-1]}_" if comment.endswith("\\") else comment
 
 
 def _scan(line: str, state: _State) -> None:

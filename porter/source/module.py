@@ -330,16 +330,33 @@ def parse_module(data: bytes, path: str) -> Module:
 
 
 def parse_notebook(data: bytes, path: str) -> Module:
-    """Parse the Python cells of a notebook as one module; a syntax error names its cell and the line in it."""
+    """Parse the Python cells of a notebook as one module, without those that are no Python.
+
+    InputError when a cell that trains is one of them.
+    """
     notebook = read_notebook(data, path)
     _check_size(notebook.text, path)
     try:
         tree, parsed = parse_text(notebook.text)
-    except cst.ParserSyntaxError as error:
-        found = _syntax_error(path, masked(notebook.text), error)
-        cell, line = notebook.place(found.line or 1)
-        raise InputError(found.message, f"{path} cell {cell}", line, found.column, found.fix) from None
+    except cst.ParserSyntaxError:
+        notebook = _without_broken_cells(notebook, data)
+        tree, parsed = parse_text(notebook.text)
     return _exact(Module(path, notebook.text, tree, parsed=parsed, notebook=notebook))
+
+
+def _without_broken_cells(notebook: Notebook, data: bytes) -> Notebook:
+    """The notebook without the cells that don't parse: they can't have run. One that trains has to be mended."""
+    broken: list[tuple[int, str]] = []
+    for cell in notebook.cells:
+        try:
+            parse_text(cell.source)
+        except cst.ParserSyntaxError as error:
+            found = _syntax_error(notebook.path, masked(cell.source), error)
+            if "Trainer(" in cell.source or len(notebook.cells) == 1:
+                place = f"{notebook.path} cell {cell.number}"
+                raise InputError(found.message, place, found.line, found.column, found.fix) from None
+            broken.append((cell.number, f"line {found.line} {found.message}"))
+    return read_notebook(data, notebook.path, tuple(broken))
 
 
 def parse_text(text: str) -> tuple[cst.Module, str]:

@@ -54,12 +54,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook as read: the file's text, its Python cells, and the module's text that they make up."""
+    """A notebook as read: the file's text, its Python cells, and the module's text that they make up.
+
+    `skipped` are the cells that are no Python (number, why): they can't run, and stay as they are.
+    """
 
     path: str
     raw: str
     cells: tuple[Cell, ...]
     text: str
+    skipped: tuple[tuple[int, str], ...] = ()
 
     def place(self, line: int) -> tuple[int, int]:
         """The cell and the line in it (both from 1) of a line of the module's text."""
@@ -136,8 +140,11 @@ class Notebook:
         return f"\n{indent[0] if indent else ''}{step[1]}" if step else ""
 
 
-def read_notebook(data: bytes, path: str) -> Notebook:
-    """The notebook in `data`. InputError when it is none, is of an old format or another language, or has no code."""
+def read_notebook(data: bytes, path: str, skipped: tuple[tuple[int, str], ...] = ()) -> Notebook:
+    """The notebook in `data`, without the cells `skipped`.
+
+    InputError when it is none, is of an old format or another language, or has no code.
+    """
     file = Path(path)
     try:
         raw = data.decode("utf-8")
@@ -156,7 +163,8 @@ def read_notebook(data: bytes, path: str) -> Notebook:
     for number, span in enumerate(_items(raw, top["cells"].start), start=1):
         cell, values = document["cells"][number - 1], dict(_members(raw, span.start))
         source = _source(cell, number, file)
-        if cell.get("cell_type") != "code" or not source.strip() or not is_python(source):
+        is_code = cell.get("cell_type") == "code" and bool(source.strip()) and is_python(source)
+        if not is_code or any(number == other for other, _ in skipped):
             continue
         marker = f"# %% [cell {number}]\n"
         cells.append(Cell(number, source, offset, offset + len(marker), values))
@@ -164,7 +172,7 @@ def read_notebook(data: bytes, path: str) -> Notebook:
         offset += len(parts[-1])
     if not cells:
         raise InputError("has no cell of Python", file, fix="name the notebook that trains")
-    return Notebook(path, raw, tuple(cells), "".join(parts))
+    return Notebook(path, raw, tuple(cells), "".join(parts), skipped)
 
 
 def _check(document: Any, file: Path) -> None:

@@ -165,6 +165,9 @@ def compile_step(request: Request, say: Callable[[str], None] = lambda line: Non
     """
     if not request.script.is_file():
         raise InputError("there is no such file", request.script)
+    if request.script.suffix == ".ipynb":
+        fix = f"save it as a script: jupyter nbconvert --to script {request.script.name}"
+        raise InputError("is a notebook; a port that is compiled has to be a script", request.script, fix=fix)
     if request.compile:
         problem = libtpu_problem()
         if problem:

@@ -86,6 +86,9 @@ def check_input(source: Path, port: Path, options: Options) -> None:
     for path in (source, port):
         if not path.is_file():
             raise InputError("no such file" if not path.exists() else "not a file", path, fix="name a Python script")
+        if path.suffix == ".ipynb":
+            fix = f"save both as scripts: jupyter nbconvert --to script {path.name}"
+            raise InputError("is a notebook; validate trains scripts", path, fix=fix)
     for given in (options.model, options.data):
         if given is not None and not given.exists():
             raise InputError("no such file or folder", given)

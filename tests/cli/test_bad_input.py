@@ -59,6 +59,15 @@ def test_a_notebook_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str
     assert want in refused(capsys, "train.ipynb")
 
 
+@pytest.mark.parametrize("command", [["validate", "a.ipynb", "a.ipynb"], ["compile", "a.ipynb", "--tpu", "v5e-8"]])
+def test_commands_that_run_scripts_refuse_notebooks(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    (folder / "a.ipynb").write_text("{}")
+    assert run(command) == 2
+    assert "a.ipynb: is a notebook" in capsys.readouterr().err
+
+
 def test_the_port_of_a_notebook_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cell = {"cell_type": "code", "source": SCRIPT, "outputs": [], "execution_count": None, "metadata": {}}
     (folder / "train.ipynb").write_text(

@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from porter.source.magics import is_python, masked
+from porter.source.module import parse_text
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_line_of_ipython_gets_a_stand_in_of_its_length(line: str, around: str)
 
 def test_a_line_that_goes_on() -> None:
     text = "!accelerate launch \\\n    --num_processes 8 \\\n  train.py\nx = 1\n"
-    assert ast.unparse(ast.parse(masked(text))) == "pass\nx = 1"
+    assert ast.unparse(ast.parse(masked(text))) == "0\nx = 1"
 
 
 @pytest.mark.parametrize(
@@ -59,9 +60,15 @@ def test_python_stays(text: str) -> None:
     assert masked(text) == text
 
 
+def test_a_shell_line_over_several_lines_is_read_exactly() -> None:
+    text = '!curl http://localhost:11434/api/chat -d \'{ \\\n    "model": "x", \\\n    "stream": false}\'\n'
+    tree, parsed = parse_text(text)
+    assert tree.code == parsed and len(parsed) == len(text)
+
+
 def test_a_magic_behind_a_string_of_several_lines() -> None:
     text = "s = '''a (\n' # [\n'''\n!ls -l\n"
-    assert masked(text) == "s = '''a (\n' # [\n'''\npass#l\n"
+    assert masked(text) == "s = '''a (\n' # [\n'''\nNone#l\n"
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,17 @@ def test_places_are_those_in_the_cell(tmp_path: Path) -> None:
     assert port.place(finding.line, finding.column).startswith(f"{tmp_path / 'train.ipynb'} cell 5:2:")
 
 
+def test_a_cell_that_is_no_python_stays_and_is_named(tmp_path: Path) -> None:
+    cells = plain()["cells"]
+    cells.insert(2, code("bucket = <YOUR-BUCKET>\nprint bucket"))
+    port, got = ported(tmp_path, json.dumps(notebook(*cells), indent=1))
+    assert port.status == "ported" and json.loads(got)["cells"][2] == cells[2]
+    assert [finding.message for finding in port.findings if finding.rule == "TP000"] == [
+        "Cell 3 is no Python (line 1 does not parse: invalid syntax): it stays as it is."
+    ]
+    assert port.before.count("# %% [cell ") == 4 and "PeftTrainer(" in port.after
+
+
 @pytest.mark.parametrize(
     ("text", "want"),
     [
@@ -125,7 +136,10 @@ def test_places_are_those_in_the_cell(tmp_path: Path) -> None:
         ('{"cells": [{"cell_type": "code"}], "nbformat": 4}', "cell 1 has no source"),
         ('{"cells": [], "nbformat": 4}', "has no cell of Python"),
         (json.dumps(notebook(code("x <- 3"), language_info={"name": "R"})), "is a notebook in R, not Python"),
-        (json.dumps(notebook(code("x = 1"), code("\n%cd ..\nprint 'a'\n"))), "train.ipynb cell 2:3:1: does not parse"),
+        (
+            json.dumps(notebook(code("x = 1"), code("\n%cd ..\nx = SFTTrainer(\n"))),
+            "train.ipynb cell 2:3:15: does not parse",
+        ),
         (json.dumps(notebook(code("x = (1"))), "train.ipynb cell 1:1:5: does not parse: '(' was never closed"),
     ],
 )
