@@ -22,6 +22,7 @@ from .annotations import drop_subclasses, rename_annotations
 from .blocks import close_empty_blocks
 from .carrying import is_in_reach
 from .counting import replace_counts
+from .dating import say_release, versions_in
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
@@ -37,7 +38,7 @@ from .own import check_names
 from .packs import Pack, load_packs
 from .parts import divided, first_import, is_touched, mesh_edits, own_edits, parts_of, take_back, view_of, whole_edits
 from .porting import Porting
-from .reading import find_other_trainer, find_sites, table_of, versions_in
+from .reading import find_other_trainer, find_sites, table_of
 from .resuming import resume_code
 from .rewriting import apply_rewrites
 from .saving_patches import drop_saving_patches, replace_saving_functions
@@ -146,6 +147,7 @@ def _without_trainer(porting: Porting) -> Port:
 
 def _check_release(porting: Porting) -> None:
     """`--source-trl` names a release that the tables know; a newer one is read as the newest."""
+    say_release(porting)
     asked = porting.options.source_trl
     table = next(
         (rule.table for pack in porting.packs for rule in pack.tables if rule.table.name == "trl.SFTConfig"), None

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import libcst as cst
 
 from ..recipe import Fate, Field, Origin, Value
-from ..runtime.field_tables import Row, at_version, version_key
+from ..runtime.field_tables import Row
 from ..source.module import Module
 from ..source.scopes import Binding
 from .flow import PLACEMENT, origins
@@ -179,11 +177,6 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             continue
         if row.place:
             porting.fill({row.place: argument.value})
-        if rule.table.library == "trl" and argument.name not in now and argument.name in row.renamed_from:
-            older = row.renamed_from[argument.name]
-            message = f"{source} is the name of {rule.table.library} before {older}, whose defaults were others too."
-            fix = "Say which release the script is for: --source-trl VERSION."
-            porting.find(rule.id, "warning", message, fix, argument.line, argument.column, False)
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
             fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
@@ -229,40 +222,8 @@ def _row(source: str, argument: Argument, fate: Any, target: str, reason: str, r
     return Field(source, shown(argument.text), fate, target, reason, rule, argument.line, argument.column)
 
 
-def versions_in(porting: Porting) -> dict[str, str]:
-    """The version of each source library and how it was found: `1.16.0 (installed)`."""
-    rules = [rule for pack in porting.packs for rule in pack.tables if rule.library]
-    chosen = porting.options.source_trl
-    found = {"trl": f"{chosen} (--source-trl)"} if chosen else {}
-    for rule in rules:
-        day = at_version(rule.head.get("contemporary", {}), chosen) if chosen else None
-        if day is not None:
-            found.setdefault(rule.head["extends"].split(".", 1)[0], f"{day} (of the day of TRL {chosen})")
-    for rule in rules:
-        if rule.library not in found:
-            found[rule.library] = _version(rule.library, rule.head["newest"])
-    return found
-
-
-def _version(library: str, newest: str) -> str:
-    found = installed_version(library)
-    if found is None:
-        return f"{newest} (newest table)"
-    if version_key(found) > version_key(newest):
-        return f"{newest} (newest table; {found} is installed)"
-    return f"{found} (installed)"
-
-
-def installed_version(library: str) -> str | None:
-    """The version of a distribution, from the name of its metadata folder: importlib.metadata takes longer."""
-    for folder in dict.fromkeys(sys.path):
-        for path in Path(folder or ".").glob(f"{library}-*.dist-info"):
-            return path.name.removeprefix(f"{library}-").removesuffix(".dist-info")
-    return None
-
-
 def plain_version(text: str) -> str:
-    """`"1.16.0 (installed)"` → `"1.16.0"`."""
+    """`"1.16.0 (newest table)"` → `"1.16.0"`."""
     return text.split(" ", 1)[0]
 
 

@@ -66,6 +66,8 @@ def read_trainer(porting: Porting) -> None:
         else:
             _say_trainers_own(porting, site, base)
             porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
+            own = {row.place: argument.value for argument, row in _data_keywords(porting, site)}
+            porting.fill(own)
         _say_object(porting, arguments)
     elif porting.arguments is not None:
         rule = table_of(porting, porting.arguments)
@@ -75,7 +77,6 @@ def read_trainer(porting: Porting) -> None:
         fill_defaults(porting, base, versions)
     if table_of(porting, site).kind == "sft":
         _unset_length(porting, versions.get("trl", ""))
-        _say_data_history(porting, site, versions.get("trl", ""))
     if table_of(porting, site).kind == "causal-lm":
         read_collators(porting, versions)
         if not given:
@@ -98,9 +99,11 @@ def _holds_plain_arguments(porting: Porting, site: Site) -> bool:
 
 
 def _unset_length(porting: Porting, version: str) -> None:
-    """TRL before 0.15 cut at 1024 tokens when no length was given (at the tokenizer's own limit if that is less)."""
+    """TRL before 0.15 cut at 1024 tokens when no length was given, 0.9 at the tokenizer's own limit."""
     value = porting.value("data.max_length")
     if value is None or not value.is_literal(None) or not version or version_key(version) >= (0, 15):
+        return
+    if (0, 9) <= version_key(version) < (0, 10):
         return
     porting.fill({"data.max_length": Value("default", "1024", value.origin)})
     for source in ("SFTTrainer.max_seq_length", "SFTConfig.max_seq_length"):
@@ -126,19 +129,6 @@ def _read_fsdp_config(porting: Porting) -> None:
         porting.fill({"memory.fsdp_activation_checkpointing": Value("literal", "True", value.origin)})
 
 
-def _say_data_history(porting: Porting, site: Site, version: str) -> None:
-    """Older releases of TRL trained other tokens of the same rows; the runtime prepares data as TRL from 1.9 on."""
-    if version and version_key(version) < (1, 9):
-        porting.find(
-            site.rule,
-            "error",
-            f"TRL {version} prepared data in its own way (end tokens, masked prompts); this port does as TRL 1.16.",
-            "Compare a few rows of batches with the source's before you train.",
-            site.line,
-            site.column,
-        )
-
-
 def _refuse_datasets(porting: Porting, site: Site) -> None:
     """Several evaluation sets by name: transformers evaluates each on its own, Tunix one."""
     argument = site.argument("eval_dataset")
@@ -155,9 +145,12 @@ def _refuse_datasets(porting: Porting, site: Site) -> None:
 
 
 def _say_trainers_own(porting: Porting, site: Site, base: TableRule) -> None:
-    """Keywords of an older trainer (`max_seq_length=`) beside a config object: the object has to hold them."""
+    """Keywords of an older trainer (`model_init_kwargs=`) beside a config object: the object has to hold them."""
     names = {row.place: row.name for row in base.table.rows().values() if row.place}
+    written = {argument.name for argument, _ in _data_keywords(porting, site)}
     for argument in site.arguments:
+        if argument.name in written:
+            continue
         row = table_of(porting, site).table.row(argument.name)
         name = names.get(row.place) if row is not None else None
         if name is None or name in ("dataset_text_field",) or argument.value.is_literal(None):
@@ -166,6 +159,25 @@ def _say_trainers_own(porting: Porting, site: Site, base: TableRule) -> None:
         message = f"{source}: the port reads it from {porting.arguments_object}."
         fix = f"Set {porting.arguments_object}.{name} before the trainer is made."
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+
+
+def _data_keywords(porting: Porting, site: Site) -> list[tuple[Argument, Row]]:
+    """The trainer's own keywords that say how rows are prepared, `max_seq_length=`: they win over the config's."""
+    table = table_of(porting, site).table
+    rows = [(argument, table.row(argument.name)) for argument in site.arguments]
+    prepared = (
+        "data.max_length",
+        "data.text_field",
+        "data.packing",
+        "data.num_proc",
+        "data.kwargs",
+        "data.eval_packing",
+    )
+    return [
+        (argument, row)
+        for argument, row in rows
+        if row is not None and row.place in prepared and not argument.value.is_literal(None)
+    ]
 
 
 def _say_object(porting: Porting, argument: Argument | None) -> None:

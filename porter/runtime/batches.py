@@ -15,19 +15,36 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import order, rows, tokenization
+from . import older_rows, releases, rows, tokenization
 from . import step_packing as packer
 from .evaluation_batches import EvaluationBatches
 from .packing import Span
+from .response_masks import LabelMask
 from .rows import Rows
+from .steps import Deal, Steps
 
 LENGTH_MULTIPLE = 128  # what a TPU's matrix units and attention kernels like; padding has no effect on the loss
 
 Batch = dict[str, np.ndarray]
 
+# Argument of SFTBatches → field of SFTConfig
+_SAME = """
+    max_steps seed data_seed max_length completion_only_loss assistant_only_loss packing packing_strategy eval_packing
+    padding_free shuffle_dataset chat_template_path eos_token pad_token truncation_mode average_tokens_across_devices
+    pad_to_multiple_of
+""".split()
+_FIELDS = {name: name for name in _SAME} | {
+    "epochs": "num_train_epochs",
+    "accumulation": "gradient_accumulation_steps",
+    "text_field": "dataset_text_field",
+    "num_proc": "dataset_num_proc",
+    "drop_last": "dataloader_drop_last",
+    "sampling": "train_sampling_strategy",
+}
+
 
 class SFTBatches:
-    """Batches of supervised fine-tuning, token for token those of TRL 1.16's SFTTrainer.
+    """Batches of supervised fine-tuning, token for token those of TRL 1.16's SFTTrainer, or of the release `trl`.
 
     Iterating (again and again, always the same) gives `accumulation` micro-batches for each of `steps` optimizer steps:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
@@ -52,6 +69,11 @@ class SFTBatches:
     Where such a stream is too short and its end doesn't fill a step, those rows are left out (the Trainer lets their
     gradients run into the next pass).
     The tokenizer gets the pad token, end token and chat template asked for, as it does from SFTTrainer.
+
+    `trl` ("0.8.6"): prepare the data as that release did, see `releases.Release`: which tokens are trained, end and
+    start tokens, what `formatting_func` gets, packing; and the loss's mean by the transformers of its day, or by
+    `transformers`. `label_mask` masks tokens besides, see `CompletionOnly`; `add_special_tokens` and
+    `append_concat_token` are those of `dataset_kwargs` before 0.15.
     """
 
     def __init__(
@@ -68,10 +90,11 @@ class SFTBatches:
         seed: int = 42,
         data_seed: int | None = None,
         max_length: int | None = 1024,
-        text_field: str = "text",
-        formatting_func: Callable[[Any], str] | None = None,
+        text_field: str | None = None,
+        formatting_func: Callable[[Any], Any] | None = None,
         completion_only_loss: bool | None = None,
         assistant_only_loss: bool = False,
+        label_mask: LabelMask | None = None,
         packing: bool = False,
         packing_strategy: str = "bfd",
         eval_packing: bool | None = None,
@@ -90,19 +113,30 @@ class SFTBatches:
         buckets: Sequence[int] | None = None,
         micro_batch: int | None = None,
         step_packing: Sequence[tuple[int, int]] | None = None,
+        trl: str | None = None,
+        transformers: str | None = None,
+        add_special_tokens: bool = True,
+        append_concat_token: bool = True,
     ) -> None:
+        self._release = releases.release(trl, transformers)
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
-            completion_only_loss = "prompt" in first and "completion" in first
-        if batch_size % processes:
-            raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
+            completion_only_loss = "prompt" in first and ("completion" in first or not self._release.since(0, 22))
+        self._deal = Deal(
+            batch_size=batch_size,
+            accumulation=accumulation,
+            processes=processes,
+            drop_last=drop_last,
+            release=self._release,
+        )
         tokenization.set_up_tokenizer(
             tokenizer, chat_template_path=chat_template_path, eos_token=eos_token, pad_token=pad_token
         )
         self._tokenizer = tokenizer
         self._mesh = mesh
         self._plan = functools.partial(
-            tokenization.plan,
+            older_rows.prepare,
+            release=self._release,
             tokenizer=tokenizer,
             text_field=text_field,
             formatting_func=formatting_func,
@@ -111,33 +145,37 @@ class SFTBatches:
             max_length=max_length,
             truncation_mode=truncation_mode,
             skip_prepare=skip_prepare,
+            label_mask=label_mask,
+            add_special_tokens=add_special_tokens,
+            append_concat_token=append_concat_token,
         )
         self._max_length = max_length
         self._skip_prepare = skip_prepare
         self._padding_free = padding_free
-        self._packing = packing_strategy if packing else None
-        self._eval_packing = self._packing if eval_packing is None else packing_strategy if eval_packing else None
+        strategy = self._release.packing_strategy(packing_strategy)
+        self._packing = strategy if packing else None
+        self._eval_packing = self._packing if eval_packing is None else strategy if eval_packing else None
+        self._seed = seed
         self._num_proc = num_proc
         self._shuffle_seed = seed if shuffle_dataset else None
         multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
         self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
-        self._epoch_order = functools.partial(
-            order.epoch_order, sampling=sampling, seed=seed if data_seed is None else data_seed
-        )
-        self._deal = functools.partial(order.micro_batches, processes=processes, drop_last=drop_last)
-        self._processes = processes
-        self._source = (batch_size, accumulation)
-        self._tokens_of_all = average_tokens_across_devices or processes == 1
 
-        self._rows = self._prepare(dataset, first, self._packing, max_steps)
+        self._rows = self._prepare(dataset, self._packing, max_steps)
         self.rows = len(self._rows)
-        epoch_rows = self.rows if self._rows.epochs is None else len(self._rows.epochs[0])
-        self.steps_per_epoch = self._steps_of(epoch_rows)
-        if not self.steps_per_epoch:
-            raise ValueError(f"{self.rows} rows don't fill one batch of {batch_size}, and drop_last drops a short one")
-        self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
+        self._tokens_of_all = average_tokens_across_devices or processes == 1
+        self._steps = Steps(
+            self._rows,
+            self._deal,
+            epochs=epochs,
+            max_steps=max_steps,
+            seed=seed if data_seed is None else data_seed,
+            sampling=sampling,
+            tokens_of_all=average_tokens_across_devices,
+        )
+        self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
         self.batch_size = divisible(micro_batch or batch_size, mesh)
-        self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
+        self._micro_batches = math.ceil(batch_size * self._steps.largest / self.batch_size)
         self.length = self._fixed_length(self._rows)
         self.buckets = () if buckets is None else self._lengths(buckets)
         self.shapes = () if step_packing is None else self._shapes(step_packing)
@@ -159,47 +197,27 @@ class SFTBatches:
         mesh: jax.sharding.Mesh,
         *,
         processes: int = 1,
-        formatting_func: Callable[[Any], str] | None = None,
+        **own: Any,
     ) -> SFTBatches:
-        """The batches of an SFTConfig whose values are known only when the script runs.
+        """The batches of an SFTConfig (or TrainingArguments) whose values are known only when the script runs.
 
-        `processes`: how many processes the GPU run was launched with.
+        `processes`: how many processes the GPU run was launched with. `own` are arguments as of this class that the
+        script gives elsewhere: `formatting_func`, `trl`, what it told its trainer.
         """
+        settings = {
+            name: getattr(training_args, field) for name, field in _FIELDS.items() if hasattr(training_args, field)
+        }
         return cls(
             dataset,
             tokenizer,
             mesh,
-            epochs=training_args.num_train_epochs,
-            max_steps=training_args.max_steps,
             batch_size=training_args.per_device_train_batch_size * processes,
-            accumulation=training_args.gradient_accumulation_steps,
             processes=processes,
-            seed=training_args.seed,
-            data_seed=training_args.data_seed,
-            max_length=training_args.max_length,
-            text_field=training_args.dataset_text_field,
-            formatting_func=formatting_func,
-            completion_only_loss=training_args.completion_only_loss,
-            assistant_only_loss=training_args.assistant_only_loss,
-            packing=training_args.packing,
-            packing_strategy=training_args.packing_strategy,
-            eval_packing=training_args.eval_packing,
-            padding_free=training_args.padding_free,
-            shuffle_dataset=training_args.shuffle_dataset,
-            chat_template_path=training_args.chat_template_path,
-            eos_token=training_args.eos_token,
-            pad_token=training_args.pad_token,
-            truncation_mode=training_args.truncation_mode,
-            num_proc=training_args.dataset_num_proc,
-            skip_prepare=bool((training_args.dataset_kwargs or {}).get("skip_prepare_dataset")),
-            drop_last=training_args.dataloader_drop_last,
-            sampling=training_args.train_sampling_strategy,
-            average_tokens_across_devices=training_args.average_tokens_across_devices,
-            pad_to_multiple_of=training_args.pad_to_multiple_of,
+            **settings | _of_kwargs(getattr(training_args, "dataset_kwargs", None)) | own,
         )
 
     def __iter__(self) -> Iterator[Batch]:
-        for picked, scale in self._steps():
+        for picked, scale in self._by_length():
             if self.shapes:
                 yield from self._packed(picked, scale)
                 continue
@@ -209,7 +227,7 @@ class SFTBatches:
         size = f"{self.batch_size} x {' or '.join(map(str, self.buckets or (self.length,)))}"
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
         if self.buckets:
-            epoch = itertools.islice(self._steps(), self.steps_per_epoch)
+            epoch = itertools.islice(self._by_length(), self.steps_per_epoch)
             starts = range(0, self._micro_batches * self.batch_size, self.batch_size)
             parts = (picked[start:][: self.batch_size] for picked, _ in epoch for start in starts)
             slots = self.batch_size * sum(self._bucket(self._rows, part) for part in parts)
@@ -219,7 +237,7 @@ class SFTBatches:
             slots = sum(rows * length for step in found for (rows, length), _ in step)
         filled = int(self._rows.lengths.sum())
         return (
-            f"{self.rows} rows, {self.steps} steps of {math.prod(self._source)} rows "
+            f"{self.rows} rows, {self.steps} steps of {self._deal.batch_size * self._deal.accumulation} rows "
             f"as {self._micro_batches} x {size} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
         )
@@ -230,14 +248,17 @@ class SFTBatches:
         `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
         processes). `packing` None: as `eval_packing` says, else as in training.
         """
-        strategy = self._eval_packing if packing is None else (self._packing or "bfd") if packing else None
+        other = self._packing or self._release.packing_strategy("bfd")
+        strategy = self._eval_packing if packing is None else other if packing else None
         if rows.is_stream(dataset):
             dataset = list(dataset)
-        prepared = self._prepare(dataset, tokenization.first_row(dataset), strategy)
+        prepared = self._prepare(dataset, strategy)
         return EvaluationBatches(self, prepared, batch_size, divisible(batch_size, self._mesh), strategy)
 
-    def _prepare(self, dataset: Any, first: Any, packing: str | None, max_steps: int = -1) -> Rows:
-        preparation = self._plan(first, packing=packing is not None, padding_free=self._flattens(packing))
+    def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1) -> Rows:
+        dataset, preparation, buffered = self._plan(
+            dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
+        )
         if rows.is_stream(dataset):
             if max_steps <= 0:
                 raise ValueError("a streamed dataset has no length: set max_steps")
@@ -249,8 +270,8 @@ class SFTBatches:
                 packing=packing,
                 max_length=self._max_length,
                 steps=max_steps,
-                step_rows=math.prod(self._source),
-                steps_of=functools.partial(self._steps_of, full=True),
+                step_rows=self._deal.batch_size * self._deal.accumulation,
+                steps_of=functools.partial(self._deal.steps, full=True),
             )
         return rows.prepare(
             dataset,
@@ -260,48 +281,28 @@ class SFTBatches:
             skip_prepare=self._skip_prepare,
             shuffle_seed=self._shuffle_seed,
             num_proc=self._num_proc,
+            buffered=buffered,
+            masks_first=self._release.masks_first_packed,
+            flattens=self._flattens(packing),
         )
-
-    def _steps_of(self, epoch_rows: int, *, full: bool = False) -> int:
-        """Optimizer steps of an epoch; a short last group is a step too, unless only full ones count."""
-        batch_size, accumulation = self._source
-        steps, rest = divmod(len(self._deal(np.arange(epoch_rows), batch_size)), accumulation)
-        return steps + (rest > 0 and not full)
 
     def _flattens(self, packing: str | None) -> bool:
         """Whether TRL's collator runs the rows together, which masks the first label of every document."""
         return self._padding_free or packing in ("bfd", "bfd_split")
 
+    def _masks_first(self, packing: str | None) -> bool:
+        return self._flattens(packing) and self._release.masks_first_packed
+
     def _fixed_length(self, prepared: Rows) -> int:
         return -(-int(prepared.lengths.max()) // self._multiple) * self._multiple
 
-    def _epochs(self) -> Iterator[np.ndarray]:
-        if self._rows.epochs is not None:
-            yield from self._rows.epochs
-            return
-        epoch = 0
-        while True:
-            yield self._epoch_order(self.rows, epoch=epoch)
-            epoch += 1
-
-    def _steps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows of every optimizer step and their scale, (rows,) each."""
-        done = 0
-        batch_size, accumulation = self._source
-        for epoch in self._epochs():
-            dealt = self._deal(epoch, batch_size)
-            for start in range(0, len(dealt), accumulation):
-                if done == self.steps:
-                    return
-                group = dealt[start : start + accumulation]
-                if self._rows.epochs is not None and len(group) < accumulation:
-                    continue  # the end of a stream makes no step; HF adds its gradients to the next pass's first
-                done += 1
-                picked, scale = np.concatenate(group), self._scale(group)
-                if self.buckets:
-                    by_length = np.argsort(-self._rows.lengths[picked], kind="stable")
-                    picked, scale = picked[by_length], scale[by_length]
-                yield picked, scale
+    def _by_length(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Rows of every optimizer step and their scale, (rows,) each; the longest rows first where lengths differ."""
+        for picked, share in self._steps:
+            if self.buckets:
+                longest = np.argsort(-self._rows.lengths[picked], kind="stable")
+                picked, share = picked[longest], share[longest]
+            yield picked, self._micro_batches * share
 
     def _lengths(self, buckets: Sequence[int]) -> tuple[int, ...]:
         """`buckets` as lengths that batches have: rounded up as T is, none longer than T, and T itself."""
@@ -316,13 +317,6 @@ class SFTBatches:
         longest = int(prepared.lengths[picked].max()) if len(picked) else 0
         return next((bucket for bucket in self.buckets if longest <= bucket <= (length or bucket)), length)
 
-    def _scale(self, group: list[np.ndarray]) -> np.ndarray:
-        trained = self._rows.trained
-        processes = 1 if self._tokens_of_all else self._processes
-        ranks = np.concatenate([np.arange(len(batch)) * processes // self._source[0] for batch in group])
-        totals = np.bincount(ranks, weights=trained[np.concatenate(group)], minlength=processes)
-        return self._micro_batches / (processes * np.maximum(totals, 1.0)[ranks])
-
     def _assemble(
         self, prepared: Rows, picked: np.ndarray, scale: np.ndarray, batch_size: int, length: int, packing: str | None
     ) -> Iterator[Batch]:
@@ -336,7 +330,7 @@ class SFTBatches:
             for place, (row, weight) in enumerate(
                 zip(picked[first : first + share], scale[first : first + share], strict=True)
             ):
-                self._fill(batch, place, prepared, prepared.rows[int(row)], self._flattens(packing))
+                self._fill(batch, place, prepared, prepared.rows[int(row)], self._masks_first(packing))
                 batch["scale"][place] = weight
             yield batch
 
@@ -359,14 +353,14 @@ class SFTBatches:
 
     def _step_lengths(self) -> Iterator[list[int]]:
         """Lengths of every step's rows."""
-        return (self._rows.lengths[picked].tolist() for picked, _ in self._steps())
+        return (self._rows.lengths[picked].tolist() for picked, _ in self._steps)
 
     def _shapes(self, shapes: Sequence[tuple[int, int]]) -> tuple[packer.Shape, ...]:
         """`step_packing` as shapes that the mesh divides, of rounded lengths."""
-        if not self._tokens_of_all:
+        if not self._tokens_of_all or not self._release.counts_tokens:
             raise ValueError(
                 "step_packing puts rows of several GPU processes together, which average_tokens_across_devices=False "
-                "weighs apart: use buckets instead"
+                "(or transformers before 4.46) weighs apart: use buckets instead"
             )
         wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
         if wrong or not shapes:
@@ -410,3 +404,10 @@ def divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:
     """
     unit = dict(mesh.shape).get("fsdp", 1) * jax.process_count()
     return -(-rows_of_batch // unit) * unit
+
+
+def _of_kwargs(dataset_kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """SFTConfig's `dataset_kwargs` as arguments."""
+    given = dataset_kwargs or {}
+    own = {name: given[name] for name in ("add_special_tokens", "append_concat_token") if name in given}
+    return own | {"skip_prepare": bool(given.get("skip_prepare_dataset"))}

@@ -24,7 +24,7 @@ class EvaluationBatches:
     def __init__(
         self, training: SFTBatches, prepared: Rows, batch_size: int, micro_batch: int, packing: str | None
     ) -> None:
-        dealt = training._deal(np.arange(len(prepared)), batch_size)
+        dealt = training._deal.batches(np.arange(len(prepared)), batch_size)
         if not dealt:
             raise ValueError(f"{len(prepared)} evaluation rows don't fill one batch of {batch_size}")
         self.rows = len(prepared)
@@ -32,7 +32,8 @@ class EvaluationBatches:
         self.length = training._fixed_length(prepared)
         self._picked = np.concatenate(dealt)
         self._count = math.ceil(len(self._picked) / self.batch_size)
-        self._scale = self._count * _row_weights(dealt, prepared.trained, batch_size // training._processes, self.rows)
+        per_process = batch_size // training._deal.processes
+        self._scale = self._count * _row_weights(dealt, prepared.trained, per_process, self.rows)
         self._parts = (training, prepared, packing)
 
     def __iter__(self) -> Iterator[Batch]:

@@ -1,4 +1,4 @@
-"""TRL's three ways to pack documents into rows, on document offsets alone.
+"""TRL's ways to pack documents into rows, on document offsets alone.
 
 A packed row is a tuple of (start, stop) spans of one long array of tokens, each span a document that must not
 see the others. TRL packs every `datasets.map` batch of 1000 documents for itself (and each of
@@ -8,6 +8,7 @@ see the others. TRL packs every `datasets.map` batch of 1000 documents for itsel
 from __future__ import annotations
 
 import itertools
+import random
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -92,3 +93,34 @@ def _wrapped(spans: list[Span], max_length: int) -> list[Row]:
 def lengths(rows: list[Row]) -> np.ndarray:
     """Tokens of every row: int64, shape (rows,)."""
     return np.asarray([sum(stop - start for start, stop in row) for row in rows], dtype=np.int64)
+
+
+def buffered(
+    spans: list[Span], *, max_length: int, sizes: list[int], buffer: float, shuffles: bool, seed: int
+) -> tuple[list[int], list[Row]]:
+    """The ConstantLengthDataset of TRL before 0.15: the order of the documents, and rows of `max_length` tokens each.
+
+    Documents are read until their `sizes` (characters of a text) fill `buffer`; then they are run together and cut, the
+    rest is thrown away, and the rows are shuffled, from 0.11 on (`shuffles`) also the documents before. TRL shuffles
+    with Python's global generator: `seed` gives the order of a script that called `set_seed(seed)` before it made its
+    trainer. The rows are spans of the documents in the order given back.
+    """
+    draw = random.Random(seed)
+    order: list[int] = []
+    rows: list[Row] = []
+    first = end = 0
+    while first < len(spans):
+        last, filled = first, 0.0
+        while last < len(spans) and filled < buffer:
+            filled += sizes[last]
+            last += 1
+        documents = list(range(first, last))
+        if shuffles:
+            draw.shuffle(documents)
+        start, end = end, end + sum(spans[i][1] - spans[i][0] for i in documents)
+        cut: list[Row] = [((at, at + max_length),) for at in range(start, end - max_length + 1, max_length)]
+        draw.shuffle(cut)
+        order += documents
+        rows += cut
+        first = last
+    return order, rows

@@ -14,12 +14,16 @@ from . import packing as packer
 from .packing import MAP_BATCH, Row
 from .tokenization import IGNORED, Preparation, Tokens, tokenise, tokenise_rows, trained_spans
 
+Buffered = Callable[[list[packer.Span]], tuple[list[int], list[Row]]]
+"""Packing that also orders the documents: from their spans to their order and the rows."""
+
 
 @dataclass(frozen=True)
 class Rows:
     """Rows of a run: spans of documents in one long array of tokens.
 
-    `trained`: int64 (rows,), the tokens of each row that count in the loss. `epochs`: for a streamed dataset the row
+    `trained`: int64 (rows,), the tokens of each row that count in the loss; `firsts`: int64 (rows,), 1 where a row's
+    first token has a label too, though nothing predicts it. `epochs`: for a streamed dataset the row
     numbers of every pass, in the order of the stream; None for one that an epoch's order is drawn for.
     """
 
@@ -27,22 +31,37 @@ class Rows:
     rows: list[Row]
     lengths: np.ndarray
     trained: np.ndarray
+    firsts: np.ndarray
     epochs: list[np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-def _rows(tokens: Tokens, rows: list[Row], epochs: list[np.ndarray] | None = None) -> Rows:
+def _rows(
+    tokens: Tokens,
+    rows: list[Row],
+    epochs: list[np.ndarray] | None = None,
+    masks_first: bool = True,
+    flattens: bool = False,
+) -> Rows:
     if not rows:
         raise ValueError(
             "no row is left after tokenising: none has a trained token within max_length. Check the completion or "
             "assistant mask, max_length and truncation_mode"
         )
     counts = np.concatenate(([0], np.cumsum(tokens.labels != IGNORED)))
-    # A document's first token has nothing before it that could predict it
-    trained = [sum(int(counts[stop] - counts[min(start + 1, stop)]) for start, stop in row) for row in rows]
-    return Rows(tokens, rows, packer.lengths(rows), np.asarray(trained, np.int64), epochs)
+    # A row's first token has nothing before it that could predict it, nor has a document's, unless the one before does
+    trained = [
+        sum(
+            int(counts[stop] - counts[min(start + (masks_first or not place), stop)])
+            for place, (start, stop) in enumerate(row)
+        )
+        for row in rows
+    ]
+    labelled = [bool(row) and row[0][1] > row[0][0] and tokens.labels[row[0][0]] != IGNORED for row in rows]
+    firsts = np.asarray(labelled, np.int64) * (not (flattens and masks_first))
+    return Rows(tokens, rows, packer.lengths(rows), np.asarray(trained, np.int64), firsts, epochs)
 
 
 def prepare(
@@ -54,26 +73,36 @@ def prepare(
     skip_prepare: bool,
     shuffle_seed: int | None,
     num_proc: int | None,
+    buffered: Buffered | None = None,
+    masks_first: bool = True,
+    flattens: bool = False,
 ) -> Rows:
     """Rows of a dataset that is all there.
 
     `packing` is a strategy or None; `shuffle_seed` None keeps the order; `num_proc` decides where packing cuts.
+    `buffered` packs as TRL before 0.15; `masks_first`: whether the first token of every document is untrained;
+    `flattens`: whether the collator runs the rows together.
     """
     tokens = tokenise(dataset, preparation)
+    if buffered is not None:
+        order, rows = buffered(tokens.spans)
+        return _rows(_take(tokens, np.asarray(order)), rows)
     if skip_prepare:
         parts = tokens.parts or [[stop - start] for start, stop in tokens.spans]
-        return _rows(tokens, [_split(start, sizes) for (start, _), sizes in zip(tokens.spans, parts, strict=True)])
+        rows = [_split(start, sizes) for (start, _), sizes in zip(tokens.spans, parts, strict=True)]
+        return _rows(tokens, rows, masks_first=masks_first, flattens=flattens)
     if packing is not None:
         assert max_length is not None  # tokenization.plan refuses packing without it
         if shuffle_seed is not None:
             tokens = _take(tokens, _shuffled(len(tokens.spans), shuffle_seed))
         rows = packer.pack(tokens.spans, max_length, packing, num_proc)
     else:
-        spans = tokens.spans if preparation.keep is None else trained_spans(tokens)
+        drops = preparation.keep is not None and preparation.drops_untrained
+        spans = trained_spans(tokens) if drops else tokens.spans
         rows = [(span,) for span in spans]
     if shuffle_seed is not None:
         rows = [rows[i] for i in _shuffled(len(rows), shuffle_seed)]
-    return _rows(tokens, rows)
+    return _rows(tokens, rows, masks_first=masks_first, flattens=flattens)
 
 
 def stream(
@@ -109,7 +138,7 @@ def stream(
                 offset += len(row_ids)
             if packing is not None and max_length is not None:
                 rows += packer.pack(spans, max_length, packing)
-            elif preparation.keep is None or np.any(labels[-1] != IGNORED):
+            elif preparation.keep is None or not preparation.drops_untrained or np.any(labels[-1] != IGNORED):
                 rows.append((spans[0],))
             if len(rows) - first >= steps * step_rows:
                 break

@@ -21,6 +21,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import chat_templates
 from .chat_templates import Turns
+from .response_masks import LabelMask
 
 IGNORED = -100
 FORMATS = (
@@ -63,6 +64,8 @@ class Preparation:
     append_eos: bool = False
     keep: slice | None = None
     keep_parts: bool = False
+    drops_untrained: bool = True
+    label_mask: LabelMask | None = None
     code: str = _CODE
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,6 +79,8 @@ class Preparation:
             raise ValueError(f"a row has {len(ids)} input_ids but {len(labels)} labels")
         if self.keep is not None:
             ids, labels = ids[self.keep], labels[self.keep]
+        if self.label_mask is not None:
+            labels = self.label_mask(labels)
         parts = {"seq_lengths": list(example["seq_lengths"])} if self.keep_parts else {}
         return {"input_ids": ids, "labels": labels, **parts}
 
@@ -99,15 +104,21 @@ class Preparation:
             return {"input_ids": self.tokenizer(text=example[self.text_field])["input_ids"]}
         prompt, completion = example["prompt"], example["completion"]
         if is_conversational(example):
-            alone = self._render(prompt, example, add_generation_prompt=True)
+            alone = self._prompt_ids(prompt, example)
             output = self._conversation(list(prompt) + list(completion), example)
         else:
             alone = self.tokenizer(text=prompt)["input_ids"]
             output = {"input_ids": self.tokenizer(text=prompt + completion)["input_ids"]}
-        # The completion starts where the two diverge, not always at the prompt's end: tokens may merge there
-        shared = _common_prefix(alone, output["input_ids"])
-        output["completion_mask"] = [0] * shared + [1] * (len(output["input_ids"]) - shared)
+        output["completion_mask"] = self._completion_mask(alone, output["input_ids"])
         return output
+
+    def _prompt_ids(self, prompt: Any, example: Mapping[str, Any]) -> list[int]:
+        return self._render(prompt, example, add_generation_prompt=True)
+
+    def _completion_mask(self, prompt: Sequence[int], ids: Sequence[int]) -> list[int]:
+        # The completion starts where the two diverge, not always at the prompt's end: tokens may merge there
+        shared = _common_prefix(prompt, ids)
+        return [0] * shared + [1] * (len(ids) - shared)
 
     def _conversation(self, messages: Sequence[Mapping[str, Any]], example: Mapping[str, Any]) -> dict[str, Any]:
         if not self.assistant_only:
@@ -221,6 +232,7 @@ def plan(
     skip_prepare: bool,
     packing: bool,
     padding_free: bool,
+    label_mask: LabelMask | None = None,
 ) -> Preparation:
     """How to prepare a dataset whose first row is `first`; arguments as in SFTConfig.
 
@@ -233,7 +245,7 @@ def plan(
         completion_only = "prompt" in first and "completion" in first
     tokenised = "input_ids" in first
     if skip_prepare and not tokenised:
-        raise ValueError(f"skip_prepare_dataset needs an 'input_ids' column; the columns are {_columns(first)}")
+        raise ValueError(f"skip_prepare_dataset needs an 'input_ids' column; the columns are {columns(first)}")
     if skip_prepare and "labels" not in first and {"completion_mask", "assistant_masks"} & set(first):
         raise ValueError("skip_prepare_dataset with mask columns needs 'labels' (-100 where a token is not trained)")
     if completion_only and formatting_func is not None and not skip_prepare:
@@ -248,7 +260,7 @@ def plan(
     if assistant_only_loss and not is_conversational(first):
         raise ValueError(
             "assistant_only_loss=True needs conversations (a 'messages' column, or messages in 'prompt' and "
-            f"'completion'); the columns are {_columns(first)}"
+            f"'completion'); the columns are {columns(first)}"
         )
     keep = None
     if max_length is not None and not packing and not skip_prepare:
@@ -279,6 +291,7 @@ def plan(
         append_eos=append_eos,
         keep=keep,
         keep_parts=skip_prepare and padding_free and "seq_lengths" in first,
+        label_mask=label_mask,
     )
 
 
@@ -287,7 +300,7 @@ def _check_columns(
 ) -> None:
     known = {text_field, "messages"} & set(example) or {"prompt", "completion"} <= set(example)
     if not known or (append_eos and "prompt" not in example and not isinstance(example.get(text_field), str)):
-        raise ValueError(f"the dataset has the columns {_columns(first)}; expected {FORMATS}")
+        raise ValueError(f"the dataset has the columns {columns(first)}; expected {FORMATS}")
     if append_eos and tokenizer.eos_token is None:
         raise ValueError("the tokenizer has no end-of-sequence token to end each text with: pass eos_token")
     if not append_eos:
@@ -360,5 +373,6 @@ def _first_has(messages: Any, key: str) -> bool:
     return isinstance(messages, list) and bool(messages) and isinstance(messages[0], dict) and key in messages[0]
 
 
-def _columns(row: Mapping[str, Any]) -> str:
+def columns(row: Mapping[str, Any]) -> str:
+    """The names of a row's columns, for a message."""
     return ", ".join(map(repr, row)) or "none"

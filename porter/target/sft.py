@@ -6,6 +6,10 @@ Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, 
 from __future__ import annotations
 
 from ..engine.porting import Porting
+from ..engine.reading import plain_version
+from ..runtime import releases
+from ..runtime.field_tables import version_key
+from .expressions import quoted
 from .layout import Arg, Call
 from .parts import (
     Writing,
@@ -23,7 +27,7 @@ from .parts import (
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
-    "data.text_field": ("text_field", "text"),
+    "data.text_field": ("text_field", None),
     "data.formatting": ("formatting_func", None),
     "data.completion_only_loss": ("completion_only_loss", None),
     "data.assistant_only_loss": ("assistant_only_loss", False),
@@ -73,6 +77,10 @@ def _data_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
             arguments.append(Arg(str(writing.processes), "processes"))
         if porting.value("data.formatting") is not None and not porting.value("data.formatting").is_literal(None):  # type: ignore[union-attr]
             arguments.append(Arg(porting.text("data.formatting"), "formatting_func"))
+        given = [
+            argument for argument in data_arguments(porting, given_only=True) if argument.name != "formatting_func"
+        ]
+        arguments += [*_trainers_length(porting), *given, *release_arguments(porting)]
         call = Call(f"{runtime}.from_args", arguments)
     else:
         call = Call(runtime, [Arg(data), Arg(names.tokenizer), Arg(names.mesh), *_batch_arguments(porting, writing)])
@@ -83,17 +91,73 @@ def _data_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
 
 def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     arguments = run_arguments(porting, writing)
-    arguments.append(Arg(porting.text("data.max_length"), "max_length", comment_for(porting, "data.max_length")))
-    for place, (keyword, default) in DATA.items():
+    arguments.append(Arg(porting.text("data.max_length"), "max_length", _length_comment(porting)))
+    arguments += data_arguments(porting, given_only=False)
+    return [*arguments, *seed_arguments(porting), *release_arguments(porting)]
+
+
+def _trainers_length(porting: Porting) -> list[Arg]:
+    value = porting.value("data.max_length")
+    given = value is not None and _of_trainer(porting, "data.max_length") and not value.is_literal(None)
+    return [Arg(porting.text("data.max_length"), "max_length")] if given else []
+
+
+def _length_comment(porting: Porting) -> str:
+    value = porting.value("data.max_length")
+    if porting.given("data.max_length") or version_key(release(porting)) >= (0, 15):
+        return comment_for(porting, "data.max_length")
+    return "# cut at the tokenizer's own limit" if value is not None and value.is_literal(None) else "# TRL's default"
+
+
+def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
+    """How the rows are prepared, where that isn't the runtime's default; or what the trainer itself is given."""
+    version = version_key(release(porting))
+    arguments = []
+    own = {"data.eval_packing": ("eval_packing", None)} if given_only else {}
+    for place, (keyword, default) in (DATA | own).items():
         value = porting.value(place)
-        if value is None or value.is_literal(default):
+        if value is None or value.is_literal(default) or (given_only and not _of_trainer(porting, place)):
             continue
-        if place == "data.packing_strategy" and porting.known("data.packing") is False:
+        if place == "data.packing_strategy" and (porting.known("data.packing") is False or version < (0, 19)):
+            continue
+        if place == "data.text_field" and value.is_literal("text") and version >= (0, 12):
+            continue
+        if place == "data.completion_only_loss" and not porting.given(place):
+            continue
+        if place == "batch.average_tokens_across_devices" and porting.known("mesh.processes") == 1:
             continue
         if value.is_literal("auto"):  # pad_to_multiple_of: none but on Neuron
             continue
         arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
     kwargs = porting.known("data.kwargs") or {}
-    if isinstance(kwargs, dict) and kwargs.get("skip_prepare_dataset"):
-        arguments.append(Arg("True", "skip_prepare"))
-    return [*arguments, *seed_arguments(porting)]
+    if isinstance(kwargs, dict):
+        if kwargs.get("skip_prepare_dataset"):
+            arguments.append(Arg("True", "skip_prepare"))
+        if version < (0, 15):
+            named = [name for name in ("add_special_tokens", "append_concat_token") if kwargs.get(name) is False]
+            arguments += [Arg("False", name) for name in named]
+    return arguments
+
+
+def _of_trainer(porting: Porting, place: str) -> bool:
+    """Whether the trainer's own call gives a value, as before TRL 0.13 it could."""
+    value = porting.value(place)
+    return any(argument.value is value for argument in porting.trainer.arguments) if porting.trainer else False
+
+
+def release(porting: Porting) -> str:
+    """The source's release of TRL."""
+    return plain_version(porting.versions.get("trl", ""))
+
+
+def release_arguments(porting: Porting) -> list[Arg]:
+    """`trl="0.8.6"` where that release prepared rows otherwise than today's; `transformers=` where not of its day."""
+    version = release(porting)
+    source = releases.release(version) if version else releases.release(None)
+    if source.is_todays:
+        return []
+    arguments = [Arg(quoted(version), "trl", "# prepare the rows as this release did")]
+    own = plain_version(porting.versions.get("transformers", "")) or source.transformers
+    if not source.sums_like(own):
+        arguments.append(Arg(quoted(own), "transformers", "# and sum the loss as this one"))
+    return arguments

@@ -45,11 +45,13 @@ def test_star_imports_hide_the_trainer() -> None:
     assert ported.status == "unsupported" and "import *" in said(ported)[0][1]
 
 
-@pytest.mark.parametrize(("release", "fits"), [("0.15.0", True), ("", False)])
-def test_an_old_keyword_dates_the_script(release: str, fits: bool) -> None:
+@pytest.mark.parametrize(("release", "read"), [("0.15.0", "0.15.0"), ("", "0.19.1")])
+def test_an_old_keyword_dates_the_script(release: str, read: str) -> None:
     text = f"{TOP}trainer = {TRAINER.replace('output_dir', 'max_seq_length=9, output_dir')}\ntrainer.train()\n"
-    messages = [message for _, message in said(port(text, **({"source_trl": release} if release else {})))]
-    assert any("max_seq_length is the name" in message for message in messages) is not fits
+    ported = port(text, **({"source_trl": release} if release else {}))
+    assert f'trl="{read}"' in ported.after
+    guessed = any("the newest release with SFTConfig(max_seq_length=)" in text for _, text in said(ported))
+    assert guessed is not bool(release)
 
 
 def test_a_config_that_is_gone_is_used_nowhere() -> None:

@@ -247,11 +247,12 @@ def test_adapters_that_come_before_a_config_object_have_its_seed() -> None:
     check_becomes(text, "mesh, seed=7)\n", "training_args = SFTConfig('out', seed=7, ")
 
 
-def test_an_older_trainers_own_keywords_beside_a_config_object_are_said() -> None:
+def test_an_older_trainers_own_keywords_beside_a_config_object_win() -> None:
     text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', save_strategy=rows.info)")
-    text = text.replace("train_dataset=rows", "train_dataset=rows, max_seq_length=512")
+    text = text.replace("train_dataset=rows", "train_dataset=rows, max_seq_length=512, dataset_text_field='body'")
     found = port(text, source_trl="0.12.0")
-    assert found.status == "partial" and "Set training_args.max_length before the trainer is made." in found.after
+    assert found.status == "ported"
+    assert "mesh,\n    max_length=512,\n    text_field='body',\n    trl=\"0.12.0\"," in found.after
 
 
 def test_a_config_object_resumes_where_train_was_told_to() -> None:

@@ -21,6 +21,7 @@ batches = rt.PreferenceBatches(
     epochs=3.0,  # TrainingArguments' default
     batch_size=8,  # TrainingArguments' default
     max_length=1024,
+    truncation_mode="keep_end",  # TrainingArguments' default
     max_prompt_length=512,
     seed=42,  # the GPU run's order
 )
@@ -42,7 +43,11 @@ dpo_trainer = rt.PreferenceTrainer(
             save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
         ),
     ),
-    loss=rt.dpo_loss(beta=0.1, loss_type="ipo"),
+    loss=rt.dpo_loss(
+        beta=0.1,
+        loss_type="ipo",
+        f_alpha_divergence_coef=1.0,  # TrainingArguments' default
+    ),
     ref_model=model_ref,
 )
 dpo_trainer.with_training_hooks(rt.log_every(500, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))

@@ -1,12 +1,15 @@
 from dataclasses import dataclass, field
 
 import jax
+import jax.numpy as jnp
 import optax
 from datasets import load_dataset
 from transformers import AutoTokenizer, HfArgumentParser
 
 from porter import runtime as rt
-from porter.runtime.arguments import TrainingArguments
+from porter.runtime.arguments import trl_arguments
+
+TrainingArguments = trl_arguments("0.12.2", "TrainingArguments")
 
 
 @dataclass
@@ -18,7 +21,7 @@ class ScriptArguments:
 parser = HfArgumentParser((ScriptArguments, TrainingArguments))
 args, training_args = parser.parse_args_into_dataclasses()
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-model = rt.load_model(args.model_name, mesh)
+model = rt.load_model(args.model_name, mesh, dtype=jnp.float32)
 tokenizer = AutoTokenizer.from_pretrained(args.model_name)
 batches = rt.PreferenceBatches(
     load_dataset("json", data_files="pairs.jsonl", split="train"),
@@ -29,8 +32,9 @@ batches = rt.PreferenceBatches(
     batch_size=training_args.per_device_train_batch_size,
     accumulation=training_args.gradient_accumulation_steps,
     max_length=512,
+    truncation_mode="keep_end",  # DPOConfig's default
+    max_prompt_length=128,  # DPOConfig's default
     drop_last=training_args.dataloader_drop_last,
-    sampling=training_args.train_sampling_strategy,
     seed=training_args.seed,  # the GPU run's order
     data_seed=training_args.data_seed,
 )
@@ -58,7 +62,13 @@ optimizer = optax.chain(
     ),
 )
 trainer = rt.PreferenceTrainer(
-    model, optimizer, rt.training_config(training_args, batches), loss=rt.dpo_loss(beta=args.beta)
+    model,
+    optimizer,
+    rt.training_config(training_args, batches),
+    loss=rt.dpo_loss(
+        beta=args.beta,
+        f_alpha_divergence_coef=1.0,  # DPOConfig's default
+    ),
 )
 trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
 with mesh:

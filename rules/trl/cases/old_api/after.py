@@ -16,17 +16,16 @@ tokenizer.pad_token = tokenizer.eos_token
 tokenizer.padding_side = "right"
 
 # TODO(tpu-port TP301): TrainingArguments.group_by_length=True: Its order comes from PyTorch's global random state and can't be repeated; leave it out for the random order.
-# TODO(tpu-port TP102): TRL 0.8.6 prepared data in its own way (end tokens, masked prompts); this port does as TRL 1.16. Compare a few rows of batches with the source's before you train.
 batches = rt.SFTBatches(
     load_dataset("mlabonne/guanaco-llama2-1k", split="train"),
     tokenizer,
     mesh,
     epochs=1,
     batch_size=4,
-    max_length=1024,  # TrainingArguments' default
-    completion_only_loss=False,  # TrainingArguments' default
-    average_tokens_across_devices=False,  # TrainingArguments' default
+    max_length=1024,  # TRL's default
+    text_field="text",
     seed=42,  # the GPU run's order
+    trl="0.8.6",  # prepare the rows as this release did
 )
 
 schedule = optax.constant_schedule(2e-4)

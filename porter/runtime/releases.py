@@ -1,0 +1,169 @@
+"""What a TRL release did with the rows of a dataset: the questions that releases answered differently.
+
+    SFTBatches(dataset, tokenizer, mesh, trl="0.8.6", ...)
+
+trains the tokens that TRL 0.8.6 trained. Every answer is read from that release's `sft_trainer.py`, and checked against
+what the release itself gave (tests/fixtures/trl_releases.json).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .field_tables import at_version, find_table, version_key
+
+TODAY = "1.16.0"  # the release that this runtime follows when none is named
+OLDEST = (0, 7)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of TRL's SFTTrainer, and the transformers under it.
+
+    `trl` is its version, `transformers` the version that ran it.
+    """
+
+    trl: str
+    transformers: str
+
+    def since(self, *version: int) -> bool:
+        """Whether this is the release `version` of TRL or a later one."""
+        return version_key(self.trl) >= (*version, *(0,) * (3 - len(version)))
+
+    @property
+    def is_todays(self) -> bool:
+        """Whether rows are prepared as this runtime does without asking for a release."""
+        return self.since(1, 15)
+
+    @property
+    def whole_text(self) -> bool:
+        """Every row became one text, and every token of it but padding was trained (before 0.15)."""
+        return not self.since(0, 15)
+
+    @property
+    def text_field(self) -> str | None:
+        """The column taken for text when none was named; before 0.12 there was none."""
+        return "text" if self.since(0, 12) else None
+
+    @property
+    def columns_before_text(self) -> bool:
+        """Before 0.12 a named text column won over a formatting function, and over conversations."""
+        return not self.since(0, 12)
+
+    @property
+    def one_start_for_chats(self) -> bool:
+        """A rendered conversation was tokenised without a start token of its own: in 0.9 to 0.14, and from 0.17 on.
+
+        Otherwise a template that writes the start token gave two of them.
+        """
+        return self.since(0, 17) or (self.since(0, 9) and not self.since(0, 15))
+
+    def packing_strategy(self, asked: str) -> str:
+        """How `packing=True` packs: in a buffer before 0.15, `wrapped` before 0.19; 0.19's `ffd` is today's `bfd`."""
+        if self.whole_text:
+            return "constant_length"
+        return "wrapped" if not self.since(0, 19) else "bfd" if asked == "ffd" else asked
+
+    @property
+    def shuffles_before_packing(self) -> bool:
+        """Packing before 0.15 shuffled the packed rows; from 0.11 on also the texts of its buffer."""
+        return self.since(0, 11)
+
+    @property
+    def packs_tokens(self) -> bool:
+        """Before 0.13 a tokenised dataset was taken as it was, packing or not."""
+        return self.since(0, 13)
+
+    @property
+    def masks_padding_token(self) -> bool:
+        """Labels were -100 wherever the padding token stood: with padding = end token, no end was ever trained."""
+        return not self.since(0, 16, 1)
+
+    @property
+    def end_token(self) -> str:
+        """How rows were ended: `no`, `id` (0.16: the end token's id, after conversations too) or `text`."""
+        return "text" if self.since(0, 17) else "id" if self.since(0, 16) else "no"
+
+    @property
+    def end_field(self) -> bool:
+        """Whether the named text column got the end token; before 1.15 only a column `text` did."""
+        return self.since(1, 15)
+
+    @property
+    def knows_completions(self) -> bool:
+        """Whether prompts were masked; before 0.17 prompt and completion were one text."""
+        return self.since(0, 17)
+
+    @property
+    def chats_as_text(self) -> bool:
+        """Before 0.19 conversations were rendered to text, which was tokenised like any other."""
+        return not self.since(0, 19)
+
+    @property
+    def hides_generation_prompt(self) -> bool:
+        """Whether the header of the assistant's turn belonged to the prompt; in 0.19 to 0.23 it was trained."""
+        return self.since(0, 24) or self.chats_as_text
+
+    @property
+    def masks_common_prefix(self) -> bool:
+        """From 1.14.2 on the completion starts where prompt and whole diverge, before at the prompt's length."""
+        return self.since(1, 14, 2)
+
+    @property
+    def packs_masks(self) -> bool:
+        """Before 0.20 packing threw the masks away: prompts were trained too."""
+        return self.since(0, 20)
+
+    @property
+    def masks_first_packed(self) -> bool:
+        """Whether the first token of a packed document went untrained; in 0.19 to 0.22 the one before predicted it."""
+        return self.since(0, 23) or not self.since(0, 19)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether a tokenised dataset's own labels counted; before 0.19 its collator replaced them by the tokens."""
+        return self.since(0, 19)
+
+    @property
+    def drops_untrained(self) -> bool:
+        """Whether rows without a trained token left (from 1.9 on)."""
+        return self.since(1, 9)
+
+    @property
+    def may_format_batches(self) -> bool:
+        """Whether a formatting function that returns a list was called on batches of rows."""
+        return not self.since(0, 21)
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the loss was a mean over all tokens of a step; before transformers 4.46 a mean of batch means."""
+        return version_key(self.transformers) >= (4, 46, 0)
+
+    @property
+    def counts_firsts(self) -> bool:
+        """Whether that count took in every row's first token, which nothing predicts (transformers 4.46 to 5.9)."""
+        return (4, 46, 0) <= version_key(self.transformers) < (5, 10, 0)
+
+    @property
+    def rounds_steps_up(self) -> bool:
+        """Whether an epoch's short last group counted as a step of the run (transformers from 4.52 on)."""
+        return version_key(self.transformers) >= (4, 52, 0)
+
+    def sums_like(self, transformers: str) -> bool:
+        """Whether that transformers grouped micro-batches and took means as this release's own."""
+        eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (5, 10, 0))
+        own, other = version_key(self.transformers), version_key(transformers)
+        return [own >= era for era in eras] == [other >= era for era in eras]
+
+
+def release(trl: str | None, transformers: str | None = None) -> Release:
+    """The release of TRL `trl` (today's when None), on the transformers of its day unless one is named.
+
+    ValueError for a version that isn't known.
+    """
+    if trl is None:
+        return Release(TODAY, transformers or "5.12.1")
+    if not trl[:1].isdigit() or version_key(trl) < (*OLDEST, 0):
+        raise ValueError(f"trl={trl!r}: expected a release of TRL from {'.'.join(map(str, OLDEST))} on, like '0.12.2'")
+    day = at_version(find_table("trl.SFTConfig").contemporary, trl)
+    return Release(trl, transformers or day or "4.31")

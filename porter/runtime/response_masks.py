@@ -1,0 +1,78 @@
+"""Training on the answers of a text alone, found by the text that stands before them.
+
+`CompletionOnly` is TRL's DataCollatorForCompletionOnlyLM (0.4 to 0.19) without its padding: rt.SFTBatches takes it as
+`label_mask`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+IGNORED = -100
+
+LabelMask = Callable[[list[int]], list[int]]
+"""From the labels of one row, -100 where padding stands, to those that count."""
+
+
+class CompletionOnly:
+    """Masks everything up to the answer: `response_template` is what stands before it, as text or token ids.
+
+    Without `instruction_template` the answer is what follows the *last* place where the template stands. With it, every
+    stretch from a question to the next answer is masked, so that all answers of a conversation are trained. A row where
+    a template isn't found is not trained at all, with a warning. Text is tokenised by `tokenizer` without special
+    tokens and alone, which may give other tokens than in the middle of a text: pass token ids then.
+    """
+
+    def __init__(
+        self,
+        response_template: str | Sequence[int],
+        instruction_template: str | Sequence[int] | None = None,
+        *,
+        tokenizer: Any,
+        mlm: bool = False,
+    ) -> None:
+        if mlm:
+            raise ValueError("mlm=True trains a masked language model; a causal one takes mlm=False")
+        self.response = _ids(response_template, tokenizer)
+        self.instruction = None if not instruction_template else _ids(instruction_template, tokenizer)
+        self._said = (response_template, instruction_template)
+
+    def __call__(self, labels: list[int]) -> list[int]:
+        answers = [at + len(self.response) for at in _places(labels, self.response)]
+        if not answers:
+            return self._ignored(labels, "response_template", self._said[0])
+        masked = list(labels)
+        if self.instruction is None:
+            masked[: answers[-1]] = [IGNORED] * answers[-1]
+            return masked
+        questions = _places(labels, self.instruction)
+        if not questions:
+            return self._ignored(labels, "instruction_template", self._said[1])
+        if questions[0] > answers[0]:
+            questions = [0, *questions]
+        for number, (question, answer) in enumerate(zip(questions, answers, strict=False)):
+            start = question if number else 0
+            masked[start:answer] = [IGNORED] * (answer - start)
+        if len(answers) < len(questions):
+            masked[questions[-1] :] = [IGNORED] * (len(masked) - questions[-1])
+        return masked
+
+    def _ignored(self, labels: list[int], name: str, template: Any) -> list[int]:
+        warnings.warn(f"a row without {name}={template!r} is not trained; is it cut off by max_length?", stacklevel=2)
+        return [IGNORED] * len(labels)
+
+
+def _ids(template: str | Sequence[int], tokenizer: Any) -> list[int]:
+    if not isinstance(template, str):
+        return [int(token) for token in template]
+    return list(tokenizer.encode(template, add_special_tokens=False))
+
+
+def _places(labels: Sequence[int], template: Sequence[int]) -> list[int]:
+    """Where `template` stands in `labels`."""
+    size = len(template)
+    return [
+        at for at, label in enumerate(labels) if label == template[0] and list(labels[at : at + size]) == list(template)
+    ]

@@ -1,0 +1,83 @@
+"""Rows and steps of older releases of TRL, against what those releases gave: tests/fixtures/make_trl_fixtures.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from porter.runtime.batches import SFTBatches
+from porter.runtime.field_tables import version_key
+from porter.runtime.response_masks import CompletionOnly
+from tests.fixtures import styles
+
+RELEASES: dict[str, Any] = json.loads((Path(styles.__file__).parent / "trl_releases.json").read_text())
+MESH = SimpleNamespace(shape={"fsdp": 1, "tp": 1})
+
+
+def batches(trl: str, rows: Any, settings: dict[str, Any], pad: str, **run: Any) -> SFTBatches:
+    settings = dict(settings)
+    tokenizer = styles.make_tokenizer(pad)
+    own = settings.pop("dataset_kwargs", {})
+    if (response := settings.pop("response", None)) is not None:
+        settings["label_mask"] = CompletionOnly(response, settings.pop("instruction", None), tokenizer=tokenizer)
+    if "max_length" not in settings and version_key(trl) < (0, 15):
+        settings["max_length"] = None
+    return SFTBatches(rows, tokenizer, MESH, trl=trl, **{"epochs": 1, "batch_size": 1, **own, **settings, **run})  # type: ignore[arg-type]
+
+
+def rows_of(made: SFTBatches) -> list[list[list[int]]]:
+    found = []
+    for batch in made:
+        for ids, labels, segments in zip(batch["input_tokens"], batch["labels"], batch["segment_ids"], strict=True):
+            length = int(np.count_nonzero(segments))
+            found.append([ids[:length].tolist(), labels[:length].tolist()])
+    return found
+
+
+@pytest.mark.parametrize("trl", RELEASES)
+@pytest.mark.parametrize("style", styles.STYLES)
+def test_rows_are_those_of_the_release(trl: str, style: str) -> None:
+    rows, settings, pad = styles.STYLES[style]
+    wanted = RELEASES[trl]["styles"][style]
+    if wanted is None or isinstance(wanted, str):
+        pytest.skip(f"{trl}: {wanted or 'has no such setting'}")
+    found = rows_of(batches(trl, rows, settings, pad, sampling="sequential"))
+    for place, row in enumerate(wanted):
+        if isinstance(row, int):
+            assert len(found[place][0]) == row
+        else:
+            ids, labels = row[0], row[-1]
+            assert found[place][0] == ids
+            assert found[place][1][1:] == labels[1:]  # nothing predicts the first
+    assert len(found) == len(wanted)
+
+
+@pytest.mark.parametrize("trl", RELEASES)
+@pytest.mark.parametrize("number", range(len(styles.RUNS)))
+def test_steps_sum_what_the_release_summed(trl: str, number: int) -> None:
+    count, batch_size, accumulation, epochs = styles.RUNS[number]
+    run = RELEASES[trl]["runs"][number]
+    if version_key(RELEASES[trl]["transformers"]) < (4, 38):
+        pytest.skip("torch's global generator drew the order, which is not repeatable")
+    made = batches(
+        trl,
+        styles.run_rows(count),
+        {"text_field": "text", "max_length": styles.LENGTH},
+        styles.PAD,
+        epochs=epochs,
+        batch_size=batch_size,
+        accumulation=accumulation,
+        transformers=RELEASES[trl]["transformers"],
+    )
+    order = [row.tolist() for rows, _ in made._steps for row in np.asarray(rows)]
+    read = [row for batch in run["batches"] for row in batch]
+    assert order == read[: len(order)]
+    assert made.steps == len(run["steps"])
+    gradients = np.asarray(run["rows"])
+    for (rows, share), (_, gradient) in zip(made._steps, run["steps"], strict=True):
+        assert np.allclose((gradients[rows] * share[:, None]).sum(axis=0), gradient, atol=2e-5)
