@@ -18,6 +18,7 @@ from ..source.values import dict_items, read_value
 from .collators import read_collators
 from .flow import binding_origins, is_itself, unprepared
 from .linear_names import read_linear_names
+from .masks import read_mask
 from .objects import adapters_are_spread, is_spread
 from .packs import Pack, TableRule
 from .porting import Porting
@@ -77,6 +78,7 @@ def read_trainer(porting: Porting) -> None:
         fill_defaults(porting, base, versions)
     if table_of(porting, site).kind == "sft":
         _unset_length(porting, versions.get("trl", ""))
+        read_mask(porting, site)
     if table_of(porting, site).kind == "causal-lm":
         read_collators(porting, versions)
         if not given:

@@ -29,8 +29,8 @@ class CompletionOnly:
         self,
         response_template: str | Sequence[int],
         instruction_template: str | Sequence[int] | None = None,
+        tokenizer: Any = None,
         *,
-        tokenizer: Any,
         mlm: bool = False,
     ) -> None:
         if mlm:

@@ -31,6 +31,7 @@ DATA = {
     "data.formatting": ("formatting_func", None),
     "data.completion_only_loss": ("completion_only_loss", None),
     "data.assistant_only_loss": ("assistant_only_loss", False),
+    "data.collator": ("label_mask", None),
     "data.packing": ("packing", False),
     "data.packing_strategy": ("packing_strategy", "bfd"),
     "data.padding_free": ("padding_free", False),
@@ -113,7 +114,7 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
     """How the rows are prepared, where that isn't the runtime's default; or what the trainer itself is given."""
     version = version_key(release(porting))
     arguments = []
-    own = {"data.eval_packing": ("eval_packing", None)} if given_only else {}
+    own: dict[str, tuple[str, object]] = {"data.eval_packing": ("eval_packing", None)} if given_only else {}
     for place, (keyword, default) in (DATA | own).items():
         value = porting.value(place)
         if value is None or value.is_literal(default) or (given_only and not _of_trainer(porting, place)):

@@ -46,6 +46,8 @@ def test_rows_are_those_of_the_release(trl: str, style: str) -> None:
     wanted = RELEASES[trl]["styles"][style]
     if wanted is None or isinstance(wanted, str):
         pytest.skip(f"{trl}: {wanted or 'has no such setting'}")
+    if settings.get("packing") and (0, 19) <= version_key(trl) < (0, 22):
+        pytest.skip("packed otherwise where the length is no power of two: its search missed rows with room")
     found = rows_of(batches(trl, rows, settings, pad, sampling="sequential"))
     for place, row in enumerate(wanted):
         if isinstance(row, int):

@@ -1,0 +1,46 @@
+"""The collators that an SFTTrainer was given: TRL's mask of everything but the answers, transformers' own default."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from ..recipe import Value
+from ..runtime.field_tables import version_key
+from .flow import origins
+from .porting import Porting
+from .reading import plain_version
+from .sites import Site
+
+COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
+DEFAULT = "transformers.DataCollatorForLanguageModeling"
+
+
+def read_mask(porting: Porting, site: Site) -> None:
+    """`data_collator=DataCollatorForCompletionOnlyLM(...)` becomes `label_mask=`; what a release did anyway goes."""
+    argument = site.argument("data_collator")
+    if argument is None or argument.value.is_literal(None):
+        return
+    made = [node for node in origins(porting.module, argument.node) if isinstance(node, cst.Call)]
+    name = porting.module.qualified(made[-1].func) if made else None
+    version = plain_version(porting.versions.get("trl", ""))
+    if name is not None and name.startswith("trl.") and name.endswith(f".{COMPLETION_ONLY}"):
+        porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason="")
+    elif name == DEFAULT and version_key(version) < (0, 16, 1):
+        reason = f"TRL {version} takes this collator anyway"
+        porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
+        porting.fill({"data.collator": Value("default", "None")})
+    else:
+        porting.fill({"data.collator": Value("default", "None")})
+        return
+    _forget(porting, argument.line, "data_collator=")
+
+
+def _forget(porting: Porting, line: int, part: str) -> None:
+    """Take back what the table said of a keyword."""
+    kept = tuple(found for found in porting.recipe.findings if found.line != line or part not in found.message)
+    porting.recipe = replace(porting.recipe, findings=kept)
+    left = [comment for comment in porting.todos.pop(line, []) if part not in comment]
+    if left:
+        porting.todos[line] = left
