@@ -19,7 +19,9 @@ WEIGHT_COPIES = 2
 # Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
 LOGITS_COPIES, LOGITS_COPIES_TP = 3.5, 1.4
 # Without remat, what a layer keeps for its backward pass: bytes for each attention score, and arrays of each width.
-KEPT_SCORE_BYTES = 3
+KEPT_SCORE_BYTES = (
+    3  # of rows of 2048 tokens and less; 5 at 3072, and so on: XLA keeps more copies of long rows' scores
+)
 KEPT_EMBED, KEPT_HIDDEN = 5, 2
 # What a layer that is recomputed holds while its gradient is made.
 LIVE_SCORE_BYTES = 6
@@ -139,7 +141,7 @@ def _heads(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
 def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
     """What one layer keeps on a device from the forward to the backward pass, without remat."""
     heads, _ = _heads(sizes, kind)
-    scores = heads * wanted.length**2 * KEPT_SCORE_BYTES
+    scores = heads * wanted.length**2 * max(KEPT_SCORE_BYTES, 2 * wanted.length / 1024 - 1)
     widths = KEPT_EMBED * int(str(sizes["embed"])) + KEPT_HIDDEN * int(str(sizes["hidden"]))
     return rows * (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp
 

@@ -65,6 +65,7 @@ def gemma4(**changes: Any) -> Step:
         (Candidate(1, 4, 2, 1024, False), 6, True, 5.11, 0.0369),
         (Candidate(1, 4, 4, 2048, False), 6, True, 12.70, 0.1272),
         (Candidate(1, 4, 4, 2048, False), 1, False, 5.10, 0.0443),
+        (Candidate(1, 4, 3, 3072, False), 6, False, 14.74, 0.1378),
     ],
 )
 def test_the_formula_is_close_to_xla(
