@@ -19,9 +19,7 @@ WEIGHT_COPIES = 2
 # Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
 LOGITS_COPIES, LOGITS_COPIES_TP = 3.5, 1.4
 # Without remat, what a layer keeps for its backward pass: bytes for each attention score, and arrays of each width.
-KEPT_SCORE_BYTES = (
-    3  # of rows of 2048 tokens and less; 5 at 3072, and so on: XLA keeps more copies of long rows' scores
-)
+KEPT_SCORE_BYTES = 3  # in rows of up to 2048 tokens; 5 at 3072, and so on: XLA keeps more copies then
 KEPT_EMBED, KEPT_HIDDEN = 5, 2
 # What a layer that is recomputed holds while its gradient is made.
 LIVE_SCORE_BYTES = 6
