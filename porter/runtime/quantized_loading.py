@@ -64,7 +64,10 @@ def quantize_shapes(
 
 def computing(model: nnx.Module) -> nnx.Module:
     """A copy whose layers multiply by quantised weights."""
-    return qwix.quantize_model(model, QuantizedWeights([]), skip_nnx_init=True, **model.get_model_input())
+    model = qwix.quantize_model(model, QuantizedWeights([]), skip_nnx_init=True, **model.get_model_input())
+    for _, module in model.iter_modules():
+        del module.qwix_rngs  # qwix leaves None there, a static attribute that its next provider couldn't replace
+    return model
 
 
 def _taken(family: Family, config: Mapping[str, Any], quantization: Quantization) -> dict[str, tuple[int, ...]]:
