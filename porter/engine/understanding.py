@@ -20,6 +20,7 @@ from .flow import binding_origins, is_itself, unprepared
 from .linear_names import read_linear_names
 from .masks import read_mask
 from .objects import adapters_are_spread, is_spread
+from .other_models import refuse_other_models
 from .packs import Pack, TableRule
 from .porting import Porting
 from .quantization import quantization_value, read_preparation, read_quantization
@@ -81,6 +82,7 @@ def read_trainer(porting: Porting) -> None:
         read_mask(porting, site)
     if table_of(porting, site).kind == "causal-lm":
         read_collators(porting, versions)
+        refuse_other_models(porting)
         if not given:
             porting.fill({"run.output_dir": Value("default", "'tmp_trainer'")})  # what Trainer makes its arguments with
     if table_of(porting, site).kind in ("grpo", "rloo"):

@@ -50,6 +50,14 @@ def test_another_trainer_is_named_and_left_alone(text: str, rule: str) -> None:
     assert (found.status, [finding.rule for finding in found.findings]) == ("unsupported", [rule])
 
 
+def test_a_model_of_another_task_is_refused() -> None:
+    head = "from transformers import AutoModelForSequenceClassification, Trainer\n"
+    made = "model = AutoModelForSequenceClassification.from_pretrained(m)\n"
+    found = port(f"{head}{made}t = Trainer(model)\nt.train()\n")
+    assert found.status == "unsupported" and found.findings[0].rule == "TP302"
+    assert "AutoModelForSequenceClassification" in found.findings[0].message
+
+
 def test_a_ported_script_is_left_alone() -> None:
     assert check_becomes(PLAIN, "PeftTrainer(", "from porter import runtime as rt", gone=("trl import", "SFTTrainer"))
 
