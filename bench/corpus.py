@@ -143,11 +143,13 @@ def port(script: Script) -> Result:
 
 
 def parses(ported: Any) -> bool:
-    """Whether the port can be read again."""
+    """Whether the port can be read again; of a notebook, its cells with their magics."""
     import libcst
 
+    from porter.source.module import parse_text
+
     try:
-        libcst.parse_module(ported.after)
+        parse_text(ported.after)
     except libcst.ParserSyntaxError:
         return False
     return True

@@ -29,7 +29,8 @@ def without_inner(edits: Iterable[Edit]) -> list[Edit]:
     kept: list[Edit] = []
     in_front: dict[int, str] = {}
     for edit in sorted(dict.fromkeys(edits), key=lambda edit: (edit.start, -edit.end)):
-        if kept and edit.start < kept[-1].end and edit.end <= kept[-1].end:
+        # A removal takes its line end along, which may reach over the edit around it.
+        if kept and edit.start < kept[-1].end and (edit.end <= kept[-1].end or not edit.new):
             if edit.start == edit.end == kept[-1].start:
                 in_front[edit.start] = in_front.get(edit.start, "") + edit.new
             continue

@@ -45,3 +45,8 @@ def test_a_statement_goes_with_its_line(text: str, statement: str, left: str) ->
     start = text.index(statement)
     begin, end = whole_lines(text, start, start + len(statement))
     assert text[:begin] + text[end:] == left
+
+
+def test_a_removal_that_reaches_over_the_edit_around_it_goes_with_it() -> None:
+    around, inside = Edit(0, 10, "pass", "A", "", 1, 1), Edit(4, 11, "", "B", "", 1, 5)
+    assert without_inner([around, inside]) == [around]
