@@ -47,8 +47,8 @@ def drop_subclasses(porting: Porting, views: Sequence[Porting]) -> None:
     """A class of the file that added nothing to the trainer goes with its last use."""
     module = porting.module
     for view in views:
-        made = view.trainer.node.func if view.trainer is not None else None
-        definition = class_of(module, made) if made is not None else None
+        made = view.trainer.node if view.trainer is not None else None
+        definition = class_of(module, made.func) if isinstance(made, cst.Call) else None
         if definition is None:
             continue
         uses = [module.span(use)[0] for use in module.loads(definition.name.value)]

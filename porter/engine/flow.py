@@ -142,7 +142,7 @@ def holders(module: Module, site: Site) -> tuple[list[Place], list[cst.Call]]:
 
     places: list[Place] = []
     calls: list[cst.Call] = []
-    pending: list[Place | cst.Call] = [site.node]
+    pending: list[Place | cst.Call] = [site.node] if isinstance(site.node, cst.Call) else []
     if site.variable is not None:
         pending.insert(0, Place(site.variable, site.home))
     while pending:
@@ -172,7 +172,7 @@ def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst
         yield from _part_of(module, parent)
     elif isinstance(parent, cst.Arg):
         call = module.parents[parent]
-        if isinstance(call, cst.Call) and unprepared(module, call) is node:
+        if isinstance(call, cst.Call) and (unprepared(module, call) is node or _unwraps(call)):
             yield call
             return
         name = parameter_of(module, parent, call) if isinstance(call, cst.Call) else None
@@ -183,6 +183,11 @@ def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst
 def held_by(module: Module, node: cst.BaseExpression) -> list[Place]:
     """The variables that directly get the value of an expression."""
     return [place for place in _handed_on(module, node) if isinstance(place, Place)]
+
+
+def _unwraps(call: cst.Call) -> bool:
+    """`accelerator.unwrap_model(model)`: the model itself."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "unwrap_model"
 
 
 def _part_of(module: Module, element: cst.Element) -> Iterator[Place | cst.Call]:

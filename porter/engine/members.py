@@ -230,6 +230,8 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
     arguments = f"{porting.arguments_object or '{args}'}"
     new = rule.replacement.replace("{object}", variable).replace("{chain}", code.removeprefix(f"{variable}."))
     new = new.replace("{processes}", str(porting.known("mesh.processes", 1)))
+    if "{argument}" in new and isinstance(node, cst.Call) and node.args:
+        new = new.replace("{argument}", module.code(node.args[0].value))
     if "{args}" in new:
         if not porting.arguments_object:
             porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Write the value here.", line, column)
@@ -280,7 +282,7 @@ def _stands_alone(parent: cst.CSTNode) -> bool:
 
 def stands_for_call(replacement: str) -> bool:
     """Whether a replacement stands for a whole call (it is one, or a constant), not for the function's name."""
-    return replacement.endswith(")") or replacement in ("True", "False", "None", "{processes}")
+    return replacement.endswith(")") or replacement in ("True", "False", "None", "{processes}", "{argument}")
 
 
 def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from .porting import Porting
     from .sites import Site
 
-ROLES = ("arguments", "lora", "quantization", "model", "prepare", "inject", "trainer", "collator", "launch")
+ROLES = (
+    "arguments", "lora", "quantization", "model", "prepare", "inject", "trainer", "collator", "launch",
+    "optimizer", "schedule", "loader",
+)  # fmt: skip
 BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "accelerate", "torch")
 
 
@@ -88,8 +91,8 @@ class Rewrite:
     """A small idiom beside the recipe.
 
     `action`: `remove` (the statement goes), `replace` (the expression becomes `replacement`; with a `fix` it is
-    also said as a warning), `import` (the name stays and comes from `module`), `refuse` (a finding for a person),
-    `never` (false on a TPU: an `if` that tests it goes, in other places it is `False`).
+    also said as a warning), `import` (the name stays and comes from the runtime's `module`, or from `library`),
+    `refuse` (a finding for a person), `never` (false on a TPU: an `if` that tests it goes, elsewhere it is `False`).
     `keep_in_calls`: not where it is an argument of a call that stays (`x.to(torch.bfloat16)`).
     """
 
@@ -102,6 +105,7 @@ class Rewrite:
     reason: str
     fix: str
     keep_in_calls: bool
+    library: str
     path: Path
 
     @property
@@ -257,5 +261,6 @@ def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
         reason=row["reason"],
         fix=row.get("fix", ""),
         keep_in_calls=row.get("keep_in_calls", False),
+        library=row.get("library", ""),
         path=manifest,
     )

@@ -30,6 +30,7 @@ from .gpu_reports import drop_gpu_reports
 from .handed import name_handed
 from .installs import install_edits
 from .leftovers import drop_leftovers
+from .loop_trainer import LOOP, find_loops
 from .lost_names import find_lost_names, find_taken_names
 from .members import Use, apply_members, role_uses, uses
 from .metadata import script_metadata
@@ -69,7 +70,7 @@ def port_module(module: Module, options: Options) -> Port:
     launch: tuple[Setting, ...] = ()
     if options.launch_config is not None:
         launch = read_launch_config(options.launch_config, Path(module.path), counted=options.processes is not None)
-    trainers = [site for site in porting.sites if site.role == "trainer"]
+    trainers = [site for site in porting.sites if site.role == "trainer"] or find_loops(porting)
     star = re.search(r"^[ \t]*from[ \t]+trl\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
     if not trainers and star is not None and "Trainer(" in module.text:
         line, column = module.line_column(star.start())
@@ -138,7 +139,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
 def _without_trainer(porting: Porting) -> Port:
     """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
-    name = find_other_trainer(porting)
+    name = find_other_trainer(porting) or (LOOP if porting.recipe.findings else None)
     recipe = replace(porting.recipe, trainer=name)
     status: Status = "unsupported" if name else "unchanged"
     text, notebook = module.text, module.notebook
@@ -240,7 +241,7 @@ def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
 def _check_trained(porting: Porting) -> None:
     site = porting.trainer
     assert site is not None
-    if not any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer")):
+    if porting.loop is None and not any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer")):
         message = "The call of train() on this trainer was not found beside it."
         names = porting.names
         batches = f"{names.trainer}.batches" if porting.given_away else names.batches
@@ -359,8 +360,10 @@ def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst
 
 def _trainer_import(porting: Porting) -> cst.CSTNode | None:
     """The statement that imports the trainer's class."""
-    module, site = porting.module, porting.trainer
-    assert site is not None
+    module = porting.module
+    site = porting.trainer if porting.loop is None else porting.model
+    if site is None or not isinstance(site.node, cst.Call):
+        return None
     if site.node not in module.parents:  # the trainer stands in another file
         return first_import(module)
     node: cst.BaseExpression = imported_base(module, site.node.func)

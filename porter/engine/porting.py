@@ -18,6 +18,7 @@ from ..source.module import Module
 from ..source.scopes import Scope
 from ..target.expressions import python, quoted
 from .edits import whole_lines
+from .loops import Loop
 from .packs import Pack
 from .sites import Site, shown, small_statement
 
@@ -65,6 +66,7 @@ class Porting:
     evaluates: bool = False
     resumes: str = ""
     fuses: bool = False
+    loop: Loop | None = None  # a training loop written by hand, which stands for the trainer
     foreign_model: bool = False  # an object that this file doesn't load: the port takes it as Tunix's
     versions: dict[str, str] = field(default_factory=dict)
     names: Names = field(default_factory=Names)
@@ -90,6 +92,10 @@ class Porting:
             new = re.sub(r"(?m)^(\t*)((?: {4})+)", lambda match: match[1] + "\t" * (len(match[2]) // 4), new)
         text = new.replace("\n", self.module.newline)
         self.edits.append(Edit(start, end, text, rule, reason, line, column))
+
+    def covered(self, offset: int) -> bool:
+        """Whether an edit replaces what stands at `offset`."""
+        return any(edit.start <= offset < edit.end for edit in self.edits)
 
     def replace(self, site: Site, new: str, reason: str, *imports: str) -> None:
         """The call of `site` becomes `new`."""

@@ -108,7 +108,7 @@ def _spelling(porting: Porting, rule: Rewrite, short: str) -> Callable[[], str]:
 def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpression]) -> None:
     """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
     short = name.rsplit(".", 1)[-1]
-    porting.moved[name] = porting.runtime_module(rule.module) + _release(porting, short)
+    porting.moved[name] = rule.library or porting.runtime_module(rule.module) + _release(porting, short)
     spelled = _spelling(porting, rule, short)
     for node in uses:
         if isinstance(node, cst.Attribute):

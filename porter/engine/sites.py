@@ -72,7 +72,7 @@ class Site:
     alone: bool
     unknown_keywords: str
     scope: Scope
-    node: cst.Call
+    node: cst.Call | cst.For
     is_bound: bool = True
 
     @property

@@ -18,6 +18,7 @@ from ..source.values import dict_items, read_value
 from .collators import read_collators
 from .flow import binding_origins, is_itself, unprepared
 from .linear_names import read_linear_names
+from .loop_trainer import read_loop_parts
 from .masks import read_mask
 from .objects import adapters_are_spread, is_spread
 from .other_models import refuse_other_models
@@ -56,7 +57,10 @@ def read_trainer(porting: Porting) -> None:
         made_here = re.fullmatch(r"[\w.]+", arguments.text) is None
         porting.arguments_object = porting.fresh("training_args") if made_here else arguments.text
         porting.arguments = None
-    fill_site(porting, site, table_of(porting, site), versions)
+    if porting.loop is not None:
+        read_loop_parts(porting, versions)
+    else:
+        fill_site(porting, site, table_of(porting, site), versions)
     base = tables.get(table_of(porting, site).config)
     if porting.arguments_object and base is not None:
         if config is not None and table is not None:

@@ -40,7 +40,9 @@ class TrainerBatches:
 
     `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are TrainingArguments', with its names and defaults (`epochs`:
-    num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `micro_batch`: rows to
+    num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `mean_over`: the loss
+    is the mean over all trained tokens of the step, or ("micro_batch") the mean of the GPU run's micro-batches of each
+    one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `micro_batch`: rows to
     make B from instead of `batch_size`; the step keeps its rows.
     """
 
@@ -61,10 +63,14 @@ class TrainerBatches:
         sampling: str = "random",
         remove_unused_columns: bool = True,
         average_tokens_across_devices: bool = True,
+        mean_over: str = "step",
         micro_batch: int | None = None,
     ) -> None:
         if batch_size % processes:
             raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
+        if mean_over not in ("step", "micro_batch"):
+            raise ValueError(f"mean_over={mean_over!r}: it is 'step' or 'micro_batch'")
+        self._mean_over = mean_over
         self._mesh = mesh
         self._keep = COLUMNS if remove_unused_columns else None
         self._collator = without_torch(collator)
@@ -127,13 +133,20 @@ class TrainerBatches:
 
     def __iter__(self) -> Iterator[Batch]:
         for group in itertools.islice(self._groups(), self.steps):
-            rows, ranks = self._collate(self._dataset, group, self._source[0])
-            trained = np.array([row.trained for row in rows])
-            processes = 1 if self._tokens_of_all else self._processes
-            ranks = ranks if processes > 1 else np.zeros_like(ranks)
-            totals = np.bincount(ranks, weights=trained, minlength=processes)
-            scale = self._micro_batches / (processes * np.maximum(totals, 1.0)[ranks])
+            rows, places = self._collate(self._dataset, group, self._source[0])
+            scale = self._micro_batches * self._weights(rows, places)
             yield from self._assemble(rows, scale, self._micro_batches, self.batch_size, self._shape)
+
+    def _weights(self, rows: Sequence[CollatedRow], places: np.ndarray) -> np.ndarray:
+        """What a token of each row counts in the step's loss, (n,)."""
+        if self._mean_over == "micro_batch":
+            together, means = places[:, 0] * self._processes + places[:, 1], self._source[1] * self._processes
+        elif self._tokens_of_all:
+            together, means = np.zeros(len(rows), int), 1
+        else:
+            together, means = places[:, 1], self._processes
+        totals = np.bincount(together, weights=[row.trained for row in rows])
+        return 1 / (means * np.maximum(totals, 1.0)[together])
 
     def __repr__(self) -> str:
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
@@ -180,16 +193,16 @@ class TrainerBatches:
     def _collate(
         self, dataset: Any, group: Sequence[np.ndarray], batch_size: int
     ) -> tuple[list[CollatedRow], np.ndarray]:
-        """Rows of consecutive micro-steps as the processes collated them, and the process of each."""
+        """Rows of consecutive micro-steps as the processes collated them; micro-step and process of each, (n, 2)."""
         rows: list[CollatedRow] = []
-        ranks: list[int] = []
+        places: list[tuple[int, int]] = []
         share = batch_size // self._processes
-        for batch in group:
+        for number, batch in enumerate(group):
             for rank, start in enumerate(range(0, len(batch), share)):
                 found = read_rows(self._collator(self._features(dataset, batch[start : start + share])))
                 rows += found
-                ranks += [rank] * len(found)
-        return rows, np.array(ranks, int)
+                places += [(number, rank)] * len(found)
+        return rows, np.array(places, int).reshape(-1, 2)
 
     def _rows_of(self, dataset: Any) -> Iterator[CollatedRow]:
         for start in range(0, len(dataset), _FIRST_LOOK):
@@ -318,9 +331,9 @@ class TrainerEvaluation:
         weights: list[float] = []
         seen = 0
         for batch in self._dealt:
-            found, ranks = training._collate(dataset, [batch], batch_size)
+            found, places = training._collate(dataset, [batch], batch_size)
             rows += found
-            weights += (self._count * self._weights(found, ranks, seen)).tolist()
+            weights += (self._count * self._weights(found, places[:, 1], seen)).tolist()
             seen += len(batch)
             full = len(rows) // self.batch_size
             done = full * self.batch_size

@@ -216,6 +216,8 @@ class Module:
             parent = self.parents[node]
             if isinstance(parent, cst.Attribute) and parent.attr is node:
                 continue
+            if self._is_module_path(node):
+                continue
             if isinstance(parent, cst.Arg) and parent.keyword is node:
                 continue
             if isinstance(parent, cst.AssignTarget | cst.Param | cst.ImportAlias | cst.FunctionDef | cst.ClassDef):
@@ -245,6 +247,12 @@ class Module:
             if isinstance(node, cst.Attribute):
                 found.setdefault(node.attr.value, []).append(node)
         return found
+
+    def _is_module_path(self, node: cst.CSTNode) -> bool:
+        """Whether a name is a part of what an import statement names: the `tqdm` of `from tqdm.auto import tqdm`."""
+        while isinstance(parent := self.parents[node], cst.Attribute):
+            node = parent
+        return isinstance(parent, cst.ImportFrom | cst.ImportAlias)
 
     @cached_property
     def _names(self) -> dict[str, list[cst.Name]]:

@@ -175,6 +175,8 @@ def config_name(porting: Porting) -> str:
     """The class whose defaults hold: the config's that the script makes, else the one that its trainer makes."""
     if porting.arguments is not None:
         return porting.arguments.qualified.rsplit(".", 1)[-1]
+    if porting.loop is not None:
+        return "torch"
     assert porting.trainer is not None
     return table_of(porting, porting.trainer).config.rsplit(".", 1)[-1]
 
@@ -188,7 +190,8 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     ]
     decay = porting.value("optimizer.weight_decay")
     masked = (full or lora_maybe) and not (decay is not None and decay.is_literal(0, 0.0))
-    masked = masked and not porting.given("optimizer.deepspeed")  # DeepSpeed decays every parameter
+    # DeepSpeed decays every parameter, and so does a loop that gives its optimizer all of them.
+    masked = masked and porting.loop is None and not porting.given("optimizer.deepspeed")
     if masked:
         common.append(Arg(porting.rt("decay_mask"), "mask", "# not on norms and biases" if full else ""))
     if name is not None and name.known and str(name.literal) in ADAMW:

@@ -167,7 +167,8 @@ def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:
 
 def seed_arguments(porting: Porting) -> list[Arg]:
     """`seed` and `data_seed`, which give the order of the rows."""
-    comment = comment_for(porting, "run.seed", "# the GPU run's order")
+    comment = "# the GPU run's order" if porting.loop is None else "# another order than the GPU run's"
+    comment = comment_for(porting, "run.seed", comment)
     arguments = [Arg(porting.text("run.seed"), "seed", comment)]
     data_seed = porting.value("run.data_seed")
     if data_seed is not None and not data_seed.is_literal(None):
@@ -302,6 +303,8 @@ def memory_line(porting: Porting) -> list[str]:
 def optimizer_lines(porting: Porting, indent: str) -> list[str]:
     names = porting.names
     steps = f"{names.batches}.steps"
+    if porting.loop is not None and porting.given("schedule.steps"):
+        steps = porting.text("schedule.steps")
     lora_maybe = (bool(porting.lora_object) and not porting.lora_certain) or porting.lora_conditional
     full = not (porting.lora or porting.lora_object or porting.lora_conditional)
     separate = lora_maybe or bool(porting.lora_object) or (porting.lora is not None and porting.fuses)

@@ -19,7 +19,7 @@ from ..engine.sites import Argument, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
-from . import causal_lm, grpo, sft
+from . import causal_lm, grpo, loop, sft
 from .layout import Arg, Call, render
 from .lora import apply_call, dropout_arguments, literal_rules, provider_code, vision_note
 from .parts import Writing, load_call
@@ -32,6 +32,7 @@ BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {
     **dict.fromkeys(KINDS, preference_block),
     "grpo": grpo.trainer_block,
     "rloo": grpo.trainer_block,
+    "loop": loop.loop_block,
 }
 
 FUSED = ("kv_einsum", "qkv_einsum")

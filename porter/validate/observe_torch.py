@@ -21,6 +21,7 @@ import numpy as np
 
 from . import preferences, rollouts
 from .held import format_of, hold
+from .observe_loops import patch_loops, settings_of
 from .read_torch import describe, documents, marks, token_losses, trained_tensors, whole_schedule
 from .script import run_script
 from .settings import Settings
@@ -46,7 +47,10 @@ def main() -> int:
     patch_lion()
     patch_trainer(observer)
     rollouts.watch_source(observer.samples, observer.sampled, observer.rollouts)
-    return run_script(script, arguments, trace_folder)
+    loop = patch_loops(observer)
+    code = run_script(script, arguments, trace_folder)
+    loop.ended()
+    return code
 
 
 def patch_models(settings: Settings, substitutes: Substitutes, observer: Observer) -> None:
@@ -305,6 +309,13 @@ class Observer:
         self.config["quantization"] = self.quantization
         self.config["processes"] *= self.settings.fold
         self._hook = model.register_forward_hook(self._row_loss, with_kwargs=True)
+
+    def begin_loop(self, model: Any, optimizer: Any, settings: Any) -> None:
+        """A loop written by hand begins: before its first step."""
+        self._started = time.monotonic()
+        self.initial = trained_tensors(model)
+        self.config = settings_of(settings, model, optimizer, self.initial)
+        self.config["starts"] = starts_of(self.initial)
 
     def samples(self) -> None:
         """A trainer that samples what it trains on."""

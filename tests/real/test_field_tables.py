@@ -75,8 +75,15 @@ def test_every_keyword_of_the_trainer_has_its_row(name: str) -> None:
     assert list(rows) and set(rows) == set(keywords)
 
 
-@pytest.mark.parametrize("name", ["transformers.BitsAndBytesConfig", "peft.prepare_model_for_kbit_training"])
-def test_every_keyword_of_quantisation_has_its_row_and_default(name: str) -> None:
+LOOP = [
+    "torch.optim.AdamW", "torch.optim.Adam", "torch.utils.data.DataLoader", "transformers.get_scheduler",
+    "transformers.get_linear_schedule_with_warmup", "transformers.get_cosine_schedule_with_warmup",
+    "transformers.get_constant_schedule", "transformers.get_constant_schedule_with_warmup",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["transformers.BitsAndBytesConfig", "peft.prepare_model_for_kbit_training", *LOOP])
+def test_every_keyword_of_a_call_has_its_row_and_default(name: str) -> None:
     rows = find_table(name).rows()
     keywords = inspect.signature(_installed(name)).parameters
     assert list(rows) == [key for key in keywords if key != "kwargs"]

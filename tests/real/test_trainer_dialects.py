@@ -27,6 +27,8 @@ DIALECTS = {
     "trainer_masked_prompt": "",
     "trainer_padded_rows": "",
     "trainer_language_modeling": "",
+    "loop_plain": "",
+    "loop_accelerate": "--batch-size 3 --accumulate 2",
 }
 
 

@@ -1,0 +1,108 @@
+"""A training loop written by hand: Tunix's trainer stands where it stood, and what it was made of goes."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ..engine.loop_trainer import loop_parts
+from ..engine.porting import Porting
+from ..engine.sites import Site, shown
+from . import causal_lm
+from .parts import Writing
+
+
+def loop_block(porting: Porting, writing: Writing) -> str:
+    """The statements that replace the loop: data, adapters, optimizer, trainer, and its call."""
+    site = porting.trainer
+    assert site is not None
+    porting.names.trainer = porting.fresh("trainer")
+    _remove_parts(porting)
+    names, step = porting.names, porting.module.indent
+    block = _counted(porting, causal_lm.trainer_block(porting, writing))
+    call = f"with {names.mesh}:\n{site.indent}{step}{names.trainer}.train({names.batches})"
+    return f"{block}\n{site.indent}{call}"
+
+
+def _remove_parts(porting: Porting) -> None:
+    """The optimizer, the schedule, the DataLoader and accelerate's `prepare` go with the loop that used them."""
+    loader, optimizer, schedule = loop_parts(porting)
+    parts = [part for part in (loader, optimizer, schedule) if part is not None]
+    for part in parts:
+        porting.remove_statement(part.node, part.rule, "Tunix's trainer has it")
+    for call in porting.module.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "prepare" and _takes(porting, call):
+            porting.remove_statement(call, optimizer.rule, "the mesh says where everything lies")
+    _count_batches(porting, loader)
+    for part in parts[1:]:
+        _say_uses(porting, part)
+
+
+def _goes(porting: Porting, offset: int) -> bool:
+    """Whether what stands at `offset` is not in the port: replaced, or inside the loop."""
+    site = porting.trainer
+    assert site is not None
+    return porting.covered(offset) or site.start <= offset < site.end
+
+
+def _takes(porting: Porting, call: cst.Call) -> bool:
+    """Whether `accelerator.prepare(...)` gets a part of the loop."""
+    loop = porting.loop
+    assert loop is not None
+    given = {porting.module.code(argument.value) for argument in call.args}
+    return bool(given & {loop.model, loop.optimizer, loop.scheduler} - {""})
+
+
+def _number_of_batches(porting: Porting) -> tuple[Site, str]:
+    """The loop's DataLoader, and the code of the number of its batches."""
+    loader = loop_parts(porting)[0]
+    dataset, size, drops = (loader.argument(name) for name in ("dataset", "batch_size", "drop_last"))
+    assert dataset is not None
+    rows, per = f"len({dataset.text})", size.text if size is not None else "1"
+    floor = drops is not None and drops.value.is_literal(True)
+    return loader, f"{rows} // {per}" if floor else f"math.ceil({rows} / {per})"
+
+
+def _counted(porting: Porting, code: str) -> str:
+    """New code in which the length of the DataLoader, which is gone, is calculated."""
+    loader, number = _number_of_batches(porting)
+    pattern = rf"(?<![\w.])len\({re.escape(loader.variable or '')}\)"
+    if loader.variable is None or re.search(pattern, code) is None:
+        return code
+    if number.startswith("math."):
+        porting.imports.add("import math")
+    return re.sub(pattern, lambda _: number, code)
+
+
+def _count_batches(porting: Porting, loader: Site) -> None:
+    """`len(train_loader)` in what stays becomes the number of batches that it is."""
+    if loader.variable is None:
+        return
+    module = porting.module
+    for name in module.references(loader.variable, loader.scope):
+        call = module.parents[module.parents[name]]
+        counted = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "len"
+        start, end = module.span(call if counted else name)
+        if _goes(porting, start):
+            continue
+        if counted:
+            reason = "as many batches as the DataLoader had"
+            porting.edit(start, end, _counted(porting, module.text[start:end]), loader.rule, reason)
+            continue
+        line, column = module.location(name)
+        message = f"{shown(module.code(module.statement(name)))}: the DataLoader is gone."
+        porting.find(loader.rule, "error", message, f"Use {porting.names.batches}.", line, column)
+
+
+def _say_uses(porting: Porting, part: Site) -> None:
+    """Reads of the optimizer or the schedule in what stays: a person has to look at them."""
+    module = porting.module
+    if part.variable is None:
+        return
+    for name in module.references(part.variable, part.scope):
+        if _goes(porting, module.span(name)[0]):
+            continue
+        line, column = module.location(name)
+        message = f"{shown(module.code(module.statement(name)))}: {part.variable} is part of Tunix's trainer now."
+        porting.find(part.rule, "error", message, "", line, column)

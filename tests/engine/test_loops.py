@@ -1,0 +1,174 @@
+"""Training loops written by hand: what is read from the standard one, and which line makes another one."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+import pytest
+
+from porter.engine.loops import Loop, NotStandard, read_loop, training_loops
+from porter.source.module import Module, parse_module
+
+HEAD = """\
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+from tqdm.auto import tqdm
+"""
+STANDARD = """\
+for epoch in range(3):
+    model.train()
+    for step, batch in enumerate(loader):
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def parsed(body: str) -> Module:
+    return parse_module((HEAD + textwrap.dedent(body)).encode(), "train.py")
+
+
+def read(body: str) -> tuple[Module, Loop]:
+    module = parsed(body)
+    (statement,) = training_loops(module)
+    return module, read_loop(module, statement)
+
+
+def said(module: Module, loop: Loop) -> dict[str, str]:
+    nodes = {"loader": loop.loader, "epochs": loop.epochs, "accumulation": loop.accumulation, "clip": loop.clip,
+             "max_steps": loop.max_steps}  # fmt: skip
+    found = {name: module.code(node) for name, node in nodes.items() if node is not None}
+    names = {"model": loop.model, "optimizer": loop.optimizer, "scheduler": loop.scheduler, "labels": loop.labels}
+    return found | {name: text for name, text in names.items() if text}
+
+
+BASE = {"loader": "loader", "epochs": "3", "model": "model", "optimizer": "optimizer", "labels": "labels"}
+
+
+def test_the_shortest_loop() -> None:
+    assert said(*read(STANDARD)) == BASE
+
+
+@pytest.mark.parametrize(
+    "body, more",
+    [
+        (STANDARD.replace("range(3)", "tqdm(range(EPOCHS), desc='epochs')"), {"epochs": "EPOCHS"}),
+        (STANDARD.replace("range(3)", "range(1, EPOCHS + 1)"), {"epochs": "EPOCHS"}),
+        (STANDARD.replace("enumerate(loader)", "enumerate(tqdm(loader, disable=True))"), {}),
+        (STANDARD.replace("step, batch in enumerate(loader)", "batch in tqdm(loader)"), {}),
+        (
+            STANDARD.replace("        loss = model(**batch).loss\n        loss.backward()\n", """\
+        batch = {k: v.to(device, non_blocking=True) for k, v in batch.items()}
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            outputs = model(**batch)
+            loss = outputs[0]
+        scaler.scale(loss / 8).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=args.clip)
+        scaler.step(optimizer)
+        scaler.update()
+"""),
+            {"accumulation": "8", "clip": "args.clip"},
+        ),
+        (
+            STANDARD.replace("loss = model(**batch).loss", """\
+ids = batch["input_ids"].to(device)
+        mask = batch["attention_mask"].to(device)
+        out = model(input_ids=ids, attention_mask=mask, labels=ids)
+        loss = out.loss"""),
+            {"labels": "input_ids"},
+        ),
+        (
+            STANDARD.replace("        optimizer.zero_grad()\n", """\
+        scheduler.step()
+        optimizer.zero_grad()
+        done += 1
+        progress.update(1)
+        wandb.log({"loss": loss.item(), "lr": scheduler.get_last_lr()[0]})
+        if done >= args.max_steps:
+            break
+"""),
+            {"scheduler": "scheduler", "max_steps": "args.max_steps"},
+        ),
+    ],
+)  # fmt: skip
+def test_how_people_write_it(body: str, more: dict[str, str]) -> None:
+    assert said(*read(body)) == {**BASE, **more}
+
+
+def test_accelerates_accumulation() -> None:
+    module, loop = read("""
+        for epoch in range(3):
+            for step, batch in enumerate(loader):
+                with accelerator.accumulate(model):
+                    outputs = model(**batch)
+                    loss = outputs.loss
+                    accelerator.backward(loss)
+                    if accelerator.sync_gradients:
+                        accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                    optimizer.step()
+                    scheduler.step()
+                    optimizer.zero_grad()
+    """)
+    assert loop.accumulates and said(module, loop) == {**BASE, "clip": "1.0", "scheduler": "scheduler"}
+
+
+def test_what_the_loop_does_besides_is_kept_in_mind() -> None:
+    _, loop = read(
+        STANDARD
+        + """\
+        total += loss.item()
+        if step % 100 == 0:
+            model.save_pretrained(f"step-{step}")
+    model.eval()
+    with torch.no_grad():
+        for batch in eval_loader:
+            total += model(**batch).loss.item()
+    print(total)
+"""
+    )
+    assert [left.what for left in loop.left] == ["logging", "saving", "evaluation", "logging", "logging"]
+
+
+@pytest.mark.parametrize(
+    "old, new, line, why",
+    [
+        ("loss = model(**batch).loss", "loss = loss_fn(model(**batch).logits, batch['labels'])", 5, "not the one"),
+        ("loss = model(**batch).loss", "loss = model(**batch).loss + penalty", 5, "not the one"),
+        (
+            "loss.backward()",
+            "loss.backward()\n        model.lm_head.weight.grad.zero_()",
+            6,
+            "may change what is trained",
+        ),
+        ("loss.backward()", "loss.backward()\n        for p in params: p.grad *= 2", 6, "changed"),
+        ("loss.backward()", "if step % 2: loss.backward()", 5, "only some batches train"),
+        (
+            "loss = model(**batch).loss",
+            "batch['labels'] = mask(batch)\n        loss = model(**batch).loss",
+            4,
+            "changed",
+        ),
+        ("loss = model(**batch).loss", "if bad(batch): continue\n        loss = model(**batch).loss", 4, "left out"),
+        ("optimizer.step()", "if loss < 2: optimizer.step()", 6, "when the optimizer steps"),
+        ("optimizer.step()", "model.requires_grad_(False)\n        optimizer.step()", 6, "way of its own"),
+        ("loss = model(**batch).loss", "with profile():\n            loss = model(**batch).loss", 4, "context"),
+        ("model(**batch)", "model(input_ids=batch['input_ids'])", 4, "no labels"),
+        ("range(3)", "count()", 1, "range"),
+        ("for epoch in range(3):", "while True:", 1, "while"),
+        ("        optimizer.step()\n", "", 1, "optimizer.step"),
+    ],
+)
+def test_the_first_line_that_is_not_standard_is_named(old: str, new: str, line: int, why: str) -> None:
+    module = parsed(STANDARD.replace(old, new, 1))
+    (statement,) = training_loops(module)
+    with pytest.raises(NotStandard, match=re.escape(why)) as error:
+        read_loop(module, statement)
+    assert module.location(error.value.node)[0] == line + HEAD.count("\n")
+
+
+def test_a_loop_without_backward_is_none() -> None:
+    assert training_loops(parsed("for batch in loader:\n    print(batch)\n")) == []
