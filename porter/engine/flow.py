@@ -172,7 +172,7 @@ def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst
         yield from _part_of(module, parent)
     elif isinstance(parent, cst.Arg):
         call = module.parents[parent]
-        if isinstance(call, cst.Call) and (unprepared(module, call) is node or _unwraps(call)):
+        if isinstance(call, cst.Call) and (unprepared(module, call) is node or unwraps(call)):
             yield call
             return
         name = parameter_of(module, parent, call) if isinstance(call, cst.Call) else None
@@ -185,9 +185,10 @@ def held_by(module: Module, node: cst.BaseExpression) -> list[Place]:
     return [place for place in _handed_on(module, node) if isinstance(place, Place)]
 
 
-def _unwraps(call: cst.Call) -> bool:
+def unwraps(node: cst.CSTNode | None) -> bool:
     """`accelerator.unwrap_model(model)`: the model itself."""
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "unwrap_model"
+    called = node.func if isinstance(node, cst.Call) else None
+    return isinstance(called, cst.Attribute) and called.attr.value == "unwrap_model"
 
 
 def _part_of(module: Module, element: cst.Element) -> Iterator[Place | cst.Call]:

@@ -14,7 +14,7 @@ import libcst as cst
 from ..port import Edit
 from ..source.calls import function_around
 from ..source.module import Module
-from .flow import is_itself
+from .flow import is_itself, unwraps
 from .porting import Names, Porting
 from .sites import Site, shown
 
@@ -102,7 +102,7 @@ def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
         if binding.kind == "parameter" or not isinstance(node, cst.Assign) or module.span(node)[1] > start:
             continue
         if is_behind(porting, node) and _block(module, node) in [*module.ancestors(use)]:
-            if not is_itself(module, binding, use):
+            if not is_itself(module, binding, use) and not unwraps(binding.value):
                 return True
     return False
 
