@@ -323,7 +323,7 @@ def _file_of(row: Field) -> str:
 
 def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
     """A use that no rule knows, in a statement that another rule takes out, needs nobody any more."""
-    gone = [(edit.start, edit.end) for edit in edits if not edit.new.strip() and edit.end > edit.start]
+    gone = [(edit.start, edit.end) for edit in edits if edit.new.strip() in ("", "pass") and edit.end > edit.start]
     for finding in porting.recipe.findings:
         offset = porting.module.offset(finding.line, finding.column)
         if finding.rule == "TP190" and any(start <= offset < end for start, end in gone):

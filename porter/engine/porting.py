@@ -154,6 +154,11 @@ class Porting:
             else:
                 self.edit(start, end, "pass", rule, reason)
             return
+        if isinstance(parent, cst.IndentedBlock) and all(
+            other is statement or self._is_gone(other) or _is_import(other) for other in parent.body
+        ):
+            self.edit(start, end, "pass", rule, reason)  # the imports may go as well, once nothing uses them
+            return
         begin, stop = whole_lines(self.module.text, start, end)
         self.edit(begin, stop, "", rule, reason)
 
@@ -291,6 +296,11 @@ class Porting:
         """`rt.name`, and its import."""
         self.imports.add(self.runtime_import())
         return f"{self.names.runtime}.{name}"
+
+
+def _is_import(statement: cst.CSTNode) -> bool:
+    small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    return isinstance(small, cst.Import | cst.ImportFrom)
 
 
 def in_reach(inner: Scope, outer: Scope) -> bool:

@@ -122,7 +122,7 @@ def check_losses(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
 def check_metrics(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
     """What preference trainers log beside the loss; no check where the source logs nothing.
 
-    A difference counts as a share of the metric's largest value in the run, or of a hundredth of the largest
+    A difference counts as a share of the metric's largest value in the run, or of a fiftieth of the largest
     log-probability: rewards start at zero, and are differences of log-probabilities, of which float32 keeps seven
     digits. A share of pairs whose reward is right is compared where the margin isn't next to zero.
     """
@@ -131,7 +131,7 @@ def check_metrics(source: Trace, port: Trace, tolerances: Tolerances) -> list[Ch
     if not names:
         return []
     largest = {name: max(abs(step.metrics.get(name, 0.0)) for step in source.steps) for name in names}
-    floor = max((value for name, value in largest.items() if name.startswith("logps/")), default=0.0) / 100 or 1.0
+    floor = max((value for name, value in largest.items() if name.startswith("logps/")), default=0.0) / 50 or 1.0
     largest = {name: max(value, floor) for name, value in largest.items()}
     worst, where, at = 0.0, names[0], 1
     for number, (ours, theirs) in enumerate(pairs, 1):

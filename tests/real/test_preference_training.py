@@ -99,7 +99,7 @@ def test_trl_dpo_script_as_installed(tmp_path: Path) -> None:
         --use_peft --lora_r 8 --lora_alpha 16 --lora_target_modules all-linear --learning_rate 2e-3 --num_train_epochs 2
         --per_device_train_batch_size 3 --gradient_accumulation_steps 3 --warmup_steps 2 --beta 0.2
         --loss_type sigmoid bco_pair --max_length 128 --eval_strategy steps --eval_steps 4 --report_to none"""
-    verdict = validate(source, script, Options(steps=8, mesh=(8, 1), meshes=((2, 4),), arguments=tuple(flags.split())))
+    verdict = validate(source, script, Options(steps=6, mesh=(8, 1), meshes=((2, 4),), arguments=tuple(flags.split())))
     assert verdict.equal, verdict.to_json()
     assert close(verdict) and len(verdict.meshes) == 1
 
