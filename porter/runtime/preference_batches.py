@@ -43,7 +43,6 @@ class PreferenceBatches:
     """
 
     documents = 2  # rows of the batch for each row of the dataset
-    repeats = 2  # how often transformers' evaluation counts a row: once for each of the batch
     whole = False  # whether the loss always compares the rows of a micro-batch
 
     def __init__(
@@ -268,8 +267,6 @@ class ORPOBatches(PreferenceBatches):
     The negative log-likelihood counts the prompt as well.
     """
 
-    repeats = 1
-
     def _prepare(self, dataset: Any, per_process: int) -> Documents:
         return preference_rows.text_pairs(dataset, self._tokenizer, max_length=self._max_length)
 
@@ -296,7 +293,6 @@ class KTOBatches(PreferenceBatches):
     """
 
     whole = True
-    repeats = 1
 
     def __init__(self, *args: Any, estimate_kl: bool = True, sampling: str = "sequential", **kwargs: Any) -> None:
         if estimate_kl and sampling != "sequential":
@@ -355,14 +351,14 @@ class PreferenceEvaluation:
     def _share_weights(self, training: PreferenceBatches, dealt: list[np.ndarray], batch_size: int) -> np.ndarray:
         """What each process's share of a batch counts in HF's eval_loss.
 
-        HF repeats a share's loss once for each row that it sees. Of what the processes gathered from the last batch
-        accelerate keeps as many as rows of the dataset are left over, also where each pair was counted twice.
+        HF repeats a share's loss once for each of its rows, and of the last batch counts as many as rows of the dataset
+        are left over.
         """
         counts = []
         for batch in dealt:
             left = self.rows % batch_size if batch is dealt[-1] else 0
             for share in training._shares(batch):
-                entries = len(share) * training.repeats
+                entries = len(share)
                 counts.append(min(entries, left) if self.rows % batch_size and batch is dealt[-1] else entries)
                 left -= counts[-1]
         return np.asarray(counts) / sum(counts)

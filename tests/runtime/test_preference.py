@@ -79,8 +79,7 @@ def test_evaluation_weighs_batches_as_transformers_does(tiny_mesh: Any) -> None:
     batches = made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), batch_size=2)
     evaluation = batches.evaluation(PAIRS, batch_size=2)
     scales = np.concatenate([batch["scale"][0::2] for batch in evaluation]) / len(evaluation)
-    # Each pair is two rows; of the last batch accelerate keeps one.
-    assert scales[:5].tolist() == pytest.approx([2 / 9] * 4 + [1 / 9])
+    assert scales[:5].tolist() == pytest.approx([1 / 5] * 5)
 
 
 def test_what_both_answers_start_with_is_the_prompt() -> None:
