@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..engine.porting import Porting
-from ..engine.reading import short_name, table_of
+from ..engine.reading import plain_version, short_name, table_of
 from ..recipe import Field
+from ..runtime.field_tables import version_key
 from .layout import Arg, Call
 from .optimizer import default_of
 from .parts import (
@@ -25,6 +26,8 @@ from .parts import (
     run_arguments,
 )
 from .training import training_config, with_hooks
+
+COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
 
 # Recipe place → keyword of the batches and the value that the runtime takes when it is left out; `...`: always written.
 ROLLOUTS: Mapping[str, tuple[str, Any]] = {
@@ -137,7 +140,7 @@ def _is(value: Any, default: Any) -> bool:
 def _loss(porting: Porting) -> Arg:
     """`rt.PolicyLoss("dapo", beta=0.04)`."""
     kind = porting.known("loss.type")
-    default = "" if porting.given("loss.type") else f"# {default_of(porting)} loss_type"
+    comment = "" if porting.given("loss.type") else f"# {default_of(porting)} loss_type"
     arguments = [Arg(porting.text("loss.type"))]
     for place, (keyword, default, only) in LOSS.items():
         value = porting.value(place)
@@ -147,7 +150,7 @@ def _loss(porting: Porting) -> Arg:
     correction = porting.value("loss.bias_correction")
     if correction is not None and not correction.is_literal(True) and not _is(porting.value("loss.beta"), 0.0):
         arguments.append(Arg(porting.text("loss.bias_correction"), "use_bias_correction_kl"))
-    return Arg(Call(porting.rt("PolicyLoss"), arguments), "loss", default)
+    return Arg(Call(porting.rt("PolicyLoss"), arguments), "loss", comment)
 
 
 def _trainer_lines(porting: Porting, indent: str) -> list[str]:
@@ -181,6 +184,10 @@ def _check(porting: Porting, writing: Writing) -> None:
             f"{short_name(site)}: eval_strategy={strategy.text or strategy.code}: the port doesn't sample to evaluate."
         )
         find(said, "Evaluate the trained model on its own.", "eval.strategy")
+    release = plain_version(porting.versions.get("trl", ""))
+    if release and version_key(release) < COUNTS_COMPLETIONS:
+        said = f"TRL {release} counts prompts in per_device_train_batch_size, the port completions as from 0.15 on."
+        find(said, "Multiply it by num_generations, or name a later release.", "batch.per_device")
     scale = porting.value("reward.scale")
     if scale is not None and scale.known and scale.literal not in (True, False, "group", "batch", "none"):
         find(f"scale_rewards={scale.code} is not known.", 'Choose one of "group", "batch", "none".', "reward.scale")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 
@@ -20,7 +21,9 @@ def fold_batches(batches: Any, fold: int, seen: dict[str, Any]) -> None:
             seen["processes"] = int(kwargs.get("processes", 1))
             seen["average_tokens"] = bool(kwargs.get("average_tokens_across_devices", True))
         if fold > 1:
-            kwargs |= {"processes": 1, "average_tokens_across_devices": True}
+            kwargs["processes"] = 1
+            if "average_tokens_across_devices" in inspect.signature(original).parameters:
+                kwargs["average_tokens_across_devices"] = True
         original(self, *args, **kwargs)
 
     batches.__init__ = init

@@ -13,6 +13,11 @@ MATCHES = ("@trainer.evaluate()",)
 
 def apply(site, porting):
     names = porting.names
+    if porting.value("rollout.generations") is not None:
+        message = "trainer.evaluate(): the port of a trainer that samples doesn't sample to evaluate."
+        fix = "Sample from the trained model in a script of its own."
+        porting.find(ID, "error", message, fix, site.line, site.column)
+        return
     dataset = site.argument("eval_dataset")
     batches = names.eval_batches
     if dataset is not None or not batches:

@@ -114,6 +114,15 @@ def test_defaults_of_older_releases(release: str, written: list[str]) -> None:
         assert text in after
 
 
+def test_evaluating_is_refused() -> None:
+    (message,) = errors(script().replace("trainer.train()", "trainer.train()\nprint(trainer.evaluate())"))
+    assert "doesn't sample to evaluate" in message
+
+
+def test_the_first_release_counted_prompts() -> None:
+    assert any("counts prompts" in message for message in errors(script("num_generations=8"), source_trl="0.14.0"))
+
+
 def test_a_config_that_only_the_script_knows() -> None:
     text = (
         script()

@@ -47,7 +47,7 @@ batches = rt.GRPOBatches(
     mesh,
     model,
     reward_funcs=[correct, formed],
-    loss=rt.PolicyLoss("dapo", beta=0.04, epsilon_high=0.28),
+    loss=rt.PolicyLoss("dapo", beta=0.04, epsilon_high=0.28),  # GRPOConfig's default loss_type
     max_steps=500,
     batch_size=8,
     accumulation=4,
