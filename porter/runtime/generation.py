@@ -7,6 +7,7 @@ call (tunix/generate/sampler.py). The model and its cache are Tunix's; prompts a
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class Sampler:
         self.prompt_length = prompt_length
         self._model = model
         self._mesh = mesh
-        self._graph = nnx.graphdef(model)
+        self._graph = nnx.graphdef(_without_remat(model))
         self._run = jax.jit(self._sample)
 
     def __call__(self, prompts: Sequence[Sequence[int]], key: jax.Array) -> list[list[int]]:
@@ -118,6 +119,19 @@ class Sampler:
         tokens, done = put(tokens, head(hidden[:, -1:])[:, -1], jnp.int32(0))
         _, tokens, *_ = jax.lax.while_loop(more, decode, (jnp.int32(1), tokens, seen, cache, done))
         return tokens[:, length:]
+
+
+def _without_remat(model: nnx.Module) -> nnx.Module:
+    """The model with rematerialisation off, which is of no use here and can't be traced in a loop; same arrays."""
+    plain: Any = nnx.merge(*nnx.split(model))
+    old = plain.config
+    kinds = type(old.remat_config) if hasattr(old, "remat_config") else None
+    if kinds is not None and hasattr(kinds, "NONE"):
+        new = dataclasses.replace(old, remat_config=kinds.NONE)
+        for _, module in plain.iter_modules():
+            if getattr(module, "config", None) is old:
+                module.config = new
+    return plain
 
 
 def warp(logits: jax.Array, sampling: Sampling) -> jax.Array:
