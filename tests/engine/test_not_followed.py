@@ -50,7 +50,7 @@ def test_an_old_keyword_dates_the_script(release: str, read: str) -> None:
     text = f"{TOP}trainer = {TRAINER.replace('output_dir', 'max_seq_length=9, output_dir')}\ntrainer.train()\n"
     ported = port(text, **({"source_trl": release} if release else {}))
     assert f'trl="{read}"' in ported.after
-    guessed = any("the newest release with SFTConfig(max_seq_length=)" in text for _, text in said(ported))
+    guessed = "the newest release with SFTConfig(max_seq_length=)" in ported.recipe.versions["trl"]
     assert guessed is not bool(release)
 
 
