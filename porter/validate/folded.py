@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import Any
 
+TOKENS = "average_tokens_across_devices"
 
 def fold_batches(batches: Any, fold: int, seen: dict[str, Any]) -> None:
     """The runtime's batches tell in `seen` for which processes they were made, and are made for one where `fold` > 1.
@@ -19,11 +20,11 @@ def fold_batches(batches: Any, fold: int, seen: dict[str, Any]) -> None:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if not seen:
             seen["processes"] = int(kwargs.get("processes", 1))
-            seen["average_tokens"] = bool(kwargs.get("average_tokens_across_devices", True))
+            seen["average_tokens"] = bool(kwargs.get(TOKENS, True))
         if fold > 1:
             kwargs["processes"] = 1
-            if "average_tokens_across_devices" in inspect.signature(original).parameters:
-                kwargs["average_tokens_across_devices"] = True
+            if {TOKENS} & {*kwargs, *inspect.signature(original).parameters}:
+                kwargs[TOKENS] = True
         original(self, *args, **kwargs)
 
     batches.__init__ = init

@@ -119,13 +119,15 @@ def test_a_slice_that_is_too_small_has_no_best(monkeypatch: pytest.MonkeyPatch) 
 def test_compiled_candidates_are_extrapolated_and_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Request] = []
 
+    def shape(request: Request) -> Any:
+        return request.mesh, request.batch, request.remat
+
     def compile_step(request: Request, *args: Any, **kwargs: Any) -> Step:
         if not request.compile:
             return gemma4()
         asked.append(request)
-        assert request.mesh is not None
         layers = request.layers or 60
-        slow = 10 if request.mesh["tp"] == 4 else 1  # what the formula thinks fastest isn't
+        slow = 10 if shape(request) == shape(asked[0]) else 1  # what the formula thinks fastest isn't
         memory = Memory((2 + layers) * GIB // 2, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         return gemma4(layers=layers, memory=memory, seconds=(0.1 + 0.01 * layers) * slow)
 
@@ -133,7 +135,9 @@ def test_compiled_candidates_are_extrapolated_and_decide(monkeypatch: pytest.Mon
     monkeypatch.setattr(planning, "libtpu_problem", lambda: "")
     found = planning.plan(Request(script=Path("port.py"), slice=V5P), compiled=2)
     assert found.best is not None and found.best.how == "extrapolated" and found.best.compiled_layers == (6, 12)
-    assert found.best.candidate.tp < 4
+    second = next(shape(request) for request in asked if shape(request) != shape(asked[0]))
+    best = found.best.candidate
+    assert ({"fsdp": best.fsdp, "tp": best.tp}, best.batch, "decoder" if best.remat else "none") == second
     assert (found.best.peak, found.best.seconds) == (31 * GIB, pytest.approx(0.7))
     assert {request.layers for request in asked} == {6, 12}
 

@@ -5,6 +5,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+rows = [tokenizer(text) for text in open("train.txt")]
+
+
+def collate(features):
+    return tokenizer.pad(features, return_tensors="pt")
+
+
 loader = DataLoader(rows, batch_size=4, collate_fn=collate)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
 for batch in loader:
