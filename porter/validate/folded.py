@@ -8,6 +8,7 @@ from typing import Any
 
 TOKENS = "average_tokens_across_devices"
 
+
 def fold_batches(batches: Any, fold: int, seen: dict[str, Any]) -> None:
     """The runtime's batches tell in `seen` for which processes they were made, and are made for one where `fold` > 1.
 
