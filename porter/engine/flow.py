@@ -13,7 +13,7 @@ import libcst as cst
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
 from ..source.module import Module
 from ..source.scopes import Binding, Scope
-from .sites import Site
+from .sites import PAIRS, Site
 
 # Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
 PLACEMENT = ("to", "cuda", "train", "eval")
@@ -68,13 +68,20 @@ def _trace(module: Module, node: cst.BaseExpression | None, index: int | None) -
             return
         if index is None:
             yield node
-        step = _element(node, index) or _back(module, node, index)
+        step = _element(module, node, index) or _back(module, node, index)
         if step is None:
             return
         node, index = step
 
 
-def _element(node: cst.BaseExpression, index: int | None) -> tuple[cst.BaseExpression, None] | None:
+def makes_pair(module: Module, node: cst.CSTNode) -> bool:
+    """Whether a call gives back (model, tokenizer)."""
+    return isinstance(node, cst.Call) and module.qualified(node.func) in PAIRS
+
+
+def _element(module: Module, node: cst.BaseExpression, index: int | None) -> tuple[cst.BaseExpression, None] | None:
+    if index == 0 and makes_pair(module, node):
+        return node, None
     if index is None or not isinstance(node, cst.Tuple | cst.List) or index >= len(node.elements):
         return None
     return node.elements[index].value, None
@@ -107,7 +114,25 @@ def _maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     if found is None:
         return None
     makers = found[1] if len(found[1]) == 1 else [item for item in found[1] if not is_itself(module, item, node)]
+    makers = _without_adapters(module, makers, node)
     return makers[0] if len(makers) == 1 and not makers[0].conditional else None
+
+
+def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:
+    """Of `model = load(...)` and `model = get_peft_model(model, ...)` the one that holds where `node` stands."""
+    wraps = [item for item in makers if _adapts(module, item, module.code(node))]
+    if len(makers) != 2 or len(wraps) != 1 or wraps[0].conditional:
+        return makers
+    behind = module.span(wraps[0].node)[1] <= module.span(node)[0]
+    return wraps if behind else [item for item in makers if item is not wraps[0]]
+
+
+def _adapts(module: Module, binding: Binding, variable: str) -> bool:
+    call = binding.value
+    if binding.kind != "assign" or not isinstance(call, cst.Call) or not call.args:
+        return False
+    name = module.qualified(call.func) or ""
+    return name.endswith(".get_peft_model") and module.code(call.args[0].value) == variable
 
 
 def is_itself(module: Module, binding: Binding, variable: cst.BaseExpression) -> bool:
@@ -163,7 +188,7 @@ def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst
     """The variables, and the calls of its function, that get the value of `node` from the place where it stands."""
     parent = module.parents[node]
     if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
-        yield from _bound_by(module, parent.targets[0].target)
+        yield from _bound_by(module, parent.targets[0].target, 0 if makes_pair(module, node) else None)
     elif isinstance(parent, cst.AnnAssign) and parent.value is node:
         yield from _bound_by(module, parent.target)
     elif isinstance(parent, cst.Return):

@@ -11,6 +11,7 @@ from ..runtime.field_tables import version_key
 from .flow import origins
 from .porting import Porting
 from .reading import plain_version
+from .responses_only import read_responses_only, responses_only
 from .sites import Site
 
 COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
@@ -20,6 +21,14 @@ DEFAULT = "transformers.DataCollatorForLanguageModeling"
 def read_mask(porting: Porting, site: Site) -> None:
     """`data_collator=DataCollatorForCompletionOnlyLM(...)` becomes `label_mask=`; what a release did anyway goes."""
     argument = site.argument("data_collator")
+    if responses_only(porting, site) is not None:
+        read_responses_only(porting, site)
+        if argument is not None:
+            reason = "rows are padded and masked by rt.SFTBatches(label_mask=)"
+            porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
+            porting.fill({"data.collator": Value("default", "None")})
+            _forget(porting, argument.line, "data_collator=")
+        return
     if argument is None or argument.value.is_literal(None):
         return
     made = [node for node in origins(porting.module, argument.node) if isinstance(node, cst.Call)]

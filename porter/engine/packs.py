@@ -29,7 +29,7 @@ ROLES = (
     "arguments", "lora", "quantization", "model", "prepare", "inject", "trainer", "collator", "launch",
     "optimizer", "schedule", "loader",
 )  # fmt: skip
-BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "accelerate", "torch")
+BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "unsloth", "accelerate", "torch")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from .blocks import close_empty_blocks
 from .carrying import is_in_reach
 from .counting import replace_counts
 from .dating import say_release, versions_in
+from .dead_code import drop_dead_code
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
@@ -125,6 +126,7 @@ def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...]
 
 def _write(porting: Porting, mesh: Mesh) -> None:
     """Everything that one trainer of the file becomes."""
+    drop_dead_code(porting)
     family, sizes = find_model_family(porting)
     write(porting, family, sizes, mesh)
     script_metadata(porting)

@@ -14,6 +14,7 @@ from ..recipe import Fate, Field, Origin, Value
 from ..runtime.field_tables import Row
 from ..source.module import Module
 from ..source.scopes import Binding
+from .dead_code import is_dead
 from .flow import PLACEMENT, origins
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
@@ -33,6 +34,8 @@ def find_sites(porting: Porting) -> None:
             name = base if by_class[base].role == "trainer" and not added(porting.module, call.func) else None
         rule = by_class.get(name or "")
         if rule is not None and name is not None and porting.options.active(rule.id):
+            if is_dead(porting.module, call):
+                continue
             site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
             if rule.role == "trainer" and is_in_expression(porting.module, site):
                 site = replace(site, is_bound=False)
@@ -144,7 +147,7 @@ def follow(porting: Porting, argument: Argument | None, role: str) -> Site | Non
 def bindings_of(module: Module, name: cst.BaseExpression | None) -> list[Binding]:
     """Every binding of a name (or of `self.x`) as it is used at that place."""
     found = module.meaning(name)
-    return found[1] if found else []
+    return [binding for binding in found[1] if not is_dead(module, binding.node)] if found else []
 
 
 def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]) -> None:

@@ -22,6 +22,9 @@ from ..source.values import dict_items, read_value
 
 Place = Literal["line", "suite", "crowded"]
 
+# Calls that give back (model, tokenizer).
+PAIRS = frozenset({"unsloth.FastLanguageModel.from_pretrained", "unsloth.FastModel.from_pretrained"})
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -119,12 +122,31 @@ def read_site(
         line=line,
         column=column,
         place=place,
-        variable=assigned_name(module, call) or (_unpacked_name(module, call) if role in ("model", "inject") else None),
+        variable=_assigned_to(module, call, role, qualified),
         alone=isinstance(module.parents[call], cst.Expr) and place != "crowded",
         unknown_keywords=", ".join(unknown),
         scope=module.scope(call),
         node=call,
     )
+
+
+def _assigned_to(module: Module, call: cst.Call, role: str, qualified: str) -> str | None:
+    if qualified in PAIRS:
+        names = pair_names(module, call)
+        return names[0] if names is not None else None
+    return assigned_name(module, call) or (_unpacked_name(module, call) if role in ("model", "inject") else None)
+
+
+def pair_names(module: Module, call: cst.CSTNode) -> tuple[str, str] | None:
+    """`model` and `tokenizer` of the statement `model, tokenizer = call`; None when it is another."""
+    parent = module.parents[call]
+    if small_statement(module, call)[1] == "crowded" or not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+        return None
+    target = parent.targets[0].target
+    if not isinstance(target, cst.Tuple | cst.List) or len(target.elements) != 2:
+        return None
+    model, tokenizer = (_variable(module, element.value) for element in target.elements)
+    return (model, tokenizer) if model and tokenizer else None
 
 
 def assigned_name(module: Module, value: cst.CSTNode) -> str | None:

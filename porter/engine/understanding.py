@@ -39,7 +39,8 @@ from .reading import (
 )
 from .reference import read_reference
 from .reward_sources import check_rewards
-from .sites import Argument, Site, shown
+from .sites import PAIRS, Argument, Site, shown
+from .unsloth import read_adapters, read_fast_model
 
 
 def read_trainer(porting: Porting) -> None:
@@ -313,7 +314,10 @@ def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> 
     rule = table_of(porting, site)
     fill_site(porting, site, rule, versions)
     fill_defaults(porting, rule, versions)
-    read_quantization(porting, site, versions)
+    if site.qualified in PAIRS:
+        read_fast_model(porting, site)
+    else:
+        read_quantization(porting, site, versions)
     _precision(porting)
 
 
@@ -436,6 +440,9 @@ def _dtype_name(value: Value | None) -> str | None:
 def _read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
     site = porting.inject or porting.trainer
     assert site is not None
+    if table_of(porting, site).head.get("adapters"):
+        read_adapters(porting, site, versions)
+        return
     config = site.argument("peft_config")
     if config is None or config.value.is_literal(None):
         return

@@ -38,7 +38,7 @@ _HOMES = {
     "preference_losses": ("cpo_loss", "kto_loss", "orpo_loss"),
     "preference_trainer": ("PreferenceTrainer", "preference_loss"),
     "rematerialize": ("remat",),
-    "response_masks": ("CompletionOnly",),
+    "response_masks": ("CompletionOnly", "ResponsesOnly"),
     "results": ("train_result",),
     "rollouts": ("GRPOBatches", "RLOOBatches"),
     "saving": ("save_model",),

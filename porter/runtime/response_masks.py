@@ -1,7 +1,7 @@
 """Training on the answers of a text alone, found by the text that stands before them.
 
-`CompletionOnly` is TRL's DataCollatorForCompletionOnlyLM (0.4 to 0.19) without its padding: rt.SFTBatches takes it as
-`label_mask`.
+`CompletionOnly` is TRL's DataCollatorForCompletionOnlyLM (0.4 to 0.19) without its padding, `ResponsesOnly` the mask of
+Unsloth's train_on_responses_only: rt.SFTBatches takes them as `label_mask`.
 """
 
 from __future__ import annotations
@@ -62,6 +62,33 @@ class CompletionOnly:
     def _ignored(self, labels: list[int], name: str, template: Any) -> list[int]:
         warnings.warn(f"a row without {name}={template!r} is not trained; is it cut off by max_length?", stacklevel=2)
         return [IGNORED] * len(labels)
+
+
+class ResponsesOnly:
+    """Trains what follows each `response_part`, up to the next `instruction_part` or the end of the row.
+
+    Both parts, as text or token ids, are tokenised alone and without special tokens, and looked for token by token (`force_match=True`,
+    Unsloth's default). A row without `response_part` trains nothing; Unsloth takes such rows out of the data, which
+    moves the rows behind them.
+    """
+
+    def __init__(
+        self, instruction_part: str | Sequence[int], response_part: str | Sequence[int], tokenizer: Any = None
+    ) -> None:
+        self.instruction = _ids(instruction_part, tokenizer)
+        self.response = _ids(response_part, tokenizer)
+
+    def __call__(self, labels: list[int]) -> list[int]:
+        questions, answers = _places(labels, self.instruction), _places(labels, self.response)
+        masked = [IGNORED] * len(labels)
+        at = 0
+        while (start := next((place for place in answers if place >= at), None)) is not None:
+            begin = start + len(self.response)
+            question = next((place for place in questions if place >= begin), None)
+            end = len(labels) if question is None else question
+            masked[begin:end] = labels[begin:end]
+            at = len(labels) if question is None else question + len(self.instruction)
+        return masked
 
 
 def _ids(template: str | Sequence[int], tokenizer: Any) -> list[int]:

@@ -20,7 +20,7 @@ from ..source.module import Module, flatten
 from .import_lines import ImportLine, NewImport, names_in
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
-GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed"})
+GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "unsloth"})
 OURS = ("porter", "porter_runtime")
 RULE = "TP001"
 

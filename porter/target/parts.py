@@ -282,7 +282,12 @@ def _is_outer(porting: Porting) -> bool:
 
 def memory_line(porting: Porting) -> list[str]:
     """`model = rt.remat(model)`, after LoRA is in."""
-    places = ("gradient_checkpointing", "fsdp_activation_checkpointing", "kbit_gradient_checkpointing")
+    places = (
+        "gradient_checkpointing",
+        "fsdp_activation_checkpointing",
+        "kbit_gradient_checkpointing",
+        "unsloth_gradient_checkpointing",
+    )
     wanted = [porting.value(f"memory.{place}") for place in places]
     model = porting.names.model
     line = f"{model} = {porting.rt('remat')}({model})"
@@ -292,6 +297,7 @@ def memory_line(porting: Porting) -> list[str]:
         ]
         given = any(porting.given(f"memory.{place}") for place in asked)
         default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
+        default = "Unsloth" if "unsloth_gradient_checkpointing" in asked else default
         comment = "gradient checkpointing, a decoder layer at a time"
         return [f"{line}  # {comment}{'' if given else f' (on by default in {default})'}"]
     unknown = next((value for value in wanted if value is not None and not value.known), None)

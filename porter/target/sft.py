@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..engine.porting import Porting
 from ..engine.reading import plain_version
+from ..engine.responses_only import RESPONSES_ONLY
 from ..runtime import releases
 from ..runtime.field_tables import version_key
 from .expressions import quoted
@@ -143,6 +144,8 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
 def _of_trainer(porting: Porting, place: str) -> bool:
     """Whether the trainer's own call gives a value, as before TRL 0.13 it could."""
     value = porting.value(place)
+    if value is not None and value.origin is not None and value.origin.rule == RESPONSES_ONLY:
+        return True
     return any(argument.value is value for argument in porting.trainer.arguments) if porting.trainer else False
 
 

@@ -15,13 +15,15 @@ from ..engine.linear_names import write_linear_names
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
 from ..engine.quantization import write_preparation, write_quantization
 from ..engine.reading import bindings_of, table_of
-from ..engine.sites import Argument, Site, indentation
+from ..engine.responses_only import write_responses_only
+from ..engine.sites import PAIRS, Argument, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
 from . import causal_lm, grpo, loop, sft
 from .layout import Arg, Call, render
 from .lora import apply_call, dropout_arguments, literal_rules, provider_code, vision_note
+from .pairs import write_fast_model
 from .parts import Writing, load_call
 from .preference import KINDS, preference_block, without_dropout
 
@@ -46,6 +48,7 @@ def write(
     assert trainer is not None
     _choose_names(porting)
     without_dropout(porting)
+    write_responses_only(porting)
     rules = _rules(porting, family, sizes)
     porting.fuses = _fuses(porting, family, rules)
     mesh_code = _mesh_code(porting, mesh)
@@ -188,6 +191,9 @@ def _write_model(porting: Porting) -> None:
         if site.node in porting.loads:
             porting.recipe = replace(porting.recipe, values=_with_model(values, porting.loads[site.node]))
         call = _load(porting, site)
+        if site.qualified in PAIRS:
+            write_fast_model(porting, site, call)
+            continue
         before = len(site.variable) + 3 if site.variable else 0
         code = render(call, site.indent, porting.module.indent, before)
         porting.replace(site, code, "the same weights in Tunix's model")
@@ -206,7 +212,7 @@ def _with_model(values: Mapping[str, Value], of_branch: Mapping[str, Value]) -> 
 
 def _load(porting: Porting, site: Site) -> Call:
     """`rt.load_model(...)` for a `from_pretrained(...)`."""
-    identifier = site.argument("pretrained_model_name_or_path")
+    identifier = site.argument("pretrained_model_name_or_path") if site.qualified not in PAIRS else None
     return load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
 
 
@@ -308,7 +314,8 @@ def _write_inject(
             text = f"{porting.names.model} = {loaded}\n{site.indent}"
             reason = "the same weights in Tunix's model"
             porting.edit(site.statement_start, site.statement_start, text, porting.model.rule, reason)
-    porting.fill({"run.seed": Value("expression", _seed_at(porting, site))})
+    seed = porting.text("lora.seed") if porting.value("lora.seed") is not None else _seed_at(porting, site)
+    porting.fill({"run.seed": Value("expression", seed)})
     if porting.lora_object:
         names = [Arg(porting.names.model), Arg(porting.lora_object), Arg(porting.names.mesh)]
         arguments = [*names, Arg(porting.text("run.seed"), "seed"), *dropout_arguments(porting)]

@@ -1,0 +1,25 @@
+"""Calls that give back (model, tokenizer): in the port each is made in a statement of its own."""
+
+from __future__ import annotations
+
+from ..engine.porting import Porting
+from ..engine.sites import Site, pair_names
+from .layout import Call, render
+
+
+def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
+    """`model, tokenizer = FastLanguageModel.from_pretrained(...)` → `rt.load_model` and `AutoTokenizer`."""
+    names = pair_names(porting.module, site.node)
+    if names is None:
+        message = "from_pretrained of Unsloth gives back (model, tokenizer), which this statement doesn't take apart."
+        fix = "Write `model, tokenizer = FastLanguageModel.from_pretrained(...)`, and port again."
+        porting.find(site.rule, "error", message, fix, site.line, site.column)
+        return
+    model, tokenizer = names
+    lines = [f"{model} = {render(call, site.indent, porting.module.indent, len(model) + 3)}"]
+    if tokenizer != "_":
+        identifier = call.arguments[0].value
+        assert isinstance(identifier, str)
+        porting.imports.add("from transformers import AutoTokenizer")
+        lines.append(f"{tokenizer} = AutoTokenizer.from_pretrained({identifier})")
+    porting.replace_statement(site, f"\n{site.indent}".join(lines), "the same weights in Tunix's model")
