@@ -67,9 +67,9 @@ class CompletionOnly:
 class ResponsesOnly:
     """Trains what follows each `response_part`, up to the next `instruction_part` or the end of the row.
 
-    Both parts, as text or token ids, are tokenised alone and without special tokens, and looked for token by token (`force_match=True`,
-    Unsloth's default). A row without `response_part` trains nothing; Unsloth takes such rows out of the data, which
-    moves the rows behind them.
+    The parts are text or token ids. Text is tokenised alone and without special tokens, and all its tokens are looked
+    for (`force_match=True`, Unsloth's default). A row without `response_part` trains nothing; Unsloth takes such rows
+    out of the data, which moves the rows behind them.
     """
 
     def __init__(
