@@ -52,9 +52,8 @@ examples: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python bench/port.py
 
-# A small model of each family under the real TPU compiler, which needs libtpu (about 200 MB); `make test` skips it without.
+# A small model of each family under the real TPU compiler: libtpu (about 200 MB) is part of the environment.
 tpu: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c porter/constraints.txt -e '.[tpu-compile]'
 	$(BIN)/python -m pytest -q tests/tpu tests/real/test_tpu_compile.py
 
 clean:
@@ -73,5 +72,5 @@ $(INSTALLED): pyproject.toml porter/constraints.txt
 	  echo "$$found -m venv $(VENV)"; \
 	  "$$found" -m venv $(VENV); \
 	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c porter/constraints.txt torch==2.13.0 -e '.[validate,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c porter/constraints.txt torch==2.13.0 -e '.[validate,dev,tpu-compile]'
 	touch $@

@@ -81,6 +81,18 @@ class PolicyLoss:
         logps = completion_logps(
             model, input_tokens, positions, attention_mask, segment_ids, length, temperature=self.temperature
         )
+        return self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps)
+
+    def of_logps(
+        self,
+        logps: jax.Array,
+        completion_mask: jax.Array,
+        advantages: jax.Array,
+        scale: jax.Array,
+        old_logps: jax.Array | None = None,
+        reference_logps: jax.Array | None = None,
+    ) -> jax.Array:
+        """The same from the completions' log-probabilities, (B, C)."""
         mask = completion_mask.astype(jnp.float32)
         logps = jnp.where(mask > 0, logps, 0.0)
         old = jax.lax.stop_gradient(logps) if old_logps is None else old_logps

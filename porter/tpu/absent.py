@@ -45,6 +45,17 @@ def _rounded(length: int) -> int:
     return -(-int(length) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
 
 
+class Unplanned:
+    """Batches whose training step `plan` and `compile` don't know: pairs of answers, and what is sampled on the way."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise ValueError("plan and compile know the training step of supervised ports only, not of this one")
+
+    @classmethod
+    def from_args(cls, *args: Any, **kwargs: Any) -> Unplanned:
+        return cls()
+
+
 class BatchShapes:
     """What the runtime's batches say of themselves, from their arguments alone: rows are as long as they may be.
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from ..validate.observe_jax import fitted, replace_everywhere, runtimes, without_torch
 from ..validate.script import run_script
-from .absent import Absent, BatchShapes
+from .absent import Absent, BatchShapes, Unplanned
 from .compiled_step import compiled, described
 from .config import cut_layers, one_period, read_config
 from .shapes import abstract, abstract_optimizer, mesh_of, placed
@@ -50,6 +50,7 @@ def main() -> int:
 
 
 NEVER_TRAINED = 9
+UNPLANNED = ("CPOBatches", "GRPOBatches", "KTOBatches", "ORPOBatches", "PreferenceBatches", "RLOOBatches")
 
 
 def say(stage: str) -> None:
@@ -135,6 +136,8 @@ class AbstractRun:
         replace_everywhere(runtime, "get_dataset", Absent(self.request["rows"]))
         for name in ("SFTBatches", "TrainerBatches"):
             replace_everywhere(runtime, name, _batches(self, getattr(runtime, name)))
+        for name in UNPLANNED:
+            replace_everywhere(runtime, name, Unplanned)
         self.turn_on_remat = remat
         self.jitted = importlib.import_module(runtime.__name__ + ".train_step").jitted
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -271,12 +272,24 @@ def torch_loss(trainer: Any, inputs: dict[str, Any], settings: dict[str, Any]) -
     return float(loss), trainer.model.get_input_embeddings().weight.grad.numpy().copy()
 
 
-def jax_loss(batches: Any, rollouts: list[Any], loss: Any) -> tuple[float, np.ndarray]:
-    """The same from the runtime: batches as they are fed, PolicyLoss as PeftTrainer calls it."""
-    import jax
+@cache
+def pulled_back(temperature: float) -> Any:
+    """Log-probabilities of a batch, and the gradient of their product with `weights`: compiled once."""
     from flax import nnx
 
     from porter import runtime as rt
+    from porter.runtime.policy_loss import completion_logps
+
+    def product(model: Any, tokens: Any, weights: Any) -> Any:
+        logps = completion_logps(model, **rt.model_inputs(tokens), length=LONGEST, temperature=temperature)
+        return (logps * weights).sum(), logps
+
+    return nnx.jit(nnx.value_and_grad(product, has_aux=True))
+
+
+def jax_loss(batches: Any, rollouts: list[Any], loss: Any) -> tuple[float, np.ndarray]:
+    """The same from the runtime: a batch as it is fed, PolicyLoss on it."""
+    import jax
 
     batches.loss = loss
     type(batches)._needs_old, kept = property(lambda self: True), type(batches)._needs_old
@@ -284,9 +297,12 @@ def jax_loss(batches: Any, rollouts: list[Any], loss: Any) -> tuple[float, np.nd
         (batch,) = batches._micro(rollouts, batches._scale([rollouts]))
     finally:
         type(batches)._needs_old = kept
-    step = nnx.jit(nnx.value_and_grad(lambda model, inputs: loss(model, **rt.model_inputs(inputs))))
+    tokens = {name: batch.pop(name) for name in ("input_tokens", "positions", "segment_ids")}
+    step = pulled_back(loss.temperature)
     with batches._mesh, jax.default_matmul_precision("highest"):
-        value, gradient = step(batches._model, batch)
+        (_, logps), _ = step(batches._model, tokens, np.zeros((16, LONGEST), np.float32))
+        value, weights = jax.value_and_grad(loss.of_logps)(np.asarray(logps), **batch)
+        _, gradient = step(batches._model, tokens, np.asarray(weights))
     return float(value), np.asarray(gradient["embedder"]["input_embedding"].get_value())
 
 
