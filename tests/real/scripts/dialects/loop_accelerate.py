@@ -26,7 +26,10 @@ def main():
 
     def tokenize(rows):
         ids = tokenizer(rows["output"], truncation=True, max_length=64, padding="max_length")
-        ids["labels"] = ids["input_ids"].copy()
+        ids["labels"] = [
+            [token if seen else -100 for token, seen in zip(*row)]
+            for row in zip(ids["input_ids"], ids["attention_mask"])
+        ]
         return ids
 
     with accelerator.main_process_first():
