@@ -119,7 +119,8 @@ def test_shares_epochs_and_nothing(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_stays_out_of_the_mean(tmp_path: Path) -> None:
     hooks = log_every(4)
     config = SimpleNamespace(max_steps=4, gradient_accumulation_steps=2)
-    trainer = SimpleNamespace(train_steps=0, config=config, model=None)
+    unsaved = SimpleNamespace(latest_step=lambda: None)
+    trainer = SimpleNamespace(train_steps=0, config=config, model=None, checkpoint_manager=unsaved)
     hooks.on_train_start(trainer)
     for step, loss in enumerate([2.0, float("nan"), 3.0, 3.0], 1):
         hooks.on_train_step_end(trainer, step, loss)
