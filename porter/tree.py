@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from multiprocessing import get_context
 from pathlib import Path
 
 from .errors import InputError
@@ -70,7 +71,8 @@ def port_tree(root: Path, options: Options, leave_out: Sequence[Path] = (), jobs
     if len(scripts) < FEW or jobs == 1:
         found = [_port(tree, path, options) for path in scripts]
     else:
-        with ProcessPoolExecutor(min(jobs, len(scripts)), initializer=_start, initargs=(tree, options)) as pool:
+        fresh = get_context("spawn")  # a fork of a process with threads may hang
+        with ProcessPoolExecutor(min(jobs, len(scripts)), fresh, initializer=_start, initargs=(tree, options)) as pool:
             found = list(pool.map(_port_here, scripts))
     _collect(result, scripts, found)
     result.circles = tree.circles([path for path in scripts if path in result.ports])

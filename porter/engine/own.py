@@ -45,6 +45,17 @@ Why: there is no GPU to tell of, and torch need not be there.
 Example: `print(f"{torch.cuda.max_memory_reserved() / 1024**3} GB reserved")`
 Use instead: `tpu-port plan` for the memory; JAX's profiler for what a run takes.
 """,
+    "TP717": """`if False:` blocks that would need Unsloth: what its notebooks offer to do next.
+
+What it does: takes out blocks that never run and use Unsloth's names; other blocks that never run stay.
+Why: they would keep an import that the TPU machine doesn't have.
+""",
+    "TP720": """train_on_responses_only(trainer, ...): Unsloth's mask of everything but the answers.
+
+What it does: with both parts given the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Without them
+it is a finding: Unsloth then reads them off the tokenizer's chat template.
+Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
+""",
     "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
 
 What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.
