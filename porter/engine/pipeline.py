@@ -30,6 +30,7 @@ from .families import check_mesh, family_files, find_model_family, parse_mesh, r
 from .gpu_reports import drop_gpu_reports
 from .handed import name_handed
 from .installs import install_edits
+from .launch import read_launch
 from .leftovers import drop_leftovers
 from .loop_trainer import LOOP, find_loops
 from .lost_names import find_lost_names, find_taken_names
@@ -40,6 +41,7 @@ from .own import check_names
 from .packs import Pack, load_packs
 from .parts import divided, first_import, is_touched, mesh_edits, own_edits, parts_of, take_back, view_of, whole_edits
 from .porting import Porting
+from .precision import settle_compute_type
 from .reading import find_other_trainer, find_sites, table_of
 from .resuming import resume_code
 from .rewriting import apply_rewrites
@@ -47,7 +49,7 @@ from .saving_patches import drop_saving_patches, replace_saving_functions
 from .sites import Site
 from .subclasses import imported_base
 from .todos import with_todos
-from .understanding import read_launch, read_trainer, settle_compute_type
+from .understanding import read_trainer
 from .views import merge, merge_findings, read_views
 from .world_size import apply_world_size
 

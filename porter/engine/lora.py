@@ -1,0 +1,42 @@
+"""The LoRA config that a trainer or `get_peft_model` is given → the Recipe: spread in the port, or kept an object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from .linear_names import read_linear_names
+from .objects import adapters_are_spread
+from .porting import Porting
+from .reading import fill_defaults, fill_site, follow, object_values, table_of
+from .unsloth import read_adapters
+
+
+def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
+    """Follow `peft_config=` of the trainer or of `get_peft_model`; no config is full fine-tuning."""
+    site = porting.inject or porting.trainer
+    assert site is not None
+    if table_of(porting, site).head.get("adapters"):
+        read_adapters(porting, site, versions)
+        return
+    config = site.argument("peft_config")
+    if config is None or config.value.is_literal(None):
+        return
+    made = follow(porting, config, "lora")
+    if made is None:
+        porting.lora_object = config.text
+        return
+    rule = table_of(porting, made)
+    porting.lora_certain = True
+    if adapters_are_spread(porting, config, made, rule, site):
+        porting.lora = made
+        fill_site(porting, made, rule, versions)
+        fill_defaults(porting, rule, versions)
+        read_linear_names(porting, made)
+        return
+    porting.lora_object = config.text
+    fill_site(porting, replace(made, unknown_keywords=""), rule, versions)
+    name = config.text if config.reference is not None else porting.fresh("peft_config")
+    porting.fill(object_values(rule.table.rows(versions), name))
+    target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
+    porting.change_fate(".peft_config", target=target, reason=reason)

@@ -1,0 +1,175 @@
+"""The model that a trainer is given: the `from_pretrained` call, branches of them, or a name → the Recipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from ..recipe import Origin, Value
+from ..source.values import dict_items, read_value
+from .flow import binding_origins, is_itself, unprepared
+from .porting import Porting
+from .precision import read_precision
+from .quantization import quantization_value, read_preparation, read_quantization
+from .reading import bindings_of, fill_defaults, fill_site, follow, judge, table_of
+from .sites import PAIRS, Argument, Site
+from .unsloth import read_fast_model
+
+MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
+
+
+def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+    """Follow the trainer's `model=` to what loads it, and through `get_peft_model` to what it wraps."""
+    model = site.argument("model")
+    read_preparation(porting, versions)
+    if model is None:
+        porting.foreign_model = True  # in keywords that are not known, which is said
+        return
+    porting.inject = follow(porting, model, "inject")
+    if porting.inject is not None and site.start <= porting.inject.start < site.end:
+        porting.own_injects = (porting.inject,)
+        site = porting.trainer = _with_inner_adapters(site, porting.inject)
+        model, porting.inject = site.argument("model"), None
+        assert model is not None
+    source = porting.inject.argument("model") if porting.inject is not None else model
+    if porting.inject is None and model.reference:
+        porting.inject = _rebound(porting, model, "inject")
+        if porting.inject is not None:
+            source = porting.inject.argument("model")
+    porting.model = follow(porting, source, "model") or _rebound(porting, source, "model")
+    porting.names.model = model.text if model.reference else porting.fresh("model")
+    branches = _in_branches(porting, source) if porting.model is None else []
+    if porting.model is None and branches:
+        _read_branches(porting, branches, versions)
+        return
+    if porting.model is not None:
+        _read_loading(porting, porting.model, versions)
+        return
+    if not model.value.known and _is_model_object(porting, model):
+        message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
+        fix = f"Make {model.text} with rt.load_model and the mesh."
+        porting.find(site.rule, "error", message, fix, model.line, model.column)
+        porting.foreign_model = True
+        read_precision(porting)
+        return
+    porting.fill({"model.id": model.value})
+    porting.names.model = porting.fresh("model")
+    _read_init_kwargs(porting)
+    read_quantization(porting, site, versions)
+    if porting.value("model.dtype") is None:
+        kept = table_of(porting, site).kind in ("orpo", "cpo")  # these load a name as transformers does
+        default = "'auto'" if kept else "'float32'"
+        porting.fill({"model.dtype": Value("default", default, Origin(site.qualified, 0, 0), "")})
+    read_precision(porting)
+
+
+def _with_inner_adapters(site: Site, inject: Site) -> Site:
+    """`SFTTrainer(get_peft_model(model, config))` says what `SFTTrainer(model, peft_config=config)` says."""
+    given = {"model": inject.argument("model"), "peft_config": inject.argument("peft_config")}
+    inner = tuple(replace(argument, name=name) for name, argument in given.items() if argument is not None)
+    return replace(site, arguments=(*(own for own in site.arguments if own.name not in given), *inner))
+
+
+def _read_init_kwargs(porting: Porting) -> None:
+    """`model_init_kwargs={"dtype": ...}`: what from_pretrained would be given."""
+    value = porting.value("model.init_kwargs")
+    if value is None:
+        return
+    argument = porting.arguments.argument("model_init_kwargs") if porting.arguments is not None else None
+    argument = argument or (porting.trainer.argument("model_init_kwargs") if porting.trainer is not None else None)
+    items: dict[str, Value] = {}
+    nodes: dict[str, cst.BaseExpression] = {}
+    if value.known and isinstance(value.literal, dict):
+        items = {name: Value("literal", repr(inner), value.origin) for name, inner in value.literal.items()}
+    elif argument is not None and argument.node is not None:
+        pairs = dict_items(porting.module, argument.node) or ()
+        nodes = dict(pairs)
+        items = {name: read_value(porting.module, node) for name, node in pairs}
+    table = next((rule for pack in porting.packs for rule in pack.tables if rule.role == "model"), None)
+    for name, inner in items.items():
+        row = table.table.row(name) if table is not None else None
+        if quantization_value(porting, name, inner, nodes.get(name)):
+            continue
+        if row is not None and row.place in ("model.dtype", "model.revision"):
+            porting.fill({row.place: inner})
+        elif argument is not None and table is not None and (row is None or judge(inner, row)[0] == "manual"):
+            message = f"model_init_kwargs: {name}={inner.text or inner.code} has no counterpart in rt.load_model."
+            porting.find(table.id, "error", message, "", argument.line, argument.column)
+
+
+def _is_model_object(porting: Porting, model: Argument) -> bool:
+    """Whether a model argument is rather an object than a name: made by a call, unpacked, or a parameter `model`."""
+    node = model.node
+    if isinstance(node, cst.Call):
+        return True
+    if isinstance(node, cst.Attribute):
+        return model.text == "self.model"
+    return any(
+        (isinstance(binding.value, cst.Call) and porting.module.qualified(binding.value.func) not in MAKES_TEXT)
+        or binding.kind == "unpack"
+        or (binding.kind == "parameter" and re.search("name|path|id", model.text) is None)
+        for binding in bindings_of(porting.module, node)
+    )
+
+
+def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | None:
+    """The site of a name that is bound several times in a row (`model = get_peft_model(model, ...)`)."""
+    if argument is None:
+        return None
+    made = {site.node: site for site in porting.sites if site.role == role}
+    found = []
+    for binding in bindings_of(porting.module, unprepared(porting.module, argument.node)):
+        values = binding_origins(porting.module, binding)
+        site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
+        if site is not None and (site, binding.conditional) not in found:
+            found.append((site, binding.conditional))
+    return found[0][0] if len(found) == 1 and not found[0][1] else None
+
+
+def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+    """What a from_pretrained call says of the model."""
+    rule = table_of(porting, site)
+    fill_site(porting, site, rule, versions)
+    fill_defaults(porting, rule, versions)
+    if site.qualified in PAIRS:
+        read_fast_model(porting, site)
+    else:
+        read_quantization(porting, site, versions)
+    read_precision(porting)
+
+
+def _read_branches(porting: Porting, sites: list[Site], versions: Mapping[str, str]) -> None:
+    """`if ...: model = from_pretrained(a) else: model = from_pretrained(b)`: each is loaded as it says."""
+    before = porting.recipe.values
+    for site in sites:
+        porting.recipe = replace(porting.recipe, values=before)
+        porting.model = site
+        _read_loading(porting, site, versions)
+        porting.loads[site.node] = porting.recipe.values
+    porting.model = sites[0]
+    values = dict(porting.loads[sites[0].node])
+    if len({porting.loads[site.node]["model.id"].code for site in sites}) > 1:
+        values["model.id"] = Value("expression", f"{porting.names.model}.porter.id")
+    porting.recipe = replace(porting.recipe, values=values)
+
+
+def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
+    """The from_pretrained calls of which a variable holds one or another; none where it may hold something else."""
+    module = porting.module
+    found: list[Site] = []
+    node = unprepared(module, argument.node) if argument is not None else None
+    for binding in bindings_of(module, node):
+        values = list(binding_origins(module, binding))
+        made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
+        if made:
+            found += [site for site in made[:1] if site.role == "model" and site not in found]
+        elif node is None or not (is_itself(module, binding, node) or _is_none(binding.value)):
+            return []
+    return found
+
+
+def _is_none(value: cst.BaseExpression | None) -> bool:
+    return isinstance(value, cst.Name) and value.value == "None"
