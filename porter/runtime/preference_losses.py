@@ -7,6 +7,7 @@ TRL logs under the same names. `PreferenceBatches` says how rows and scales are 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class PreferenceLoss:
+class PreferenceLoss(ABC):
     """What the losses share. `reference`: whether the loss needs the log-probabilities of a reference model."""
 
     beta: float = 0.1
@@ -89,9 +90,9 @@ class PreferenceLoss:
             reference = self.logps(without_adapters(model), inputs)
         return self.loss(model, inputs, None if reference is None else jax.lax.stop_gradient(reference))
 
+    @abstractmethod
     def loss(self, model: nnx.Module, inputs: Inputs, reference: Array | None) -> tuple[Array, Metrics]:
         """Loss and metrics, given the reference's log-probability of every row, (B,)."""
-        raise NotImplementedError
 
     def logps(self, model: nnx.Module, inputs: Inputs) -> Array:
         """Log-probability of each row's answer, (B,) float32."""
