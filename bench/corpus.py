@@ -146,7 +146,7 @@ def parses(ported: Any) -> bool:
     """Whether the port can be read again; of a notebook, its cells with their magics."""
     import libcst
 
-    from porter.source.module import parse_text
+    from porter.source.parsing import parse_text
 
     try:
         parse_text(ported.after)
@@ -157,7 +157,7 @@ def parses(ported: Any) -> bool:
 
 def keywords(path: str) -> Iterator[tuple[str, int, str]]:
     """Every keyword of every configuration and trainer call of a script: `SFTConfig.bf16`, its line, `bf16`."""
-    from porter.source.module import read_module
+    from porter.source.parsing import read_module
 
     module = read_module(Path(path))
     for call in module.calls:

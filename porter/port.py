@@ -99,6 +99,6 @@ class Port:
 def port_file(path: Path, options: Options | None = None) -> Port:
     """Port one Python file. InputError when it can't be read, parsed or when an option is wrong."""
     from .engine.pipeline import port_module
-    from .source.module import read_module
+    from .source.parsing import read_module
 
     return port_module(read_module(path), options or Options())

@@ -18,7 +18,7 @@ from .errors import InputError
 from .port import Options, Port
 from .recipe import Finding
 from .source.folder import SourceTree, read_tree
-from .source.module import LARGEST
+from .source.parsing import LARGEST
 
 # A file with none of these trains nothing by itself: it is ported with the script that imports it.
 TRAINS = re.compile(r"\w*Trainer\w*\(|\.backward\(")

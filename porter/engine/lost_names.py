@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Sequence
 
 from ..port import Edit
-from ..source.module import parse_module
+from ..source.parsing import parse_module
 from .edits import apply_edits
 from .porting import Porting
 

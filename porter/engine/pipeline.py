@@ -14,7 +14,8 @@ from ..recipe import Field, Origin, Recipe, Value
 from ..runtime.field_tables import version_key
 from ..source.launch import Setting, read_launch_config
 from ..source.merged import Merged
-from ..source.module import Module, parse_text
+from ..source.module import Module
+from ..source.parsing import parse_text
 from ..target.import_lines import parse_import
 from ..target.imports import plan_imports
 from ..target.write import write

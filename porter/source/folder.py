@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from .merged import Merged
-from .module import Module, read_module
+from .module import Module
+from .parsing import read_module
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from porter.engine.pipeline import port_module
 from porter.port import Options, Port
-from porter.source.module import parse_module
+from porter.source.parsing import parse_module
 
 HEAD = """\
 from datasets import load_dataset

@@ -8,7 +8,8 @@ import textwrap
 import pytest
 
 from porter.engine.loops import Loop, NotStandard, read_loop, training_loops
-from porter.source.module import Module, parse_module
+from porter.source.module import Module
+from porter.source.parsing import parse_module
 
 HEAD = """\
 import torch

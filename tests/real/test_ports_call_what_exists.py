@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from porter.engine.cases import cases_of
-from porter.source.module import Module, read_module
+from porter.source.module import Module
+from porter.source.parsing import read_module
 from porter.tables import packs
 
 pytestmark = pytest.mark.real

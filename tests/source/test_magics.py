@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from porter.source.magics import is_python, masked
-from porter.source.module import parse_text
+from porter.source.parsing import parse_text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import libcst as cst
 import pytest
 
 from porter.errors import InputError
-from porter.source.module import Module, flatten, parse_module
+from porter.source.module import Module, flatten
+from porter.source.parsing import parse_module
 
 
 def module(text: str | bytes) -> Module:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from porter.source.module import parse_module
+from porter.source.parsing import parse_module
 from porter.source.values import Unknown, dict_items, evaluate, read_value
 
 

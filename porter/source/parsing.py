@@ -1,0 +1,127 @@
+"""From the bytes of a Python file or a notebook to a `Module`; what is neither is refused with its place and reason."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import tokenize
+import warnings
+from io import BytesIO
+from pathlib import Path
+
+import libcst as cst
+
+from ..errors import InputError
+from .magics import masked
+from .module import Module
+from .notebook import Notebook, read_notebook
+
+# Characters of Python beyond which a file is generated data rather than a script that somebody wrote.
+LARGEST = 1_000_000
+
+
+def read_module(path: Path) -> Module:
+    """Read and parse a Python file or a notebook. InputError when it is no readable Python source."""
+    if path.is_dir():
+        raise InputError("is a folder, not a file", path, fix="name a .py or .ipynb file in it")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("does not exist", path, fix="check the path") from None
+    except OSError as error:
+        raise InputError(f"can't be read: {error.strerror}", path, fix="check its permissions") from None
+    if not data.strip():
+        raise InputError("is empty", path, fix="name the training script")
+    if b"\0" in data:
+        raise InputError("is a binary file, not Python source", path, fix="name the training script")
+    if path.suffix == ".ipynb" or (data.lstrip().startswith(b"{") and b'"nbformat"' in data):
+        return parse_notebook(data, str(path))
+    return parse_module(data, str(path))
+
+
+def parse_module(data: bytes, path: str) -> Module:
+    """Parse the bytes of a Python file; `path` is only used in messages."""
+    bom = data.startswith(codecs.BOM_UTF8)
+    try:
+        encoding = tokenize.detect_encoding(BytesIO(data).readline)[0].replace("-sig", "")
+        text = data[len(codecs.BOM_UTF8) if bom else 0 :].decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise InputError(
+            f"is not text in its declared encoding: {error}", Path(path), fix="save it as UTF-8 or declare its encoding"
+        ) from None
+    _check_size(text, path)
+    try:
+        tree, parsed = parse_text(text)
+    except cst.ParserSyntaxError as error:
+        raise _syntax_error(path, text, error) from None
+    return _exact(Module(path, text, tree, bom, encoding, parsed))
+
+
+def parse_notebook(data: bytes, path: str) -> Module:
+    """Parse the Python cells of a notebook as one module, without those that are no Python.
+
+    InputError when a cell that trains is one of them.
+    """
+    notebook = read_notebook(data, path)
+    _check_size(notebook.text, path)
+    try:
+        tree, parsed = parse_text(notebook.text)
+    except cst.ParserSyntaxError:
+        notebook = _without_broken_cells(notebook, data)
+        tree, parsed = parse_text(notebook.text)
+    return _exact(Module(path, notebook.text, tree, parsed=parsed, notebook=notebook))
+
+
+def parse_text(text: str) -> tuple[cst.Module, str]:
+    """The tree of a text, and the text it was parsed from: lines of IPython's own count as statements.
+
+    `cst.ParserSyntaxError` when it is no Python.
+    """
+    try:
+        return cst.parse_module(text), text
+    except cst.ParserSyntaxError:
+        parsed = masked(text)
+        if parsed == text:
+            raise
+        return cst.parse_module(parsed), parsed
+
+
+def _without_broken_cells(notebook: Notebook, data: bytes) -> Notebook:
+    """The notebook without the cells that don't parse: they can't have run. One that trains has to be mended."""
+    broken: list[tuple[int, str]] = []
+    for cell in notebook.cells:
+        try:
+            parse_text(cell.source)
+        except cst.ParserSyntaxError as error:
+            found = _syntax_error(notebook.path, masked(cell.source), error)
+            if "Trainer(" in cell.source or len(notebook.cells) == 1:
+                place = f"{notebook.path} cell {cell.number}"
+                raise InputError(found.message, place, found.line, found.column, found.fix) from None
+            broken.append((cell.number, f"line {found.line} {found.message}"))
+    return read_notebook(data, notebook.path, tuple(broken))
+
+
+def _check_size(text: str, path: str) -> None:
+    if len(text) > LARGEST:
+        size = f"{len(text) / 1e6:.1f} million characters of Python"
+        raise InputError(f"has {size}: no script that trains is that long", path, fix="name the file that trains")
+
+
+def _exact(module: Module) -> Module:
+    if module.tree.code.replace("\f", "") != module.parsed.replace("\f", ""):
+        raise InputError("can't be read exactly: libcst gives back another text", module.path, fix="please report it")
+    return module
+
+
+def _syntax_error(path: str, text: str, error: cst.ParserSyntaxError) -> InputError:
+    """What is wrong and where. The interpreter's own parser says it better, unless it is too old to see it."""
+    message, line, column = error.message.splitlines()[0], error.editor_line, error.editor_column
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+        except SyntaxError as better:
+            message, line, column = better.msg, better.lineno or line, better.offset or column
+        except (ValueError, RecursionError, MemoryError):
+            pass
+    return InputError(f"does not parse: {message}", Path(path), line, column, fix="mend the syntax error")
