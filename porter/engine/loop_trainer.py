@@ -14,7 +14,8 @@ import libcst as cst
 
 from ..recipe import Origin, Value
 from ..source.values import read_value
-from .loops import Loop, NotStandard, read_loop, training_loops
+from .loop_forward import NotStandard
+from .loops import Loop, read_loop, training_loops
 from .porting import Porting
 from .reading import bindings_of, fill_defaults, fill_site, table_of, tables_by_class
 from .sites import Argument, Site, indentation

@@ -14,9 +14,8 @@ import libcst as cst
 
 from ..source.module import Module
 from ..source.scopes import children
+from .loop_forward import ForwardPass, NotStandard
 
-# Keywords of a causal language model's forward pass that a batch may give it.
-MODEL_INPUTS = ("input_ids", "attention_mask", "labels", "position_ids", "use_cache", "return_dict")
 PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
 # Methods that change nothing of the model, the optimizer and the schedule.
 READS = (
@@ -58,14 +57,6 @@ class Loop:
     left: list[Left] = field(default_factory=list)
 
 
-class NotStandard(Exception):
-    """A loop that trains in its own way: `node` is the line that shows it, `reason` why it can't be ported."""
-
-    def __init__(self, node: cst.CSTNode, reason: str) -> None:
-        super().__init__(reason)
-        self.node, self.reason = node, reason
-
-
 def training_loops(module: Module) -> list[cst.For | cst.While]:
     """The outermost loops that call `backward`, in source order."""
     found: list[cst.For | cst.While] = []
@@ -93,11 +84,7 @@ def read_loop(module: Module, statement: cst.For | cst.While) -> Loop:
 class _Reader:
     def __init__(self, module: Module, loop: Loop) -> None:
         self.module, self.loop = module, loop
-        self.batch = ""
-        self.step = ""
-        self.parts: dict[str, str] = {}  # name → key of the batch that it holds ("*": the whole)
-        self.outputs: set[str] = set()
-        self.losses: set[str] = set()
+        self.forward = ForwardPass(module)
         self.backward = False
         self.stepped = False
 
@@ -113,6 +100,7 @@ class _Reader:
                     self._over_batches(inner)
                 else:
                     self._beside(line)
+        loop.model, loop.labels = self.forward.model, self.forward.labels
         if not self.backward or not self.stepped:
             raise NotStandard(statement, "it has no `loss.backward()` with an `optimizer.step()` behind it")
         return loop
@@ -149,12 +137,11 @@ class _Reader:
             names = target.elements if isinstance(target, cst.Tuple) else ()
             if len(names) != 2 or not isinstance(names[0].value, cst.Name):
                 raise NotStandard(statement, "`enumerate` gives a number and a batch")
-            self.step, target = names[0].value.value, names[1].value
+            target = names[1].value
             source = self._without_progress(source.args[0].value)
         if not isinstance(target, cst.Name):
             raise NotStandard(statement, "a batch is taken apart where it is drawn")
-        self.batch = target.value
-        self.parts[self.batch] = "*"
+        self.forward.parts[target.value] = "*"
         self.loop.loader = source
         self._body(_lines(statement.body))
 
@@ -222,8 +209,8 @@ class _Reader:
             target, value = node.targets[0].target, node.value
             if isinstance(target, cst.Name) and self._assigns(target.value, value):
                 return
-        if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name) and node.target.value in self.losses:
-            if isinstance(node.operator, cst.DivideAssign) and not self.backward:
+        if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign) and not self.backward:
+            if isinstance(node.target, cst.Name) and node.target.value in self.forward.losses:
                 self.loop.accumulation = node.value
                 return
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and self._acts(node.value):
@@ -232,92 +219,16 @@ class _Reader:
 
     def _assigns(self, name: str, value: cst.BaseExpression) -> bool:
         """Whether `name = value` is a part of the loop; remembers what `name` holds then."""
-        forward = self._forward(value)
-        if forward == "outputs":
-            self.outputs.add(name)
-            return True
-        if forward == "loss":
-            self.losses.add(name)
+        if self.forward.remember(name, value):
             return True
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
-            if not self.backward and self._is_loss(value.left):
-                self.losses.add(name)
+            if not self.backward and self.forward.is_loss(value.left):
+                self.forward.losses.add(name)
                 self.loop.accumulation = value.right
                 return True
-        part = self._part(value)
-        if part is not None:
-            self.parts[name] = part
-            return True
         if isinstance(value, cst.Call) and self._last(value.func) == "clip_grad_norm_":
             return self._acts(value)
         return False
-
-    def _forward(self, value: cst.BaseExpression) -> str | None:
-        """`outputs` for the model's result, `loss` for the loss in it."""
-        if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and self._inputs(value):
-            self.loop.model = value.func.value
-            return "outputs"
-        first = isinstance(value, cst.Subscript) and self.module.code(value).endswith(("[0]", '["loss"]', "['loss']"))
-        named = isinstance(value, cst.Attribute) and value.attr.value == "loss"
-        inner = value.value if isinstance(value, cst.Attribute | cst.Subscript) and (first or named) else None
-        if isinstance(inner, cst.Name) and inner.value in self.outputs:
-            return "loss"
-        if inner is not None and self._forward(inner) == "outputs":
-            return "loss"
-        return None
-
-    def _is_loss(self, node: cst.BaseExpression) -> bool:
-        named = isinstance(node, cst.Name) and node.value in self.losses
-        return named or self._forward(node) == "loss"
-
-    def _inputs(self, call: cst.Call) -> bool:
-        """Whether a call gives a model the batch; which labels it trains on is noted."""
-        given: dict[str, str] = {}
-        for index, argument in enumerate(call.args):
-            if argument.star == "**":
-                if self._part(argument.value) != "*":
-                    return False
-                given["labels"] = given.get("labels", "labels")
-                continue
-            name = argument.keyword.value if argument.keyword is not None else ("input_ids" if index == 0 else "")
-            part = self._part(argument.value)
-            if name in ("use_cache", "return_dict"):
-                continue
-            if part is None or part == "*":
-                return False
-            if name not in MODEL_INPUTS or (part != name and name != "labels"):
-                raise NotStandard(argument, f"the model gets {part!r} of the batch as {name or 'a second argument'}")
-            given[name] = part
-        if "labels" not in given:
-            if given:
-                raise NotStandard(call, "the model gets no labels, so the loss is computed by the loop itself")
-            return False
-        if given["labels"] not in ("labels", "input_ids"):
-            raise NotStandard(call, f"the labels are {given['labels']!r} of the batch")
-        self.loop.labels = given["labels"]
-        return True
-
-    def _part(self, value: cst.BaseExpression) -> str | None:
-        """Which part of the batch an expression is: `*` for all of it, moved to a device or not."""
-        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-            if value.func.attr.value in ("to", "cuda", "long", "clone"):
-                return self._part(value.func.value)
-        if isinstance(value, cst.Name):
-            return self.parts.get(value.value)
-        if isinstance(value, cst.Subscript) and self._part(value.value) == "*":
-            text = self.module.code(value)
-            key = text[text.index("[") + 1 : -1].strip("'\" ")
-            return key if key.isidentifier() else None
-        if isinstance(value, cst.DictComp) and isinstance(value.for_in.iter, cst.Call):
-            items = value.for_in.iter.func
-            moved = isinstance(items, cst.Attribute) and items.attr.value == "items" and self._part(items.value) == "*"
-            names = self.module.code(value.for_in.target).strip("()").split(",")
-            if moved and len(names) == 2 and value.for_in.inner_for_in is None:
-                held = names[1].strip()
-                text = self.module.code(value.value)
-                if text == held or text.startswith((f"{held}.to(", f"{held}.cuda(")):
-                    return "*"
-        return None
 
     def _acts(self, call: cst.Call) -> bool:
         """Backward, clipping, the steps; False for any other call."""
@@ -348,14 +259,14 @@ class _Reader:
             return True
         if last == "zero_grad" or (last in ("unscale_", "update") and "scaler" in owner.lower()):
             return True
-        return last == "train" and owner in (self.loop.model, "model") and not call.args
+        return last == "train" and owner in (self.forward.model, "model") and not call.args
 
     def _backward(self, call: cst.Call, loss: cst.BaseExpression | None) -> None:
         if isinstance(loss, cst.Call) and self._last(loss.func) == "scale" and loss.args:  # scaler.scale(loss)
             loss = loss.args[0].value
         if isinstance(loss, cst.BinaryOperation) and isinstance(loss.operator, cst.Divide):
             self.loop.accumulation, loss = loss.right, loss.left
-        if loss is None or not self._is_loss(loss):
+        if loss is None or not self.forward.is_loss(loss):
             raise NotStandard(call, "this loss is not the one that the model computes from its labels")
         self.backward = True
 
@@ -374,7 +285,8 @@ class _Reader:
 
     def _watches(self, line: cst.CSTNode) -> None:
         """Accepts what only looks on. What it did besides is kept in `left`; NotStandard when it takes part."""
-        trained = {self.loop.model, self.loop.optimizer, self.loop.scheduler, "model", "optimizer", "scheduler"} - {""}
+        named = {self.forward.model, self.loop.optimizer, self.loop.scheduler} - {""}
+        trained = named | {"model", "optimizer", "scheduler"}
         what = "logging"
         for node in _walk(line):
             if isinstance(node, cst.Call):
@@ -396,8 +308,8 @@ class _Reader:
                     if (
                         text.endswith((".grad", ".data"))
                         or head in trained
-                        or (head in self.losses and not self.backward)
-                        or (head in self.parts and not self.backward)
+                        or (head in self.forward.losses and not self.backward)
+                        or (head in self.forward.parts and not self.backward)
                     ):
                         raise NotStandard(node, f"`{head}` is changed between the batch and the step")
             if isinstance(node, cst.Continue) and not isinstance(line, cst.For | cst.While):

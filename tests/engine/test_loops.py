@@ -7,7 +7,8 @@ import textwrap
 
 import pytest
 
-from porter.engine.loops import Loop, NotStandard, read_loop, training_loops
+from porter.engine.loop_forward import NotStandard
+from porter.engine.loops import Loop, read_loop, training_loops
 from porter.source.module import Module
 from porter.source.parsing import parse_module
 
