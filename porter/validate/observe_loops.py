@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .observe_torch import Observer
+    from .observer_torch import Observer
 
 SEED = 42  # of a port whose source sets none
 
@@ -37,12 +37,12 @@ class Watch:
         import transformers
 
         labels = kwargs.get("labels")
-        if self.busy or labels is None or not module.training or self.observer._done:
+        if self.busy or labels is None or not module.training or self.observer.done:
             return
         if isinstance(module, transformers.PreTrainedModel):
             ids = kwargs.get("input_ids", args[0] if args else None)
             self.observer.batch({"attention_mask": None, **kwargs, "input_ids": ids})
-            self.observer._row_loss(module, args, kwargs, outputs)
+            self.observer.row_loss(module, args, kwargs, outputs)
             self.model = module
             self.micro += 1
         elif hasattr(module, "peft_config") and self.model is not None:
@@ -75,7 +75,7 @@ class Watch:
 
     def ended(self) -> None:
         """The script has ended, or the loop has made enough steps."""
-        if self.observer.steps and not self.observer._done:
+        if self.observer.steps and not self.observer.done:
             self.observer.finished(SimpleNamespace(model=self.model))
 
     def _settings(self) -> Any:

@@ -13,22 +13,18 @@ import functools
 import os
 import re
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from . import preferences, rollouts
 from .held import format_of, hold
-from .observe_loops import patch_loops, settings_of
-from .read_torch import describe, documents, marks, token_losses, trained_tensors, whole_schedule
+from .observe_loops import patch_loops
+from .observer_torch import Observer
+from .read_torch import marks
 from .script import run_script
 from .settings import Settings
-from .starts import starts_of
 from .substitutes import Substitutes, patch_from_pretrained, patch_loaders, patch_save_pretrained
 from .torch_optimizers import LION, on_cpu, patch_lion
-from .trace import Row, Step, Trace
 
 # Each has a from_pretrained of its own, copied from their base class.
 AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
@@ -231,188 +227,6 @@ def patch_trainer(observer: Observer) -> None:
     trainer.push_to_hub = trainer.create_model_card = nothing
     transformers.utils.hub.PushToHubMixin.push_to_hub = nothing
     accelerate.Accelerator.clip_grad_norm_ = patched_clip
-
-
-class Observer:
-    """Collects the trace of the first training run of the process."""
-
-    def __init__(self, settings: Settings, substitutes: Substitutes, folder: Path) -> None:
-        self.settings = settings
-        self.substitutes = substitutes
-        self.folder = folder
-        self.config: dict[str, Any] = {}
-        self.schedule: list[float] = []
-        self.steps: list[Step] = []
-        self.evaluations: list[tuple[int, float]] = []
-        self.initial: dict[str, np.ndarray] = {}
-        self.dataset: list[int] = []
-        self.quantization: str | None = None
-        self._done = False
-        self._started = 0.0
-        self._rows: list[Row] = []
-        self._micro: list[int] = []
-        self._losses: list[float] = []
-        self._row_losses: list[list[float]] = []
-        self._metrics: list[dict[str, float]] = []
-        self._norm: float | None = None
-        self._rate: float | None = None
-        self._hook: Any = None
-        self._samples = False
-        self._sampled: list[Any] = []
-
-    def fold(self, args: Any) -> None:
-        """Let one process see the batch of N: rows of all of them together, once per arguments object."""
-        if self.settings.fold > 1 and not getattr(args, "_porter_folded", False):
-            args.per_device_train_batch_size *= self.settings.fold
-            args.per_device_eval_batch_size *= self.settings.fold
-            if getattr(args, "generation_batch_size", None):  # GRPOConfig has calculated it from the former already
-                args.generation_batch_size *= self.settings.fold
-            args._porter_folded = True
-
-    def callback(self) -> Any:
-        from transformers import TrainerCallback
-
-        observer = self
-
-        class Watch(TrainerCallback):
-            def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-                observer.begin(args, state, given)
-
-            def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-                observer.rate(given["optimizer"])
-
-            def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
-                observer.step()
-                if state.global_step >= observer.settings.steps:
-                    control.should_training_stop = True
-                return control
-
-            def on_epoch_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
-                # Stopping ends the epoch for the Trainer, which then evaluates as if it were whole.
-                if state.global_step < state.max_steps and abs(state.epoch - round(state.epoch)) > 1e-6:
-                    control.should_evaluate = False
-                return control
-
-            def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
-                if metrics and "eval_loss" in metrics and not observer._done:
-                    observer.evaluations.append((int(state.global_step), float(metrics["eval_loss"])))
-
-        return Watch()
-
-    def begin(self, args: Any, state: Any, given: dict[str, Any]) -> None:
-        if self._done:
-            return
-        self._started = time.monotonic()
-        model, optimizer, schedule = given["model"], given["optimizer"], given["lr_scheduler"]
-        self.initial = trained_tensors(model)
-        self.schedule = whole_schedule(schedule, int(state.max_steps))
-        self.config = describe(args, state, model, optimizer, {name: a.shape for name, a in self.initial.items()})
-        self.config["starts"] = starts_of(self.initial)
-        self.config["quantization"] = self.quantization
-        self.config["processes"] *= self.settings.fold
-        self._hook = model.register_forward_hook(self._row_loss, with_kwargs=True)
-
-    def begin_loop(self, model: Any, optimizer: Any, settings: Any) -> None:
-        """A loop written by hand begins: before its first step."""
-        self._started = time.monotonic()
-        self.initial = trained_tensors(model)
-        self.config = settings_of(settings, model, optimizer, self.initial)
-        self.config["starts"] = starts_of(self.initial)
-
-    def samples(self) -> None:
-        """A trainer that samples what it trains on."""
-        self._samples = True
-        self.substitutes.note(rollouts.NOTE)
-
-    def sampled(self, prompts: list[list[int]], completions: list[list[int]]) -> None:
-        if not self._done:
-            self._sampled.append([prompts, completions])
-
-    def rollouts(self, inputs: Any) -> None:
-        if not self._done:
-            rows = rollouts.rows_of_torch(inputs)
-            self._rows += rows
-            self._micro.append(len(rows))
-
-    def batch(self, inputs: Any) -> None:
-        if self._done or self._samples:
-            return
-        tensors = {key: value.detach().cpu().numpy() for key, value in inputs.items() if hasattr(value, "detach")}
-        if preferences.is_preference(tensors):
-            rows = preferences.documents(tensors)
-            self._last_split = []
-            self._rows += rows
-            self._micro.append(len(rows))
-            return
-        self._last_split = split = documents(tensors)
-        self._rows += [row for row, _ in split]
-        self._micro.append(len(split))
-
-    def loss(self, loss: Any) -> None:
-        if not self._done:
-            self._losses.append(float(loss))
-
-    def metrics(self, found: dict[str, float]) -> None:
-        if not self._done:
-            self._metrics.append(found)
-
-    def norm(self, norm: Any) -> None:
-        # Clipped twice (once by a threshold, once by infinity to read it): the first is the norm before clipping.
-        if self._norm is None:
-            self._norm = float(norm)
-
-    def rate(self, optimizer: Any) -> None:
-        self._rate = float(optimizer.param_groups[0]["lr"])
-
-    def step(self) -> None:
-        if self._done:
-            return
-        row_loss = tuple(value for micro in self._row_losses for value in micro)
-        self.steps.append(
-            Step(
-                rows=tuple(self._rows),
-                micro=tuple(self._micro),
-                learning_rate=self._rate,
-                loss=sum(self._losses),
-                grad_norm=self._norm,
-                row_loss=row_loss if len(row_loss) == len(self._rows) else None,
-                metrics=preferences.means(self._metrics),
-            )
-        )
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
-        self._rows, self._micro, self._losses, self._row_losses, self._norm = [], [], [], [], None
-        self._metrics = []
-        print(f"step {len(self.steps)} loss {self.steps[-1].loss:.6f}", flush=True)
-
-    def finished(self, trainer: Any) -> None:
-        if self._done:
-            return
-        self._done = True
-        if self._samples:
-            self.config |= {"rollouts": self._sampled, "loss_floor": rollouts.LOSS_FLOOR}
-        Trace(
-            config=self.config,
-            steps=tuple(self.steps),
-            schedule=tuple(self.schedule),
-            initial=self.initial,
-            final=trained_tensors(trainer.model),
-            evaluations=tuple(self.evaluations),
-            dataset=tuple(self.dataset),
-            notes=tuple(self.substitutes.notes),
-            seconds=time.monotonic() - self._started,
-        ).save(self.folder)
-
-    def _row_loss(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
-        """The summed loss of each document of this micro-batch, from what TRL's fused head or the logits say."""
-        if self._done or self._samples or not module.training or not self._last_split:
-            return
-        nll = token_losses(outputs, kwargs.get("labels"))
-        if nll is None:
-            self._row_losses.append([])
-            return
-        self._row_losses.append([float(nll[place].sum()) for _, place in self._last_split])
 
 
 if __name__ == "__main__":
