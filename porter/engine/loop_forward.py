@@ -21,14 +21,14 @@ class NotStandard(Exception):
 class ForwardPass:
     """What is known of the names of a loop's body, statement by statement.
 
-    `parts`: name → key of the batch that it holds ("*": the whole). `model` is what was called, `labels` what its
-    loss is computed on: the batch's `labels`, or its `input_ids`.
+    `parts`: name → key of the batch that it holds ("*": the whole). `model` is what was called, `inputs` what it was
+    given: keyword → key of the batch. `labels` may be its `input_ids`, and then padding trains, too.
     """
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.model = ""
-        self.labels = ""
+        self.inputs: dict[str, str] = {}
         self.parts: dict[str, str] = {}
         self.outputs: set[str] = set()
         self.losses: set[str] = set()
@@ -62,13 +62,14 @@ class ForwardPass:
         return named or self._result(node) == "loss"
 
     def _inputs(self, call: cst.Call) -> bool:
-        """Whether a call gives a model the batch; which labels it trains on is noted."""
+        """Whether a call gives a model the batch; `inputs` notes which parts."""
         given: dict[str, str] = {}
+        whole = False
         for index, argument in enumerate(call.args):
             if argument.star == "**":
                 if self.part(argument.value) != "*":
                     return False
-                given["labels"] = given.get("labels", "labels")
+                whole = True
                 continue
             name = argument.keyword.value if argument.keyword is not None else ("input_ids" if index == 0 else "")
             part = self.part(argument.value)
@@ -79,13 +80,15 @@ class ForwardPass:
             if name not in MODEL_INPUTS or (part != name and name != "labels"):
                 raise NotStandard(argument, f"the model gets {part!r} of the batch as {name or 'a second argument'}")
             given[name] = part
+        if whole:
+            given = {name: name for name in ("input_ids", "attention_mask", "labels")} | given
         if "labels" not in given:
             if given:
                 raise NotStandard(call, "the model gets no labels, so the loss is computed by the loop itself")
             return False
         if given["labels"] not in ("labels", "input_ids"):
             raise NotStandard(call, f"the labels are {given['labels']!r} of the batch")
-        self.labels = given["labels"]
+        self.inputs = given
         return True
 
     def part(self, value: cst.BaseExpression) -> str | None:

@@ -6,6 +6,7 @@ put where a trainer's arguments would have put it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -178,6 +179,8 @@ def read_loop_parts(porting: Porting, versions: Mapping[str, str]) -> None:
     values["data.remove_unused_columns"] = Value("literal", "False")
     values["loss.mean_over"] = Value("literal", "'micro_batch'")
     values["data.sampling"] = _sampling(porting, loader)
+    if any(key != keyword for keyword, key in loop.inputs.items()) or "attention_mask" not in loop.inputs:
+        values["data.inputs"] = Value("literal", json.dumps(loop.inputs))
     porting.fill(values)
     _seed(porting)
     _say_left(porting, loop)

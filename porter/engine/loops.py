@@ -38,7 +38,7 @@ class Left:
 class Loop:
     """A standard training loop: `statement` is the whole of it; names are those of the source.
 
-    `labels` is what the loss is computed on: the batch's `labels`, or its `input_ids` (padding trains too).
+    `inputs` is what the model is given: keyword → key of the batch. Its `labels` may be the `input_ids`.
     `accumulates` when `accelerator.accumulate` decides, by the Accelerator's own setting.
     """
 
@@ -53,7 +53,7 @@ class Loop:
     accumulates: bool = False
     clip: cst.BaseExpression | None = None
     autocast: bool = False
-    labels: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
 
 
@@ -100,7 +100,7 @@ class _Reader:
                     self._over_batches(inner)
                 else:
                     self._beside(line)
-        loop.model, loop.labels = self.forward.model, self.forward.labels
+        loop.model, loop.inputs = self.forward.model, self.forward.inputs
         if not self.backward or not self.stepped:
             raise NotStandard(statement, "it has no `loss.backward()` with an `optimizer.step()` behind it")
         return loop

@@ -82,6 +82,16 @@ def read_rows(batch: Mapping[str, Any]) -> list[CollatedRow]:
     return [_without_padding(*row) for row in zip(ids, labels, attended, strict=True)]
 
 
+def only(collator: Collator, inputs: Mapping[str, str]) -> Collator:
+    """`collator` with what of its batch the model is called with: `inputs`, keyword → key of the batch."""
+
+    def collate(features: list[Any]) -> Mapping[str, Any]:
+        batch = collator(features)
+        return {name: batch[key] for name, key in inputs.items() if batch.get(key) is not None}
+
+    return collate
+
+
 def without_torch(collator: Collator) -> Collator:
     """A collator of transformers that returns NumPy arrays and reads tensors; the user's own collators as they are.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 
 from . import order
 from .batches import LENGTH_MULTIPLE, Batch
-from .collation import COLUMNS, IGNORED, CollatedRow, Collator, read_rows, without_torch
+from .collation import COLUMNS, IGNORED, CollatedRow, Collator, only, read_rows, without_torch
 
 _FIRST_LOOK = 64  # rows that are collated at a time to find the longest
 
@@ -48,8 +48,9 @@ class TrainerBatches:
     gradient_accumulation_steps; the other arguments are TrainingArguments', with its names and defaults (`epochs`:
     num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `mean_over`: the loss
     is the mean over all trained tokens of the step, or ("micro_batch") the mean of the GPU run's micro-batches of each
-    one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `micro_batch`: rows to
-    make B from instead of `batch_size`; the step keeps its rows.
+    one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `inputs`: what of the collator's
+    batch the model is called with, keyword → key, where that isn't all of it by its name: with {"labels": "input_ids"}
+    in it padding trains, too. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class TrainerBatches:
         remove_unused_columns: bool = True,
         average_tokens_across_devices: bool = True,
         mean_over: str = "step",
+        inputs: Mapping[str, str] | None = None,
         micro_batch: int | None = None,
     ) -> None:
         if batch_size % processes:
@@ -79,7 +81,7 @@ class TrainerBatches:
         self._mean_over = mean_over
         self._mesh = mesh
         self._keep = COLUMNS if remove_unused_columns else None
-        self._collator = without_torch(collator)
+        self._collator = without_torch(collator) if inputs is None else only(without_torch(collator), inputs)
         self._deal = functools.partial(order.micro_batches, processes=processes, drop_last=drop_last)
         self._processes = processes
         self._source = (batch_size, accumulation)

@@ -29,10 +29,12 @@ from .parts import (
 DATA = {
     "batch.drop_last": ("drop_last", False),
     "data.sampling": ("sampling", "random"),
+    "data.inputs": ("inputs", None),
     "data.remove_unused_columns": ("remove_unused_columns", True),
     "loss.mean_over": ("mean_over", "step"),
     "batch.average_tokens_across_devices": ("average_tokens_across_devices", True),
 }
+COMMENTS = {"data.inputs": "# the loop's own"}
 
 
 def trainer_block(porting: Porting, writing: Writing) -> str:
@@ -102,5 +104,5 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     for place, (keyword, default) in DATA.items():
         value = porting.value(place)
         if value is not None and not value.is_literal(default):
-            arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+            arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place, COMMENTS.get(place, ""))))
     return [*arguments, *seed_arguments(porting)]

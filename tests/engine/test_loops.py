@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from typing import Any
 
 import pytest
 
@@ -39,15 +40,16 @@ def read(body: str) -> tuple[Module, Loop]:
     return module, read_loop(module, statement)
 
 
-def said(module: Module, loop: Loop) -> dict[str, str]:
+def said(module: Module, loop: Loop) -> dict[str, Any]:
     nodes = {"loader": loop.loader, "epochs": loop.epochs, "accumulation": loop.accumulation, "clip": loop.clip,
              "max_steps": loop.max_steps}  # fmt: skip
     found = {name: module.code(node) for name, node in nodes.items() if node is not None}
-    names = {"model": loop.model, "optimizer": loop.optimizer, "scheduler": loop.scheduler, "labels": loop.labels}
-    return found | {name: text for name, text in names.items() if text}
+    names = {"model": loop.model, "optimizer": loop.optimizer, "scheduler": loop.scheduler}
+    return found | {name: text for name, text in names.items() if text} | {"inputs": loop.inputs}
 
 
-BASE = {"loader": "loader", "epochs": "3", "model": "model", "optimizer": "optimizer", "labels": "labels"}
+WHOLE = {name: name for name in ("input_ids", "attention_mask", "labels")}
+BASE = {"loader": "loader", "epochs": "3", "model": "model", "optimizer": "optimizer", "inputs": WHOLE}
 
 
 def test_the_shortest_loop() -> None:
@@ -81,7 +83,11 @@ ids = batch["input_ids"].to(device)
         mask = batch["attention_mask"].to(device)
         out = model(input_ids=ids, attention_mask=mask, labels=ids)
         loss = out.loss"""),
-            {"labels": "input_ids"},
+            {"inputs": {**WHOLE, "labels": "input_ids"}},
+        ),
+        (
+            STANDARD.replace("model(**batch)", "model(batch['input_ids'], labels=batch['labels'])"),
+            {"inputs": {"input_ids": "input_ids", "labels": "labels"}},
         ),
         (
             STANDARD.replace("        optimizer.zero_grad()\n", """\
@@ -97,7 +103,7 @@ ids = batch["input_ids"].to(device)
         ),
     ],
 )  # fmt: skip
-def test_how_people_write_it(body: str, more: dict[str, str]) -> None:
+def test_how_people_write_it(body: str, more: dict[str, Any]) -> None:
     assert said(*read(body)) == {**BASE, **more}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.collation import read_rows, without_torch
+from porter.runtime.collation import only, read_rows, without_torch
 
 
 def rows(**batch: Any) -> list[tuple[list[int], list[int], list[bool]]]:
@@ -78,3 +78,12 @@ def test_the_librarys_collators_return_numpy_arrays() -> None:
     with pytest.raises(ValueError, match="mlm=False"):
         without_torch(collator)
     assert without_torch(len) is len
+
+
+def test_a_model_called_with_the_ids_for_labels_trains_padding() -> None:
+    batch = {"input_ids": [[5, 6, 0]], "labels": [[-100, 6, -100]], "attention_mask": [[1, 1, 0]]}
+    inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask", "labels": "input_ids", "position_ids": "at"}
+    (row,) = read_rows(only(lambda rows: batch, inputs)([]))
+    assert (row.labels.tolist(), row.attended.tolist()) == ([5, 6, 0], [True, True, False])
+    (row,) = read_rows(only(lambda rows: batch, {"input_ids": "input_ids", "labels": "labels"})([]))
+    assert (row.labels.tolist(), row.attended.tolist()) == ([-100, 6, -100], [True, True, True])
