@@ -17,11 +17,12 @@ import numpy as np
 
 from . import older_rows, releases, rows, tokenization
 from . import step_packing as packer
+from .dealing import Deal
 from .evaluation_batches import EvaluationBatches
 from .packing import Span
 from .response_masks import LabelMask
 from .rows import Rows
-from .steps import Deal, Steps
+from .steps import Steps
 
 LENGTH_MULTIPLE = 128  # what a TPU's matrix units and attention kernels like; padding has no effect on the loss
 
@@ -127,7 +128,6 @@ class SFTBatches:
             accumulation=accumulation,
             processes=processes,
             drop_last=drop_last,
-            release=self._release,
         )
         tokenization.set_up_tokenizer(
             tokenizer, chat_template_path=chat_template_path, eos_token=eos_token, pad_token=pad_token
@@ -167,6 +167,7 @@ class SFTBatches:
         self._steps = Steps(
             self._rows,
             self._deal,
+            self._release,
             epochs=epochs,
             max_steps=max_steps,
             seed=seed if data_seed is None else data_seed,
@@ -237,7 +238,7 @@ class SFTBatches:
             slots = sum(rows * length for step in found for (rows, length), _ in step)
         filled = int(self._rows.lengths.sum())
         return (
-            f"{self.rows} rows, {self.steps} steps of {self._deal.batch_size * self._deal.accumulation} rows "
+            f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
             f"as {self._micro_batches} x {size} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
         )
@@ -270,7 +271,7 @@ class SFTBatches:
                 packing=packing,
                 max_length=self._max_length,
                 steps=max_steps,
-                step_rows=self._deal.batch_size * self._deal.accumulation,
+                step_rows=self._deal.step_rows,
                 steps_of=functools.partial(self._deal.steps, full=True),
             )
         return rows.prepare(

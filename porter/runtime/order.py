@@ -7,6 +7,7 @@ The Trainer draws each epoch's order with `torch.randperm` from a generator seed
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -47,6 +48,11 @@ def epoch_order(n: int, *, sampling: str, seed: int, epoch: int) -> np.ndarray:
         f"train_sampling_strategy={sampling!r} can't be reproduced: torch's global generator decides its order; "
         f"expected one of {', '.join(map(repr, SAMPLINGS))}"
     )
+
+
+def epoch_orders(n: int, *, sampling: str, seed: int) -> Iterator[np.ndarray]:
+    """`epoch_order` of one epoch after the other."""
+    return (epoch_order(n, sampling=sampling, seed=seed, epoch=epoch) for epoch in itertools.count())
 
 
 def micro_batches(

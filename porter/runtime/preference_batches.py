@@ -6,7 +6,7 @@ into micro-batches follows the mesh where the loss allows it.
 
 from __future__ import annotations
 
-import functools
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from . import order, preference_rows
 from .batches import LENGTH_MULTIPLE, Batch, divisible
+from .dealing import Deal
 from .preference_rows import Documents
 from .tokenization import IGNORED, set_up_tokenizer
 
@@ -69,8 +70,7 @@ class PreferenceBatches:
         sampling: str = "random",
         whole_micro_batches: bool = False,
     ) -> None:
-        if batch_size % processes:
-            raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
+        self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
         set_up_tokenizer(tokenizer, chat_template_path=None, eos_token=None, pad_token=pad_token)
         self._tokenizer = tokenizer
         self._mesh = mesh
@@ -84,12 +84,7 @@ class PreferenceBatches:
         self._whole = whole_micro_batches or self.whole
         multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
         self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
-        self._epoch_order = functools.partial(
-            order.epoch_order, sampling=sampling, seed=seed if data_seed is None else data_seed
-        )
-        self._deal = functools.partial(order.micro_batches, processes=processes, drop_last=drop_last)
-        self._processes = processes
-        self._source = (batch_size, accumulation)
+        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
 
         self._rows = self._prepare(dataset, batch_size // processes)
         limit = getattr(tokenizer, "model_max_length", None)
@@ -99,10 +94,8 @@ class PreferenceBatches:
                 f"model_max_length): set max_length={limit} or less"
             )
         self.rows = len(self._rows)
-        dealt = len(self._deal(np.arange(self.rows), batch_size))
-        self.steps_per_epoch = math.ceil(dealt / accumulation)
-        if not dealt:
-            raise ValueError(f"{self.rows} rows don't fill one batch of {batch_size}, and drop_last drops a short one")
+        self.steps_per_epoch = self._deal.steps(self.rows)
+        self._deal.check(self.rows, self.steps_per_epoch)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
         self.batch_size = self._divisible(batch_size)
         pairs = self.batch_size // self.documents
@@ -150,26 +143,17 @@ class PreferenceBatches:
         }
 
     def __iter__(self) -> Iterator[Batch]:
-        done = 0
-        epoch = 0
-        accumulation = self._source[1]
-        while True:
-            dealt = self._deal(self._epoch_order(self.rows, epoch=epoch), self._source[0])
-            for start in range(0, len(dealt), accumulation):
-                if done == self.steps:
-                    return
-                done += 1
-                group = dealt[start : start + accumulation]
-                shares = [share for batch in group for share in self._shares(batch)]
-                weights = np.full(len(shares), 1 / len(shares))
-                yield from self._assemble(self._rows, group, weights, self._micro_batches, self.length)
-            epoch += 1
+        epochs = order.epoch_orders(self.rows, **self._sampling)
+        for group in itertools.islice(self._deal.groups(epochs), self.steps):
+            shares = [share for batch in group for share in self._shares(batch)]
+            weights = np.full(len(shares), 1 / len(shares))
+            yield from self._assemble(self._rows, group, weights, self._micro_batches, self.length)
 
     def __repr__(self) -> str:
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
         filled = sum(len(ids) for row in self._rows.ids for ids in row)
         return (
-            f"{self.rows} rows, {self.steps} steps of {math.prod(self._source)} rows as {self._micro_batches} x "
+            f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows as {self._micro_batches} x "
             f"{self.batch_size // self.documents} x {self.documents} x {self.length} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
         )
@@ -180,7 +164,7 @@ class PreferenceBatches:
         `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
         processes).
         """
-        prepared = self._prepare(dataset, self._source[0] // self._processes)
+        prepared = self._prepare(dataset, self._deal.batch_size // self._deal.processes)
         return PreferenceEvaluation(self, prepared, batch_size)
 
     def _prepare(self, dataset: Any, per_process: int) -> Documents:
@@ -201,7 +185,7 @@ class PreferenceBatches:
 
     def _shares(self, batch: np.ndarray) -> list[np.ndarray]:
         """The rows of a micro-step by the process of the GPU run that had them."""
-        size = math.ceil(len(batch) / self._processes)
+        size = math.ceil(len(batch) / self._deal.processes)
         return [batch[start : start + size] for start in range(0, len(batch), size)]
 
     def _assemble(
@@ -211,7 +195,8 @@ class PreferenceBatches:
         counts."""
         pairs = pairs or self.batch_size // self.documents
         shares = [share for batch in group for share in self._shares(batch)]
-        processes = np.concatenate([[i % self._processes] * len(share) for i, share in enumerate(shares)]).astype(int)
+        of_each = [np.full(len(share), i % self._deal.processes) for i, share in enumerate(shares)]
+        processes = np.concatenate(of_each)
         picked = np.concatenate(shares)
         each = np.concatenate([np.full(len(share), w / len(share)) for share, w in zip(shares, weights, strict=True)])
         nll = np.concatenate(
@@ -329,7 +314,7 @@ class PreferenceEvaluation:
     """
 
     def __init__(self, training: PreferenceBatches, prepared: Documents, batch_size: int) -> None:
-        dealt = training._deal(np.arange(len(prepared)), batch_size)
+        dealt = training._deal.batches(np.arange(len(prepared)), batch_size)
         if not dealt:
             raise ValueError(f"{len(prepared)} evaluation rows don't fill one batch of {batch_size}")
         self.rows = len(prepared)

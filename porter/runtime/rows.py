@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import datasets
 import numpy as np
 
 from . import packing as packer
@@ -178,5 +177,5 @@ def _take(tokens: Tokens, order: np.ndarray) -> Tokens:
 
 
 def is_stream(dataset: Any) -> bool:
-    """Whether the dataset is read from the start only and has no length."""
-    return isinstance(dataset, datasets.IterableDataset)
+    """Whether the dataset is read from the start only: an IterableDataset of `datasets` or of torch."""
+    return any(cls.__name__ == "IterableDataset" for cls in type(dataset).__mro__)

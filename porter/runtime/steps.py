@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from . import accumulation as older
 from . import order
+from .dealing import Deal
 from .releases import Release
 from .rows import Rows
-
-
-class Deal:
-    """How the rows of an epoch are dealt: to micro-batches of all processes, and these to optimizer steps.
-
-    `batch_size` counts the rows of one micro-batch over all `processes`, `accumulation` the micro-batches of a step.
-    """
-
-    def __init__(
-        self, *, batch_size: int, accumulation: int, processes: int, drop_last: bool, release: Release
-    ) -> None:
-        if batch_size % processes:
-            raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
-        self.batch_size = batch_size
-        self.accumulation = accumulation
-        self.processes = processes
-        self.release = release
-        self._drop_last = drop_last
-
-    def batches(self, rows: np.ndarray, batch_size: int | None = None) -> list[np.ndarray]:
-        """The rows of every micro-batch of an epoch, in rank order."""
-        return order.micro_batches(rows, batch_size or self.batch_size, self.processes, self._drop_last)
-
-    def steps(self, epoch_rows: int, *, full: bool = False) -> int:
-        """Optimizer steps of an epoch; a short last group is a step too, unless only full ones count."""
-        steps, rest = divmod(len(self.batches(np.arange(epoch_rows))), self.accumulation)
-        return steps + (rest > 0 and not full)
 
 
 class Steps:
@@ -52,6 +28,7 @@ class Steps:
         self,
         rows: Rows,
         deal: Deal,
+        release: Release,
         *,
         epochs: float,
         max_steps: int,
@@ -61,42 +38,30 @@ class Steps:
     ) -> None:
         self._rows = rows
         self._deal = deal
-        self._order = functools.partial(order.epoch_order, len(rows), sampling=sampling, seed=seed)
+        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed}
         self._together = tokens_of_all or deal.processes == 1
-        self._today = deal.release.rounds_steps_up
+        self._release = release
         epoch_rows = len(rows) if rows.epochs is None else len(rows.epochs[0])
         made = deal.steps(epoch_rows)
-        if not made:
-            raise ValueError(
-                f"{len(rows)} rows don't fill one batch of {deal.batch_size}, and drop_last drops a short one"
-            )
-        self.per_epoch = made if self._today else max(deal.steps(epoch_rows, full=True), 1)
+        deal.check(len(rows), made)
+        self.per_epoch = made if release.rounds_steps_up else max(deal.steps(epoch_rows, full=True), 1)
         self.count = max_steps if max_steps > 0 else math.ceil(epochs * self.per_epoch)
         self.largest = deal.accumulation
-        if not self._today:
+        if not release.rounds_steps_up:
             self.largest = max(sum(len(group.batches) for group in groups) for groups in self._groups())
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return self._steps() if self._today else self._older_steps()
+        return self._steps() if self._release.rounds_steps_up else self._older_steps()
 
     def _steps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        done = epoch = 0
-        accumulation = self._deal.accumulation
-        while self._rows.epochs is None or epoch < len(self._rows.epochs):
-            dealt = self._batches(epoch)
-            for start in range(0, len(dealt), accumulation):
-                if done == self.count:
-                    return
-                group = dealt[start : start + accumulation]
-                if self._rows.epochs is not None and len(group) < accumulation:
-                    continue  # the end of a stream makes no step; HF adds its gradients to the next pass's first
-                done += 1
-                yield np.concatenate(group), self._share(group, group, self._together)
-            epoch += 1
+        passes = self._rows.epochs
+        epochs = order.epoch_orders(len(self._rows), **self._sampling) if passes is None else passes
+        for group in itertools.islice(self._deal.groups(epochs, full=passes is not None), self.count):
+            yield np.concatenate(group), self._share(group, group, self._together)
 
     def _older_steps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As transformers before 4.52 made them; before 4.46 every process took the mean of each micro-batch alone."""
-        by_token = self._deal.release.counts_tokens
+        by_token = self._release.counts_tokens
         weight = 1.0 if by_token else 1 / self._deal.accumulation
         together = self._together and (by_token or self._deal.processes == 1)
         for groups in self._groups():
@@ -113,14 +78,16 @@ class Steps:
             self._deal.accumulation,
             steps=self.count,
             rows=len(self._rows),
-            transformers=self._deal.release.transformers,
+            transformers=self._release.transformers,
             streamed=self._rows.epochs is not None,
         )
 
     @functools.lru_cache(maxsize=2)  # noqa: B019 - a step reads two epochs at most, and the object lives as long as the run
     def _batches(self, epoch: int) -> list[np.ndarray]:
         passes = self._rows.epochs
-        return self._deal.batches(self._order(epoch=epoch) if passes is None else passes[epoch])
+        if passes is not None:
+            return self._deal.batches(passes[epoch])
+        return self._deal.batches(order.epoch_order(len(self._rows), **self._sampling, epoch=epoch))
 
     def _share(self, group: list[np.ndarray], over: list[np.ndarray], together: bool) -> np.ndarray:
         """What a token of each row of `group` counts when the loss is a mean over the tokens of `over`.
@@ -129,7 +96,7 @@ class Steps:
         """
         processes = 1 if together else self._deal.processes
         trained = self._rows.trained[np.concatenate(over)]
-        if self._deal.release.counts_firsts:
+        if self._release.counts_firsts:
             trained = trained + self._rows.firsts[np.concatenate(over)]
         totals = np.bincount(self._ranks(over, processes), weights=trained, minlength=processes)
         return 1 / (processes * np.maximum(totals, 1.0)[self._ranks(group, processes)])

@@ -6,7 +6,6 @@ optimizer step into micro-batches follows the mesh, which changes nothing, becau
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +15,10 @@ import jax
 import numpy as np
 
 from . import order
-from .batches import LENGTH_MULTIPLE, Batch
+from .batches import LENGTH_MULTIPLE, Batch, divisible
 from .collation import COLUMNS, IGNORED, CollatedRow, Collator, only, read_rows, without_torch
+from .dealing import Deal
+from .rows import is_stream
 
 _FIRST_LOOK = 64  # rows that are collated at a time to find the longest
 
@@ -74,35 +75,28 @@ class TrainerBatches:
         inputs: Mapping[str, str] | None = None,
         micro_batch: int | None = None,
     ) -> None:
-        if batch_size % processes:
-            raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
         if mean_over not in ("step", "micro_batch"):
             raise ValueError(f"mean_over={mean_over!r}: it is 'step' or 'micro_batch'")
         self._mean_over = mean_over
         self._mesh = mesh
         self._keep = COLUMNS if remove_unused_columns else None
         self._collator = without_torch(collator) if inputs is None else only(without_torch(collator), inputs)
-        self._deal = functools.partial(order.micro_batches, processes=processes, drop_last=drop_last)
-        self._processes = processes
-        self._source = (batch_size, accumulation)
+        self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
         self._tokens_of_all = average_tokens_across_devices or processes == 1
         self._passes: list[np.ndarray] | None = None
         if is_stream(dataset):
             dataset, self._passes = self._read_stream(dataset, max_steps)
         self._dataset = self._columns(dataset)
-        self._epoch_order = functools.partial(
-            order.epoch_order, sampling=sampling, seed=seed if data_seed is None else data_seed
-        )
+        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
 
         self.rows = len(self._dataset)
         if not self.rows:
             raise ValueError("the dataset is empty: there is nothing to train on")
         epoch_rows = self.rows if self._passes is None else len(self._passes[0])
-        self.steps_per_epoch = self._steps_of(epoch_rows)
-        if not self.steps_per_epoch:
-            raise ValueError(f"{self.rows} rows don't fill one batch of {batch_size}, and drop_last drops a short one")
+        self.steps_per_epoch = self._deal.steps(epoch_rows, full=self._passes is not None)
+        self._deal.check(self.rows, self.steps_per_epoch)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
-        self.batch_size = _divisible(micro_batch or batch_size, mesh)
+        self.batch_size = divisible(micro_batch or batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         self._shape = Shape.of(self._rows_of(self._dataset))
@@ -142,26 +136,28 @@ class TrainerBatches:
         return self._shape.length
 
     def __iter__(self) -> Iterator[Batch]:
-        for group in itertools.islice(self._groups(), self.steps):
-            rows, places = self._collate(self._dataset, group, self._source[0])
+        epochs = order.epoch_orders(self.rows, **self._sampling) if self._passes is None else self._passes
+        for group in itertools.islice(self._deal.groups(epochs, full=self._passes is not None), self.steps):
+            rows, places = self._collate(self._dataset, group, self._deal.batch_size)
             scale = self._micro_batches * self._weights(rows, places)
             yield from self._assemble(rows, scale, self._micro_batches, self.batch_size, self._shape)
 
     def _weights(self, rows: Sequence[CollatedRow], places: np.ndarray) -> np.ndarray:
         """What a token of each row counts in the step's loss, (n,)."""
+        processes = self._deal.processes
         if self._mean_over == "micro_batch":
-            together, means = places[:, 0] * self._processes + places[:, 1], self._source[1] * self._processes
+            together, means = places[:, 0] * processes + places[:, 1], self._deal.accumulation * processes
         elif self._tokens_of_all:
             together, means = np.zeros(len(rows), int), 1
         else:
-            together, means = places[:, 1], self._processes
+            together, means = places[:, 1], processes
         totals = np.bincount(together, weights=[row.trained for row in rows])
         return 1 / (means * np.maximum(totals, 1.0)[together])
 
     def __repr__(self) -> str:
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
         return (
-            f"{self.rows} rows, {self.steps} steps of {math.prod(self._source)} rows "
+            f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
             f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens, "
             f"{1 - min(self._shape.tokens / slots, 1):.0%} padding"
             f"{'; some tokens are predicted for or from padding, as on the GPU' if self._shape.masked else ''}"
@@ -206,7 +202,7 @@ class TrainerBatches:
         """Rows of consecutive micro-steps as the processes collated them; micro-step and process of each, (n, 2)."""
         rows: list[CollatedRow] = []
         places: list[tuple[int, int]] = []
-        share = batch_size // self._processes
+        share = batch_size // self._deal.processes
         for number, batch in enumerate(group):
             for rank, start in enumerate(range(0, len(batch), share)):
                 found = read_rows(self._collator(self._features(dataset, batch[start : start + share])))
@@ -219,23 +215,6 @@ class TrainerBatches:
             features = self._features(dataset, range(start, min(start + _FIRST_LOOK, len(dataset))))
             yield from read_rows(self._collator(features))
 
-    def _groups(self) -> Iterator[list[np.ndarray]]:
-        """Row numbers of the micro-steps of each optimizer step."""
-        batch_size, accumulation = self._source
-        epochs = self._passes or (self._epoch_order(self.rows, epoch=epoch) for epoch in itertools.count())
-        for epoch in epochs:
-            dealt = self._deal(epoch, batch_size)
-            for start in range(0, len(dealt), accumulation):
-                group = dealt[start : start + accumulation]
-                if self._passes is None or len(group) == accumulation:
-                    yield group  # the end of a stream makes no step; HF adds its gradients to the next pass's first
-
-    def _steps_of(self, epoch_rows: int) -> int:
-        """Optimizer steps of an epoch; a short last group is a step too, but not of a stream."""
-        batch_size, accumulation = self._source
-        steps, rest = divmod(len(self._deal(np.arange(epoch_rows), batch_size)), accumulation)
-        return steps + (rest > 0 and self._passes is None)
-
     def _read_stream(self, dataset: Any, max_steps: int) -> tuple[list[Any], list[np.ndarray]]:
         """The rows of the first `max_steps` steps of a stream, and their numbers pass by pass."""
         if max_steps <= 0:
@@ -247,8 +226,8 @@ class TrainerBatches:
             if self._passes and hasattr(dataset, "set_epoch"):
                 dataset.set_epoch(len(self._passes))  # a shuffled stream gives another order in every pass
             first = len(rows)
-            rows += itertools.islice(dataset, (max_steps - steps) * math.prod(self._source))
-            made = self._steps_of(len(rows) - first)
+            rows += itertools.islice(dataset, (max_steps - steps) * self._deal.step_rows)
+            made = self._deal.steps(len(rows) - first, full=True)
             if not made:
                 raise ValueError(f"a pass over the streamed dataset gives {len(rows) - first} rows, less than a step")
             self._passes.append(np.arange(first, len(rows)))
@@ -324,10 +303,10 @@ class TrainerEvaluation:
 
     def __init__(self, training: TrainerBatches, dataset: Any, batch_size: int) -> None:
         self.rows = len(dataset)
-        self._dealt = training._deal(np.arange(self.rows), batch_size)
+        self._dealt = training._deal.batches(np.arange(self.rows), batch_size)
         if not self._dealt:
             raise ValueError(f"{self.rows} evaluation rows don't fill one batch of {batch_size}")
-        self.batch_size = _divisible(batch_size, training._mesh)
+        self.batch_size = divisible(batch_size, training._mesh)
         self._count = math.ceil(sum(map(len, self._dealt)) / self.batch_size)
         self._parts = (training, dataset, batch_size)
         self._shape = Shape.of(training._rows_of(dataset))
@@ -354,21 +333,10 @@ class TrainerEvaluation:
 
     def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
         """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
-        training, processes = self._parts[0], self._parts[0]._processes
+        training, processes = self._parts[0], self._parts[0]._deal.processes
         totals = np.bincount(ranks, weights=[row.trained for row in rows])
         of_batch = processes / max(1.0, totals.sum()) if training._tokens_of_all else 1 / np.maximum(1.0, totals)
         sizes = np.bincount(ranks)
         before = seen + np.cumsum(sizes) - sizes
         counted = np.clip(self.rows - before, 0, sizes)
         return np.asarray((counted * of_batch)[ranks] / min(self.rows, sum(map(len, self._dealt))))
-
-
-def is_stream(dataset: Any) -> bool:
-    """Whether the dataset is read from the start only: an IterableDataset of `datasets` or of torch."""
-    return any(cls.__name__ == "IterableDataset" for cls in type(dataset).__mro__)
-
-
-def _divisible(rows: int, mesh: jax.sharding.Mesh) -> int:
-    """The smallest batch that holds the rows and that the mesh divides on every JAX process."""
-    unit = dict(mesh.shape).get("fsdp", 1) * jax.process_count()
-    return -(-rows // unit) * unit

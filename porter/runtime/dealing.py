@@ -1,0 +1,56 @@
+"""How the GPU run deals the rows of its epochs: to micro-steps of all processes, and these to optimizer steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from . import order
+
+
+class Deal:
+    """`batch_size` counts the rows of one micro-step over all `processes`, `accumulation` the micro-steps of a step.
+
+    ValueError for rows that can't be dealt evenly to the processes.
+    """
+
+    def __init__(self, *, batch_size: int, accumulation: int, processes: int, drop_last: bool) -> None:
+        if batch_size % processes:
+            raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
+        self.batch_size = batch_size
+        self.accumulation = accumulation
+        self.processes = processes
+        self._drop_last = drop_last
+
+    @property
+    def step_rows(self) -> int:
+        """Rows of a full optimizer step."""
+        return self.batch_size * self.accumulation
+
+    def batches(self, rows: np.ndarray, batch_size: int | None = None) -> list[np.ndarray]:
+        """The rows of every micro-step of an epoch, in rank order."""
+        return order.micro_batches(rows, batch_size or self.batch_size, self.processes, self._drop_last)
+
+    def steps(self, epoch_rows: int, *, full: bool = False) -> int:
+        """Optimizer steps of an epoch; a short last group is a step too, unless only `full` ones count."""
+        steps, rest = divmod(len(self.batches(np.arange(epoch_rows))), self.accumulation)
+        return steps + (rest > 0 and not full)
+
+    def check(self, rows: int, steps: int) -> None:
+        """ValueError when an epoch of `rows` makes no step."""
+        if not steps:
+            raise ValueError(f"{rows} rows don't fill one batch of {self.batch_size}, and drop_last drops a short one")
+
+    def groups(self, epochs: Iterable[np.ndarray], *, full: bool = False) -> Iterator[list[np.ndarray]]:
+        """The micro-steps of each optimizer step, epoch after epoch; `full` as for `steps`.
+
+        `epochs`: row numbers of each. Of a stream's passes only full steps count: HF adds the gradients of a pass's end
+        to the first step of the next.
+        """
+        for epoch in epochs:
+            dealt = self.batches(epoch)
+            for start in range(0, len(dealt), self.accumulation):
+                group = dealt[start : start + self.accumulation]
+                if not full or len(group) == self.accumulation:
+                    yield group
