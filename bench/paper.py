@@ -26,7 +26,7 @@ from porter.runtime.step_packing import Shape, fewest_micro_batches, packed
 from porter.tpu.compile import Request, Step, compile_step
 from porter.tpu.memory import Candidate, estimate
 from porter.tpu.plan import extrapolate, layer_counts
-from porter.tpu.slices import GIB, parse_mesh, slice_named
+from porter.tpu.slices import GIB, mesh_of, slice_named
 
 HERE = Path(__file__).parent / "paper"
 ROWS, LONGEST, GROUP = 10_000, 3072, 16
@@ -91,12 +91,12 @@ def main() -> None:
         port.write_text(text.replace("    max_length=3072,\n", f"    max_length=3072,\n    step_packing={shapes},\n"))
         peak, seconds, row_step = 0, 0.0, None
         each = {}
-        asked = Request(script=port, slice=TPU, mesh=parse_mesh(given.mesh, TPU), remat="none")
+        asked = Request(script=port, slice=TPU, mesh=mesh_of(given.mesh, TPU), remat="none")
         for (rows, length), count in sorted(counts.items()):
             high, time, row_step = measured(replace(asked, seq_len=length, batch=rows), how)
             each[f"{rows}x{length}"] = {"micro_batches": count, "seconds": time, "peak_gib": high / GIB}
             peak, seconds = max(peak, high), seconds + count * time
-        by_hand = Request(script=HERE / "train_by_hand.py", slice=TPU, mesh=parse_mesh("fsdp=1,tp=4", TPU))
+        by_hand = Request(script=HERE / "train_by_hand.py", slice=TPU, mesh=mesh_of("fsdp=1,tp=4", TPU))
         hand_peak, hand_seconds, hand_step = measured(by_hand, how)
     assert row_step is not None
     slots = sum(rows * length * count for (rows, length), count in counts.items())

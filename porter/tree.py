@@ -141,13 +141,14 @@ def _importers(tree: SourceTree, path: Path) -> list[Path]:
 
 def _check_options(options: Options) -> None:
     """A wrong option is told once, not for each script."""
-    from .engine.families import parse_mesh
     from .engine.own import check_names
     from .engine.packs import load_packs
+    from .meshes import parse_mesh
     from .source.launch import SHELL, read_launch_config
 
     check_names((*options.select, *options.ignore), load_packs(options.rules))
-    parse_mesh(options.mesh)
+    if options.mesh is not None:
+        parse_mesh(options.mesh)
     if options.launch_config is not None and options.launch_config.suffix not in SHELL:
         read_launch_config(options.launch_config, counted=True)
 

@@ -50,14 +50,14 @@ def command(
     No weights and no data are loaded. Exit codes: 0 it fits, 1 out of memory, 2 bad input, 3 it doesn't compile.
     """
     from ..tpu.compile import CompileFailed, Request
-    from ..tpu.slices import parse_mesh, slice_named
+    from ..tpu.slices import mesh_of, slice_named
     from ..tpu.step import compile_or_estimate
 
     where = slice_named(tpu)
     request = Request(
         script=port,
         slice=where,
-        mesh=parse_mesh(mesh, where) if mesh else None,
+        mesh=mesh_of(mesh, where) if mesh else None,
         seq_len=seq_len,
         batch=batch,
         remat=remat,

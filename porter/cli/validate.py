@@ -65,21 +65,17 @@ def command(
     Both scripts run unmodified, each in its own process on the CPU, on a tiny model of the same family. Words after
     `--` are given to both scripts. Exit codes: 0 equal, 3 not, 2 when the source itself can't be run.
     """
+    from ..meshes import parse_mesh
     from ..validate.processes import RunFailed
-    from ..validate.run import Options, parse_mesh, processes_of, validate
+    from ..validate.run import Options, processes_of, validate
 
-    try:
-        main_mesh = parse_mesh(mesh) if mesh else None
-        others = tuple(parse_mesh(text) for text in meshes) if meshes or quick else None
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     options = Options(
         model=model,
         data=data,
         steps=steps,
         dtype="bf16" if dtype == "bf16" else "float32",
-        mesh=main_mesh,
-        meshes=others,
+        mesh=parse_mesh(mesh) if mesh else None,
+        meshes=tuple(parse_mesh(text) for text in meshes) if meshes or quick else None,
         devices=devices,
         processes=processes_of(port, launch_config),
         how="real" if how == "real" else "fold",

@@ -16,19 +16,6 @@ from ..runtime.mesh import mesh_problems
 from .porting import Porting, families
 
 
-def parse_mesh(text: str | None) -> tuple[int, int] | None:
-    """`fsdp=2,tp=4` → (2, 4); a missing axis is 1. InputError for anything else."""
-    if text is None:
-        return None
-    axes: dict[str, int] = {}
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(fsdp|tp)\s*=\s*([1-9]\d*)\s*", part)
-        if match is None or match[1] in axes:
-            raise InputError(f"--mesh {text!r}: {part.strip()!r} is no axis", fix="write it as fsdp=2,tp=4")
-        axes[match[1]] = int(match[2])
-    return axes.get("fsdp", 1), axes.get("tp", 1)
-
-
 def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any] | None]:
     """The model's family and sizes as far as the source shows them: a Hub id's name, or a local config.json."""
     identifier = porting.known("model.id")

@@ -9,6 +9,7 @@ from pathlib import Path
 import libcst as cst
 
 from ..errors import InputError
+from ..meshes import parse_mesh
 from ..port import Edit, Options, Port, Status
 from ..recipe import Field, Origin, Recipe, Value
 from ..runtime.field_tables import version_key
@@ -27,7 +28,7 @@ from .dating import say_release, versions_in
 from .dead_code import drop_dead_code
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, without_inner
-from .families import check_mesh, family_files, find_model_family, parse_mesh, refused
+from .families import check_mesh, family_files, find_model_family, refused
 from .gpu_reports import drop_gpu_reports
 from .handed import name_handed
 from .installs import install_edits
@@ -63,7 +64,7 @@ def port_module(module: Module, options: Options) -> Port:
     packs = load_packs(options.rules)
     check_names((*options.select, *options.ignore), packs)
     porting = Porting(module, options, packs)
-    mesh = parse_mesh(options.mesh)
+    mesh = parse_mesh(options.mesh) if options.mesh is not None else None
     find_sites(porting)
     porting.versions = versions_in(porting) if porting.sites else {}
     porting.recipe = Recipe(module.path, versions=porting.versions)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..meshes import AXES, parse_mesh
 
 GIB = 2**30
 
@@ -128,15 +129,9 @@ def _slice(generation: str, row: Mapping[str, Any], size: str) -> Slice:
     return Slice(f"{row['prefix']}-{size}", chip, chips, hosts, topology, f"{generation}:{topology}", arguments)
 
 
-def parse_mesh(text: str, wanted: Slice) -> dict[str, int]:
+def mesh_of(text: str, wanted: Slice) -> dict[str, int]:
     """`fsdp=4,tp=1` as axes; InputError when it isn't that, or when its product isn't the slice's devices."""
-    axes: dict[str, int] = {}
-    for part in text.split(","):
-        name, _, size = part.strip().partition("=")
-        if name not in ("fsdp", "tp") or not size.isdigit() or int(size) < 1 or name in axes:
-            raise InputError(f"--mesh {text!r} is no mesh", fix="write it as fsdp=4,tp=1")
-        axes[name] = int(size)
-    axes = {"fsdp": axes.get("fsdp", 1), "tp": axes.get("tp", 1)}
+    axes = dict(zip(AXES, parse_mesh(text), strict=True))
     product = axes["fsdp"] * axes["tp"]
     if product != wanted.devices:
         n = wanted.devices

@@ -223,15 +223,3 @@ def processes_of(port: Path, launch_config: Path | None) -> int:
         if isinstance(count, int) and count > 0:
             return count
     return 1
-
-
-def parse_mesh(text: str) -> Mesh:
-    """`fsdp=2,tp=4` or `2,4` as (2, 4). ValueError for anything else."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    sizes: dict[str, int] = {}
-    for name, part in zip(("fsdp", "tp"), parts, strict=False):
-        key, _, value = part.rpartition("=")
-        sizes[key.strip() or name] = int(value)
-    if not parts or len(parts) > 2 or not set(sizes) <= {"fsdp", "tp"} or min(sizes.values()) < 1:
-        raise ValueError(f"{text!r} is no mesh: write fsdp=2,tp=4")
-    return sizes.get("fsdp", 1), sizes.get("tp", 1)

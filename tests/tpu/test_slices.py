@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from porter.errors import InputError
-from porter.tpu.slices import GIB, names, parse_mesh, slice_named
+from porter.tpu.slices import GIB, mesh_of, names, slice_named
 
 
 def test_the_number_counts_cores_or_chips() -> None:
@@ -50,10 +50,10 @@ def test_an_unknown_slice_gets_the_nearest_names(name: str, near: str) -> None:
 
 def test_a_mesh_has_the_slices_devices() -> None:
     where = slice_named("v5p-8")
-    assert parse_mesh("tp=2, fsdp=2", where) == {"fsdp": 2, "tp": 2}
-    assert parse_mesh("fsdp=4", where) == {"fsdp": 4, "tp": 1}
+    assert mesh_of("tp=2, fsdp=2", where) == {"fsdp": 2, "tp": 2}
+    assert mesh_of("fsdp=4", where) == {"fsdp": 4, "tp": 1}
     with pytest.raises(InputError, match="8 devices, v5p-8 has 4 chips; use one of fsdp=4,tp=1"):
-        parse_mesh("fsdp=4,tp=2", where)
+        mesh_of("fsdp=4,tp=2", where)
     for wrong in ("4x1", "fsdp=0,tp=4", "dp=4", "fsdp=2,fsdp=2"):
         with pytest.raises(InputError, match="fsdp=4,tp=1"):
-            parse_mesh(wrong, where)
+            mesh_of(wrong, where)

@@ -11,22 +11,9 @@ from porter.errors import InputError
 from porter.recipe import Recipe, Value
 from porter.validate.observe_jax import fitted
 from porter.validate.processes import environment
-from porter.validate.run import Options, asks_for_processes, check_input, parse_mesh, processes_of
+from porter.validate.run import Options, asks_for_processes, check_input, processes_of
 from porter.validate.script import run_script
 from porter.validate.settings import Settings
-
-
-@pytest.mark.parametrize(
-    ("text", "mesh"), [("fsdp=2,tp=4", (2, 4)), ("tp=2,fsdp=4", (4, 2)), ("8,1", (8, 1)), ("4", (4, 1))]
-)
-def test_a_mesh(text: str, mesh: tuple[int, int]) -> None:
-    assert parse_mesh(text) == mesh
-
-
-@pytest.mark.parametrize("text", ["", "data=8", "fsdp=two", "2,2,2", "fsdp=0"])
-def test_what_is_no_mesh(text: str) -> None:
-    with pytest.raises(ValueError):
-        parse_mesh(text)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +115,6 @@ def test_how_a_script_ends(
 
 def test_usage_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert tpu_port(["validate", "a.py", "b.py", "--mesh", "data=8"]) == 2
-    assert "write fsdp=2,tp=4" in capsys.readouterr().err
+    assert "write it as fsdp=4,tp=1" in capsys.readouterr().err
     assert tpu_port(["validate", "missing.py", "b.py"]) == 2
     assert "missing.py: no such file" in capsys.readouterr().err
