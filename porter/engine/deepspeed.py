@@ -7,6 +7,7 @@ A value is "auto", which the arguments fill, or has to equal theirs: transformer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,7 @@ def _wanted(porting: Porting, name: str) -> tuple[str, Any] | None:
     if name == "train_batch_size":
         factors = [porting.known(place) for place in ("mesh.processes", "batch.per_device", "batch.accumulation")]
         if all(isinstance(factor, int) for factor in factors):
-            return "processes x per_device_train_batch_size x gradient_accumulation_steps", _product(factors)
+            return "processes x per_device_train_batch_size x gradient_accumulation_steps", math.prod(factors)
     if name == "optimizer.params.betas":
         betas = [porting.known("optimizer.beta1"), porting.known("optimizer.beta2")]
         return ("adam_beta1 and adam_beta2", betas) if None not in betas else None
@@ -99,13 +100,6 @@ def _wanted(porting: Porting, name: str) -> tuple[str, Any] | None:
         plain = ratio is None or ratio.is_literal(None, 0, 0.0)
         return ("warmup_steps", steps) if plain and steps is not None and (steps == 0 or steps >= 1) else None
     return None
-
-
-def _product(factors: Sequence[Any]) -> int:
-    result = 1
-    for factor in factors:
-        result *= factor
-    return result
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -39,6 +39,11 @@ def without_inner(edits: Iterable[Edit]) -> list[Edit]:
     return [replace(edit, new=front + edit.new) if front else edit for edit, front in zip(kept, fronts, strict=True)]
 
 
+def within(offset: int, spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether one of the spans (start, end) holds an offset."""
+    return any(start <= offset < end for start, end in spans)
+
+
 def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     """The lines of a statement that is taken out, grown so that no double blank lines stay behind.
 

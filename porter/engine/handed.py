@@ -14,7 +14,7 @@ from .flow import binding_origins, is_itself
 from .members import Use, role_uses
 from .porting import Porting
 from .reading import tables_by_class
-from .sites import Site, shown
+from .sites import Site, shortened
 from .views import is_behind
 
 RULE = "TP190"
@@ -42,7 +42,7 @@ def _name_call(porting: Porting, use: Use) -> None:
         return
     if _is_answered(porting, use.name, call):
         return
-    code = _short(module.code(call))
+    code = shortened(module.code(call))
     what = "model" if use.role == "model" else "trainer"
     message = f"{code}: this gets Tunix's {what} now, not a torch {what}."
     fix = "Do to Tunix's model what it did, or take it out."
@@ -60,7 +60,7 @@ def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:
         argument = module.parents[call]
         outer = module.parents[argument]
         if isinstance(argument, cst.Arg) and isinstance(outer, cst.Call) and not _is_known(porting, outer, argument):
-            code = _short(module.code(outer))
+            code = shortened(module.code(outer))
             message = f"{code}: this gets Tunix's {use.role}, and what is done with it there is not followed."
             porting.find(RULE, "error", message, "Check it, or do it in this file.", *module.location(outer))
 
@@ -94,7 +94,7 @@ def _name_bindings(porting: Porting, site: Site) -> None:
             continue
         if _is_answered(porting, node, node) or is_behind(porting, node):
             continue
-        message = f"{_short(module.code(node))}: from here on {variable} is an object that the port doesn't know."
+        message = f"{shortened(module.code(node))}: from here on {variable} is an object that the port doesn't know."
         fix = f"Do the same to Tunix's model, or take it out if {variable} is not trained after it."
         porting.find(RULE, "error", message, fix, *module.location(node))
 
@@ -113,8 +113,3 @@ def _is_answered(porting: Porting, name: cst.CSTNode, around: cst.CSTNode) -> bo
     begin, end = module.span(around)
     first, last = module.line_column(begin)[0], module.line_column(end)[0]
     return any(finding.severity == "error" and first <= finding.line <= last for finding in porting.recipe.findings)
-
-
-def _short(code: str) -> str:
-    code = shown(code)
-    return code if len(code) <= 80 else f"{code[:77]}..."

@@ -12,6 +12,7 @@ import libcst as cst
 
 from ..source.scopes import Binding, Scope
 from ..target.import_lines import names_in
+from .edits import within
 from .porting import Porting
 
 RULE = "TP001"
@@ -46,7 +47,7 @@ def _drop(porting: Porting, scope: Scope) -> bool:
         if any(begin <= start < end for begin, end in spans if (begin, end) != porting.module.span(value)):
             continue
         uses = [porting.module.span(use)[0] for use in porting.module.references(name, scope)]
-        if uses and all(_inside(use, spans) for use in uses) and not re.search(rf"\b{name}\b(?!\s*=[^=])", written):
+        if uses and all(within(use, spans) for use in uses) and not re.search(rf"\b{name}\b(?!\s*=[^=])", written):
             inner = porting.module.span(value)
             porting.edits = [edit for edit in porting.edits if not (inner[0] <= edit.start and edit.end <= inner[1])]
             porting.remove_statement(value, RULE, f"nothing uses {name} any more")
@@ -76,7 +77,3 @@ def _names_gpu_library(porting: Porting, value: cst.BaseExpression) -> bool:
         return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in LIBRARIES)
     name = porting.module.qualified(value) or ""
     return name.split(".", 1)[0] in LIBRARIES
-
-
-def _inside(offset: int, spans: list[tuple[int, int]]) -> bool:
-    return any(start <= offset < end for start, end in spans)

@@ -7,13 +7,13 @@ bars, prints, logging). The first that is neither makes the loop the user's own,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from ..source.module import Module
-from ..source.scopes import children
+from ..source.scopes import walk
 from .loop_forward import ForwardPass, NotStandard
 
 PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
@@ -108,7 +108,7 @@ class _Reader:
     def _inner(self, statement: cst.For) -> cst.For:
         """The loop over batches: the one in `statement` that holds backward itself."""
         for line in _lines(statement.body):
-            if isinstance(line, cst.For) and any(_is_backward(node) for node in _walk(line)):
+            if isinstance(line, cst.For) and any(_is_backward(node) for node in walk(line)):
                 return line
         return statement
 
@@ -171,9 +171,9 @@ class _Reader:
     def _condition(self, node: cst.If) -> None:
         """`if (step + 1) % n == 0:` around the steps, `if step >= n: break`, and what only watches."""
         lines = _lines(node.body)
-        modulus = next((n for n in _walk(node.test) if _is_modulo(n)), None)
+        modulus = next((n for n in walk(node.test) if _is_modulo(n)), None)
         synced = self.module.code(node.test).endswith("sync_gradients")
-        if any(self._is_step(inner) for line in lines for inner in _walk(line)):
+        if any(self._is_step(inner) for line in lines for inner in walk(line)):
             if modulus is not None and isinstance(modulus, cst.BinaryOperation):
                 self.loop.accumulation = modulus.right
             elif not synced:
@@ -185,10 +185,10 @@ class _Reader:
         if synced:
             self._body(lines)
             return
-        if any(isinstance(inner, cst.Break) for line in lines for inner in _walk(line)):
+        if any(isinstance(inner, cst.Break) for line in lines for inner in walk(line)):
             self._end(node)
             return
-        if any(_is_backward(inner) for inner in _walk(node)):
+        if any(_is_backward(inner) for inner in walk(node)):
             raise NotStandard(node, "only some batches train")
         self._watches(node)
 
@@ -288,7 +288,7 @@ class _Reader:
         named = {self.forward.model, self.loop.optimizer, self.loop.scheduler} - {""}
         trained = named | {"model", "optimizer", "scheduler"}
         what = "logging"
-        for node in _walk(line):
+        for node in walk(line):
             if isinstance(node, cst.Call):
                 last, full = self._last(node.func), self.module.code(node.func)
                 if last in SAVES or full in SAVES:
@@ -345,14 +345,6 @@ def _lines(body: cst.BaseSuite) -> list[cst.CSTNode]:
     for line in body.body:
         found.extend(line.body if isinstance(line, cst.SimpleStatementLine) else [line])
     return found
-
-
-def _walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    stack = [node]
-    while stack:
-        found = stack.pop()
-        yield found
-        stack.extend(children(found))
 
 
 def _is_backward(node: cst.CSTNode) -> bool:

@@ -20,7 +20,7 @@ from .flow import held_by, holders
 from .packs import Rewrite, SiteRule
 from .porting import Porting
 from .reading import table_of
-from .sites import Site, read_site, shown
+from .sites import Site, read_site, shortened
 from .views import is_another, reaches
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
@@ -214,7 +214,7 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
     module = porting.module
     start, end = module.span(node)
     line, column = module.line_column(start)
-    code = _short(module.code(node))
+    code = shortened(module.code(node))
     if rule.action == "refuse":
         porting.find(rule.id, "error", f"{code}: {rule.reason}.", rule.fix, line, column)
         return
@@ -269,12 +269,6 @@ def _drop_test(porting: Porting, rule: Rewrite, node: cst.CSTNode) -> None:
     porting.edit(*module.span(node), "False", rule.id, rule.reason)
 
 
-def _short(code: str) -> str:
-    """Code for a message: on one line of at most 80 characters."""
-    code = shown(code)
-    return code if len(code) <= 80 else f"{code[:77]}..."
-
-
 def _stands_alone(parent: cst.CSTNode) -> bool:
     """Whether an expression below `parent` needs no parentheses of its own."""
     return isinstance(parent, cst.If | cst.Assign | cst.AnnAssign | cst.Arg | cst.Return | cst.Expr)
@@ -322,7 +316,7 @@ def _unknown(porting: Porting, use: Use) -> None:
     """Name a use that no rule knows; reading a model's config is harmless, everything else needs a person."""
     module = porting.module
     line, column = module.location(use.name)
-    code = _short(module.code(use.outer))
+    code = shortened(module.code(use.outer))
     if use.match == "@trainer.model" and not _is_elsewhere_read(module, use.outer):
         return
     if use.role == "model" and use.chain.split(".")[0] in QUIET and use.kind == "read":

@@ -283,3 +283,9 @@ def shown(text: str) -> str:
     if "\n" in text and (call := re.match(r"[\w.]+\(", text)):
         return f"{call[0]}...)"
     return " ".join(text.split())
+
+
+def shortened(code: str) -> str:
+    """Code for a message: on one line of at most 80 characters."""
+    code = shown(code)
+    return code if len(code) <= 80 else f"{code[:77]}..."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def _shapes(adapters: Adapters) -> dict[str, tuple[int, int]]:
     shapes = {}
     for site in adapters.sites:
         a, b = (adapters.checkpoint.shape(f"{site.path}/{site.weight}_lora_{x}") for x in "ab")
-        inner, outer = _product(a[:-1]), _product(b[1:]) // site.slots
+        inner, outer = math.prod(a[:-1]), math.prod(b[1:]) // site.slots
         for block in site.blocks:
             shapes[f"base_model.model.{block.hf}.lora_A.weight"] = (block.rank, inner)
             shapes[f"base_model.model.{block.hf}.lora_B.weight"] = (outer, block.rank)
@@ -61,11 +62,4 @@ def _shapes(adapters: Adapters) -> dict[str, tuple[int, int]]:
 
 
 def _counts(adapters: Adapters) -> dict[str, int]:
-    return {name: _product(shape) for name, shape in _shapes(adapters).items()}
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
+    return {name: math.prod(shape) for name, shape in _shapes(adapters).items()}

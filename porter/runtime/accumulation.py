@@ -8,7 +8,6 @@ tokens of the micro-batches that were read together.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -23,11 +22,6 @@ class Group(NamedTuple):
 
     batches: list[Batch]
     over: list[Batch]
-
-
-def planned_steps(batches: int, accumulation: int, epochs: float) -> int:
-    """Optimizer steps that a run of so many `epochs` had before transformers 4.52."""
-    return math.ceil(epochs * max(batches // accumulation, 1))
 
 
 def older_steps(

@@ -19,12 +19,11 @@ from . import older_rows, releases, rows, tokenization
 from . import step_packing as packer
 from .dealing import Deal
 from .evaluation_batches import EvaluationBatches
+from .lengths import LENGTH_MULTIPLE, rounded
 from .packing import Span
 from .response_masks import LabelMask
 from .rows import Rows
 from .steps import Steps
-
-LENGTH_MULTIPLE = 128  # what a TPU's matrix units and attention kernels like; padding has no effect on the loss
 
 Batch = dict[str, np.ndarray]
 
@@ -295,7 +294,7 @@ class SFTBatches:
         return self._flattens(packing) and self._release.masks_first_packed
 
     def _fixed_length(self, prepared: Rows) -> int:
-        return -(-int(prepared.lengths.max()) // self._multiple) * self._multiple
+        return rounded(prepared.lengths.max(), self._multiple)
 
     def _by_length(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows of every optimizer step and their scale, (rows,) each; the longest rows first where lengths differ."""
@@ -310,8 +309,8 @@ class SFTBatches:
         wrong = [bucket for bucket in buckets if bucket < 1]
         if wrong:
             raise ValueError(f"buckets={list(buckets)}: a row can't be {wrong[0]} tokens long")
-        rounded = {-(-int(bucket) // self._multiple) * self._multiple for bucket in buckets}
-        return (*sorted(bucket for bucket in rounded if bucket < self.length), self.length)
+        lengths = {rounded(bucket, self._multiple) for bucket in buckets}
+        return (*sorted(length for length in lengths if length < self.length), self.length)
 
     def _bucket(self, prepared: Rows, picked: np.ndarray, length: int = 0) -> int:
         """The smallest bucket that holds these rows; without buckets `length`."""
@@ -366,7 +365,7 @@ class SFTBatches:
         wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
         if wrong or not shapes:
             raise ValueError(f"step_packing={list(shapes)}: expected pairs (rows, tokens)")
-        return tuple((divisible(r, self._mesh), -(-int(t) // self._multiple) * self._multiple) for r, t in shapes)
+        return tuple((divisible(r, self._mesh), rounded(t, self._multiple)) for r, t in shapes)
 
     def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
         shape = (batch_size, length)

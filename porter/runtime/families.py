@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -383,10 +384,7 @@ def refusal(family: Family, hub_id: str) -> str | None:
 
 
 def _product(axes: str, sizes: Mapping[str, Any]) -> int:
-    total = 1
-    for axis in axes.split("*"):
-        total *= sizes[axis]
-    return total
+    return math.prod(sizes[axis] for axis in axes.split("*"))
 
 
 def _holds(condition: str, sizes: Mapping[str, Any]) -> bool:

@@ -11,7 +11,6 @@ import itertools
 import random
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -32,7 +31,8 @@ def pack(spans: list[Span], max_length: int, strategy: str = "bfd", num_proc: in
     if strategy not in STRATEGIES:
         raise ValueError(f"packing_strategy={strategy!r}: expected one of {', '.join(map(repr, STRATEGIES))}")
     rows: list[Row] = []
-    for batch in _map_batches(spans, num_proc):
+    for picked in map_batches(len(spans), MAP_BATCH, num_proc):
+        batch = spans[picked.start : picked.stop]
         if strategy == "wrapped":
             rows += _wrapped(batch, max_length)
         else:
@@ -40,15 +40,15 @@ def pack(spans: list[Span], max_length: int, strategy: str = "bfd", num_proc: in
     return rows
 
 
-def _map_batches(spans: list[Span], num_proc: int | None) -> Iterator[list[Span]]:
-    shards = max(1, min(num_proc or 1, len(spans)))
-    size, longer = divmod(len(spans), shards)  # datasets' contiguous shards: the first ones get the remainder
-    start = 0
-    for shard in range(shards):
-        stop = start + size + (shard < longer)
-        for batch in range(start, stop, MAP_BATCH):
-            yield spans[batch : min(batch + MAP_BATCH, stop)]
-        start = stop
+def map_batches(rows: int, size: int, num_proc: int | None) -> list[range]:
+    """Which rows `datasets.map(batched=True, batch_size=size, num_proc=num_proc)` hands over together."""
+    parts = min(num_proc or 1, rows) or 1
+    bounds = [0, *itertools.accumulate(rows // parts + (part < rows % parts) for part in range(parts))]
+    return [
+        range(start, min(start + size, stop))
+        for low, stop in itertools.pairwise(bounds)
+        for start in range(low, stop, size)
+    ]
 
 
 def _fit(spans: list[Span], max_length: int, *, split: bool) -> list[Span]:

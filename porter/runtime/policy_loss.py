@@ -22,7 +22,6 @@ from .head import hidden_states
 from .loss import _call
 
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "rloo")
-CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 LEVELS = ("token", "sequence")
 CHUNK = 64  # tokens of each row that have logits at one time
 

@@ -15,8 +15,9 @@ import jax
 import numpy as np
 
 from . import order, preference_rows
-from .batches import LENGTH_MULTIPLE, Batch, divisible
+from .batches import Batch, divisible
 from .dealing import Deal
+from .lengths import LENGTH_MULTIPLE, rounded
 from .preference_rows import Documents
 from .tokenization import IGNORED, set_up_tokenizer
 
@@ -181,7 +182,7 @@ class PreferenceBatches:
         return -(-pairs * self.documents // unit) * unit
 
     def _fixed_length(self, prepared: Documents) -> int:
-        return -(-prepared.longest // self._multiple) * self._multiple
+        return rounded(prepared.longest, self._multiple)
 
     def _shares(self, batch: np.ndarray) -> list[np.ndarray]:
         """The rows of a micro-step by the process of the GPU run that had them."""

@@ -19,7 +19,7 @@ import datasets
 import numpy as np
 
 from . import chat_templates
-from .packing import MAP_BATCH
+from .packing import MAP_BATCH, map_batches
 from .rows import is_stream
 from .tokenization import IGNORED, first_row, is_conversational
 
@@ -239,7 +239,7 @@ def completions(
         fits = [row["first_start"] < max_length for row in rows]
         rows, desirable = [row for row, fit in zip(rows, fits, strict=True) if fit], desirable[np.asarray(fits, bool)]
     if rotate is not None:
-        for chunk in _map_batches(len(rows), rotate, num_proc):
+        for chunk in map_batches(len(rows), rotate, num_proc):
             answers = [rows[i]["first"][rows[i]["first_start"] :] for i in chunk]
             for place, i in enumerate(chunk):
                 start = rows[i]["first_start"]
@@ -316,23 +316,12 @@ def _documents(rows: list[dict[str, Any]], keep: slice, *, two: bool) -> Documen
 def _unpaired(dataset: Any, implicit: bool, num_proc: int | None) -> Any:
     """Pairs as rows of their own: in each batch of `datasets.map` all chosen, then all rejected."""
     found = []
-    for chunk in _map_batches(len(dataset), MAP_BATCH, num_proc):
+    for chunk in map_batches(len(dataset), MAP_BATCH, num_proc):
         rows = [extract_prompt(dataset[i]) if implicit else dict(dataset[i]) for i in chunk]
         for key, label in (("chosen", True), ("rejected", False)):
             rest = ({name: row[name] for name in row if name not in ("chosen", "rejected")} for row in rows)
             found += [{**kept, "completion": row[key], "label": label} for kept, row in zip(rest, rows, strict=True)]
     return datasets.Dataset.from_list(found)
-
-
-def _map_batches(rows: int, size: int, num_proc: int | None) -> list[range]:
-    """Which rows `datasets.map(batched=True, batch_size=size, num_proc=num_proc)` hands over together."""
-    parts = min(num_proc or 1, rows) or 1
-    bounds = [0, *itertools.accumulate(rows // parts + (part < rows % parts) for part in range(parts))]
-    return [
-        range(start, min(start + size, stop))
-        for low, stop in itertools.pairwise(bounds)
-        for start in range(low, stop, size)
-    ]
 
 
 def _first(dataset: Any) -> Mapping[str, Any]:

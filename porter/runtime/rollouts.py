@@ -24,8 +24,9 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
 from . import order, tokenization
-from .batches import LENGTH_MULTIPLE, Batch, divisible
+from .batches import Batch, divisible
 from .generation import Sampler, Sampling
+from .lengths import rounded
 from .loss import model_inputs
 from .policy_loss import PolicyLoss, completion_logps
 from .prompts import (
@@ -143,7 +144,7 @@ class GRPOBatches:
         longest = max(map(len, self._prompts))
         check_context(model, longest, max_completion_length)
         self._completion_length = max_completion_length
-        self.length = -(-(longest + max_completion_length) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+        self.length = rounded(longest + max_completion_length)
         self.batch_size = divisible(batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None

@@ -15,9 +15,10 @@ import jax
 import numpy as np
 
 from . import order
-from .batches import LENGTH_MULTIPLE, Batch, divisible
+from .batches import Batch, divisible
 from .collation import COLUMNS, IGNORED, CollatedRow, Collator, only, read_rows, without_torch
 from .dealing import Deal
+from .lengths import LENGTH_MULTIPLE, rounded
 from .rows import is_stream
 
 _FIRST_LOOK = 64  # rows that are collated at a time to find the longest
@@ -277,7 +278,7 @@ class Shape:
 
     def include(self, row: CollatedRow) -> None:
         """Make room for a row: one collated with others may be longer than the first look at the dataset showed."""
-        self.length = max(self.length, -(-len(row.ids) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE)
+        self.length = max(self.length, rounded(len(row.ids)))
         self.masked = self.masked or not row.attended.all()
 
     def empty(self, batch_size: int) -> Batch:

@@ -25,6 +25,15 @@ def _parts(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     return tuple(part.name for part in fields(kind) if not SPACE.search(part.name))
 
 
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and all that stands in it and means something; no order is promised."""
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack.extend(children(found))
+
+
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes in `node` that mean something, in source order; libcst's own `children` is a visit of everything."""
     for name in _parts(type(node)):

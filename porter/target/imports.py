@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ..engine.edits import whole_lines
+from ..engine.edits import whole_lines, within
 from ..engine.sites import indentation
 from ..port import Edit
 from ..source.module import Module, flatten
@@ -101,7 +101,7 @@ def _aliases_to_drop(
             name = _alias_name(alias)
             scope = module.scope(node.body[0])
             uses = module.references(name, scope)
-            left = [use for use in uses if not _inside(module.span(use)[0], spans)]
+            left = [use for use in uses if not within(module.span(use)[0], spans)]
             root = _root(node, alias)
             needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b", written) is not None
             source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
@@ -116,10 +116,6 @@ def _aliases_to_drop(
             elif uses or root in GPU_SIDE:
                 gone.setdefault(node, []).append(alias)
     return gone, elsewhere
-
-
-def _inside(offset: int, spans: Sequence[tuple[int, int]]) -> bool:
-    return any(start <= offset < end for start, end in spans)
 
 
 def _section(module: Module, anchor: cst.CSTNode) -> list[cst.SimpleStatementLine]:

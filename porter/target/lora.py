@@ -25,7 +25,6 @@ KEYWORDS = {
     "lora.rank_pattern": "rank_pattern",
     "lora.alpha_pattern": "alpha_pattern",
 }
-SELECTION = ("lora.targets", "lora.exclude", "lora.layers", "lora.layers_pattern")
 DEFAULTS = LoraSpec()
 
 

@@ -16,7 +16,7 @@ from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
 from ..engine.quantization import write_preparation, write_quantization
 from ..engine.reading import bindings_of, table_of
 from ..engine.responses_only import write_responses_only
-from ..engine.sites import PAIRS, Argument, Site, indentation
+from ..engine.sites import PAIRS, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
@@ -365,8 +365,3 @@ def _batch_sum(porting: Porting, writing: Writing, mesh: tuple[int, int] | None)
     if place is not None and place.origin is not None and place.origin.line:
         line, column = place.origin.line, place.origin.column
     porting.fate(Field("effective batch", said, "exact", target, reason, trainer.rule, line, column))
-
-
-def argument_text(argument: Argument | None, fallback: str) -> str:
-    """The text of an argument, or `fallback` when it is not there."""
-    return argument.text if argument is not None else fallback

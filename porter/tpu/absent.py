@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-LENGTH_MULTIPLE = 128  # as porter.runtime.batches rounds
+from ..runtime.lengths import rounded
 
 
 class Absent:
@@ -41,10 +41,6 @@ class Absent:
         return False
 
 
-def _rounded(length: int) -> int:
-    return -(-int(length) // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
-
-
 class Unplanned:
     """Batches whose training step `plan` and `compile` don't know: pairs of answers, and what is sampled on the way."""
 
@@ -69,7 +65,7 @@ class BatchShapes:
         longest = seq_len or largest[1] or given.get("max_length", 1024)
         if not longest:
             raise ValueError("the script sets no max_length (or tokenises its rows itself): give --seq-len N")
-        self.length = _rounded(longest)
+        self.length = rounded(longest)
         batch_size, accumulation = int(given.get("batch_size", 8)), int(given.get("accumulation", 1))
         self.effective = batch_size * accumulation
         fsdp = dict(mesh.shape).get("fsdp", 1)
@@ -81,7 +77,7 @@ class BatchShapes:
         max_steps, epochs = int(given.get("max_steps", -1)), float(given.get("epochs", 3.0))
         self.steps = max_steps if max_steps > 0 else max(1, math.ceil(epochs * self.steps_per_epoch))
         self.packing = bool(given.get("packing", False)) or bool(shapes)
-        buckets = sorted({_rounded(length) for length in given.get("buckets") or ()})
+        buckets = sorted({rounded(length) for length in given.get("buckets") or ()})
         self.varying = tuple(f"a micro-batch of {n} tokens (buckets)" for n in buckets if n < self.length)
         self.varying += tuple(f"a micro-batch of {rows} x {n} tokens (step_packing)" for rows, n in shapes[1:])
 

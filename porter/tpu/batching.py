@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..runtime.lengths import rounded
 from ..runtime.step_packing import Shape, packed
 
-MULTIPLE = 128  # as porter.runtime.batches rounds
 SAMPLED = 64  # steps that are looked at, besides the longest, which has to fit
 SHAPES = 6  # at most, as each is compiled
 
@@ -49,11 +49,13 @@ def batchings(
     """
     every = [list(lengths[start : start + group]) for start in range(0, len(lengths), group)]
     steps = [*every[:SAMPLED], *([max(every[SAMPLED:], key=sum)] if every[SAMPLED:] else [])]
-    longest = _rounded(max(lengths))
+    longest = rounded(max(lengths))
     while batch > rows_multiple and not fits((batch, longest)):
         batch -= rows_multiple
     found = [_padded(steps, batch, [longest], seconds, "padding")]
-    found.append(_padded(steps, batch, sorted({_rounded(longest * n / 4) for n in (1, 2, 3, 4)}), seconds, "buckets"))
+    found.append(
+        _padded(steps, batch, sorted({rounded(round(longest * n / 4)) for n in (1, 2, 3, 4)}), seconds, "buckets")
+    )
     packing = _packing(steps, group, longest, rows_multiple, seconds, fits)
     usable = [way for way in found if all(fits(shape) for shape in way.shapes)]
     return sorted([*usable, *([packing] if packing else [])], key=lambda way: way.seconds)
@@ -85,7 +87,7 @@ def _packing(
 ) -> Batching | None:
     """Shapes taken one by one, each the one that saves most, for the number of micro-batches that is best."""
     mean = sum(map(sum, steps)) / len(steps)
-    lengths = sorted({_rounded(longest * n / 6) for n in (2, 2.5, 3, 3.5, 4, 5, 6)}, reverse=True)
+    lengths = sorted({rounded(round(longest * n / 6)) for n in (2, 2.5, 3, 3.5, 4, 5, 6)}, reverse=True)
     rows = range(rows_multiple, max(group, rows_multiple) + 1, rows_multiple)
     best: Batching | None = None
     for count in range(1, group + 1):
@@ -134,7 +136,3 @@ def _tried(
 def _made(kind: str, shapes: Sequence[Shape], count: int, steps: list[list[int]], time: float, slots: int) -> Batching:
     rows = sum(map(len, steps))
     return Batching(kind, tuple(shapes), count, time / rows, 1 - sum(map(sum, steps)) / max(1, slots))
-
-
-def _rounded(length: float) -> int:
-    return -(-round(length) // MULTIPLE) * MULTIPLE

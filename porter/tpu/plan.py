@@ -14,9 +14,10 @@ from functools import partial
 
 from ..errors import InputError
 from ..runtime.families import families
+from ..runtime.lengths import rounded
 from ..runtime.mesh import mesh_problems
 from ..runtime.step_packing import Shape
-from .batching import MULTIPLE, Batching, batchings
+from .batching import Batching, batchings
 from .compile import CompileFailed, Request, Step, compile_step, libtpu_problem
 from .memory import Candidate, Estimate, estimate
 from .slices import GIB, Price, Slice
@@ -170,7 +171,7 @@ def candidates(step: Step, meshes: list[tuple[int, int]], batch: int | None, rem
 
 def compiled_length(lengths: Sequence[int]) -> int:
     """Tokens of the rows to compile where lengths are known: two rows of the mean, or the longest."""
-    return min(-(-max(lengths) // MULTIPLE), -(-2 * sum(lengths) // len(lengths) // MULTIPLE)) * MULTIPLE
+    return min(rounded(max(lengths)), rounded(-(-2 * sum(lengths) // len(lengths))))
 
 
 def _filled(step: Step, rows: list[Row], where: Slice, lengths: Sequence[int]) -> tuple[list[Row], list[Batching]]:
