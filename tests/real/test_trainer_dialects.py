@@ -17,17 +17,18 @@ pytestmark = pytest.mark.real
 
 SCRIPTS = Path(__file__).parent / "scripts" / "dialects"
 WORDS = "a port of the recipe trains each token on eight chips and reads back loss mesh rank alpha".split()
-# script → the arguments it is run with (DATA: a file of instructions and outputs)
+RULES = Path(__file__).parents[2] / "rules"
+# script, or case of a rule → the arguments it is run with (DATA: a file of instructions and outputs)
 DIALECTS = {
     "trainer_alpaca_lora": "DATA",
-    "trainer_stanford_alpaca": "--data_path DATA --output_dir OUT --num_train_epochs 2 --learning_rate 1e-3 "
-    "--per_device_train_batch_size 3 --gradient_accumulation_steps 2 --weight_decay 0.1 --lr_scheduler_type cosine "
-    "--warmup_ratio 0.2 --logging_steps 1 --save_strategy no --report_to none",
+    "transformers/cases/trainer_supervised_dataset": "--model_name_or_path Qwen/Qwen3-0.6B --data_path DATA "
+    "--output_dir OUT --num_train_epochs 2 --learning_rate 1e-3 --per_device_train_batch_size 3 "
+    "--gradient_accumulation_steps 2 --weight_decay 0.1 --lr_scheduler_type cosine --warmup_ratio 0.2 --logging_steps 1 --save_strategy no --report_to none",
     "trainer_clm_blocks": "--train_file DATA",
     "trainer_masked_prompt": "",
     "trainer_padded_rows": "",
     "trainer_language_modeling": "",
-    "loop_plain": "",
+    "torch/cases/loop_plain": "",
     "loop_accelerate": "--batch-size 3 --accumulate 2",
 }
 
@@ -46,10 +47,10 @@ def instructions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_port_trains_as_the_source(name: str, instructions: Path, tmp_path: Path) -> None:
-    source = SCRIPTS / f"{name}.py"
+    source = RULES / name / "before.py" if "/" in name else SCRIPTS / f"{name}.py"
     port = port_file(source)
     assert (port.status, [row for row in port.fields if row.fate == "manual"]) == ("ported", [])
-    script = tmp_path / f"{name}_tunix.py"
+    script = tmp_path / "port.py"
     script.write_bytes(port.data)
     arguments = DIALECTS[name].replace("DATA", str(instructions)).replace("OUT", str(tmp_path / "out")).split()
     data = None if "DATA" in DIALECTS[name] else instructions

@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import optax
 import orbax.checkpoint as ocp
 import qwix
@@ -10,7 +11,11 @@ from porter import runtime as rt
 
 base = "google/gemma-2-9b"
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-model = rt.load_model(base, mesh, quantization="int8")
+model = rt.load_model(base, mesh, dtype=jnp.bfloat16, quantization="int8")
+lora = rt.LoraProvider(
+    [qwix.LoraRule(module_path=".*/(q_einsum|kv_einsum)", rank=8, alpha=8.0, lora_a_initializer=rt.PEFT_INIT)]
+)
+model = rt.apply_lora(model, lora, mesh, seed=42, targets=["q_proj", "v_proj"])
 
 tokenizer = AutoTokenizer.from_pretrained(base)
 batches = rt.SFTBatches(
@@ -22,10 +27,6 @@ batches = rt.SFTBatches(
     max_length=1024,  # SFTConfig's default
     seed=42,  # the GPU run's order
 )
-lora = rt.LoraProvider(
-    [qwix.LoraRule(module_path=".*/(q_einsum|kv_einsum)", rank=8, alpha=8.0, lora_a_initializer=rt.PEFT_INIT)]
-)
-model = rt.apply_lora(model, lora, mesh, seed=42, targets=["q_proj", "v_proj"])
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
 
 schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate

@@ -27,8 +27,8 @@ rt.print_trainable_parameters(model)
 
 
 def tokenize(row):
-    prompt = tokenizer(row["question"] + "\n")["input_ids"]
-    answer = tokenizer(row["answer"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+    prompt = tokenizer(row["instruction"] + "\n")["input_ids"]
+    answer = tokenizer(row["output"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
     return {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}
 
 
@@ -51,11 +51,11 @@ batches = rt.TrainerBatches(
 )
 
 schedule = optax.join_schedules(
-    [optax.linear_schedule(0.0, 1e-4, 10), optax.linear_schedule(1e-4, 0.0, total_steps - 10)], [10]
+    [optax.linear_schedule(0.0, 1e-3, 10), optax.linear_schedule(1e-3, 0.0, total_steps - 10)], [10]
 )
 optax_optimizer = optax.chain(
     optax.clip_by_global_norm(1.0),
-    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01),
 )
 trainer = PeftTrainer(
     model,

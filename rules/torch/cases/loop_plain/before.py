@@ -24,8 +24,8 @@ model.print_trainable_parameters()
 
 
 def tokenize(row):
-    prompt = tokenizer(row["question"] + "\n")["input_ids"]
-    answer = tokenizer(row["answer"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+    prompt = tokenizer(row["instruction"] + "\n")["input_ids"]
+    answer = tokenizer(row["output"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
     return {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}
 
 
@@ -34,7 +34,7 @@ dataset = dataset.map(tokenize, remove_columns=dataset.column_names)
 collator = DataCollatorForSeq2Seq(tokenizer, padding=True)
 train_loader = DataLoader(dataset, batch_size=BATCH, shuffle=True, collate_fn=collator)
 
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 total_steps = EPOCHS * len(train_loader) // ACCUMULATE
 scheduler = get_linear_schedule_with_warmup(optimizer, num_warmup_steps=10, num_training_steps=total_steps)
 
