@@ -23,7 +23,8 @@ DIALECTS = {
     "trainer_alpaca_lora": "DATA",
     "transformers/cases/trainer_supervised_dataset": "--model_name_or_path Qwen/Qwen3-0.6B --data_path DATA "
     "--output_dir OUT --num_train_epochs 2 --learning_rate 1e-3 --per_device_train_batch_size 3 "
-    "--gradient_accumulation_steps 2 --weight_decay 0.1 --lr_scheduler_type cosine --warmup_ratio 0.2 --logging_steps 1 --save_strategy no --report_to none",
+    "--gradient_accumulation_steps 2 --weight_decay 0.1 --lr_scheduler_type cosine "
+    "--warmup_ratio 0.2 --logging_steps 1 --save_strategy no --report_to none",
     "trainer_clm_blocks": "--train_file DATA",
     "trainer_masked_prompt": "",
     "trainer_padded_rows": "",
