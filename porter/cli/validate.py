@@ -35,7 +35,7 @@ PATH = click.Path(path_type=Path)
     show_default=True,
     help="A source for N processes: in one with its batches together, or as N.",
 )
-@click.option("--launch-config", type=PATH, metavar="FILE", help="The accelerate YAML that says how many processes.")
+@click.option("--launch-config", type=PATH, metavar="FILE", help="How the GPU run was launched: how many processes.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=900, show_default=True, help="Seconds for each run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @click.option("--html", type=PATH, metavar="FILE", help="Write a page with both loss curves and their difference.")

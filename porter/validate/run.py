@@ -217,9 +217,5 @@ def processes_of(port: Path, launch_config: Path | None) -> int:
         return 1
     from ..recipe import Recipe
 
-    known = Recipe.from_json(recipe.read_text(encoding="utf-8"))
-    for place in ("mesh.processes", "batch.processes"):
-        count = known.known(place)
-        if isinstance(count, int) and count > 0:
-            return count
-    return 1
+    count = Recipe.from_json(recipe.read_text(encoding="utf-8")).known("mesh.processes")
+    return count if isinstance(count, int) and count > 0 else 1
