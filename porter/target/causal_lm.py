@@ -9,12 +9,11 @@ from dataclasses import replace
 
 from ..engine.collators import collator_text, write_collators
 from ..engine.porting import Porting
-from .layout import Arg, Call
+from .layout import Arg
 from .parts import (
     Writing,
-    assign,
+    batch_lines,
     comment_for,
-    eval_lines,
     joined,
     lora_lines,
     model_lines,
@@ -45,7 +44,9 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     write_collators(porting)
     groups = [
         model_lines(porting, writing, indent, needs_tokenizer=False),
-        _data_lines(porting, writing, indent),
+        batch_lines(
+            porting, writing, indent, "TrainerBatches", _collator(porting), lambda: _batch_arguments(porting, writing)
+        ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
         trainer_lines(porting, indent),
@@ -53,25 +54,6 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     # One blank line parts the data and the adapters from how they are trained.
     before, after = groups[:3], groups[3:]
     return joined([before, after], indent)
-
-
-def _data_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
-    site = porting.trainer
-    assert site is not None
-    names = porting.names
-    dataset = site.argument("train_dataset")
-    data = Arg(dataset.text if dataset is not None else "None")
-    runtime = porting.rt("TrainerBatches")
-    given = [data, Arg(_collator(porting)), Arg(names.mesh)]
-    if porting.arguments_object:
-        arguments = [Arg(porting.arguments_object), *given]
-        if writing.processes > 1:
-            arguments.append(Arg(str(writing.processes), "processes"))
-        call = Call(f"{runtime}.from_args", arguments)
-    else:
-        call = Call(runtime, [*given, *_batch_arguments(porting, writing)])
-    lines = [assign(names.batches, call, indent)]
-    return [*lines, *eval_lines(porting, writing, indent, site.argument("eval_dataset"))]
 
 
 def _collator(porting: Porting) -> str:

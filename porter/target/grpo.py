@@ -23,6 +23,7 @@ from .parts import (
     lora_lines,
     model_lines,
     optimizer_lines,
+    resume_lines,
     run_arguments,
 )
 from .training import training_config, with_hooks
@@ -158,13 +159,16 @@ def _trainer_lines(porting: Porting, indent: str) -> list[str]:
     porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({names.batches}.loss)"
     call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting))], tail=tail)
-    field = f"{porting.arguments_object}.resume_from_checkpoint"
-    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
     skip = (
         f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"
     )
     skipped = [skip] if porting.resumes else []
-    return [*resume, assign(names.trainer, call, indent), *skipped, *with_hooks(porting, indent, metrics=True)]
+    return [
+        *resume_lines(porting),
+        assign(names.trainer, call, indent),
+        *skipped,
+        *with_hooks(porting, indent, metrics=True),
+    ]
 
 
 def _check(porting: Porting, writing: Writing) -> None:

@@ -7,7 +7,7 @@ as a literal is a literal here; what it decides at run time is read at run time.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,6 +191,44 @@ def _atom(text: str) -> str:
     return text if is_atom(text) else f"({text})"
 
 
+def batch_lines(
+    porting: Porting,
+    writing: Writing,
+    indent: str,
+    helper: str,
+    behind: str,
+    settings: Callable[[], list[Arg]],
+    own: Callable[[], list[Arg]] = list,
+    *,
+    from_object: bool | None = None,
+) -> list[str]:
+    """`batches = rt.SFTBatches(dataset, tokenizer, mesh, ...)`, and the batches of an evaluation set.
+
+    `helper` is the class, `behind` what stands behind the dataset, `settings` the keywords. Where a config object has
+    them (`from_object` None: whenever the script has one), it is `from_args` with what it is told besides, `own`.
+    """
+    site, names = porting.trainer, porting.names
+    assert site is not None
+    dataset = site.argument("train_dataset")
+    given = [Arg(dataset.text if dataset is not None else "None"), Arg(behind), Arg(names.mesh)]
+    runtime = porting.rt(helper)
+    if bool(porting.arguments_object) if from_object is None else from_object:
+        processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
+        call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *given, *processes, *own()])
+    else:
+        call = Call(runtime, [*given, *settings()])
+    evaluation = eval_lines(porting, writing, indent, site.argument("eval_dataset"))
+    return [assign(names.batches, call, indent), *evaluation]
+
+
+def resume_lines(porting: Porting) -> list[str]:
+    """What `train(resume_from_checkpoint=)` was given goes into the config object, which decides at start."""
+    field = f"{porting.arguments_object}.resume_from_checkpoint"
+    if not porting.arguments_object or porting.resumes in ("", field):
+        return []
+    return [f"{field} = {porting.resumes}"]
+
+
 def has_evaluation(porting: Porting) -> bool:
     """Whether the source evaluates this trainer while it trains, or calls evaluate()."""
     dataset = porting.trainer.argument("eval_dataset") if porting.trainer is not None else None
@@ -327,6 +365,4 @@ def trainer_lines(porting: Porting, indent: str) -> list[str]:
     config = training_config(porting)
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
     call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(config)], tail=tail)
-    field = f"{porting.arguments_object}.resume_from_checkpoint"
-    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
-    return [*resume, assign(names.trainer, call, indent), *with_hooks(porting, indent)]
+    return [*resume_lines(porting), assign(names.trainer, call, indent), *with_hooks(porting, indent)]

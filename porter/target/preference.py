@@ -15,13 +15,14 @@ from .layout import Arg, Call, render
 from .parts import (
     Writing,
     assign,
+    batch_lines,
     comment_for,
-    eval_lines,
     joined,
     load_call,
     lora_lines,
     model_lines,
     optimizer_lines,
+    resume_lines,
     run_arguments,
     seed_arguments,
 )
@@ -121,32 +122,21 @@ def preference_block(porting: Porting, writing: Writing) -> str:
         porting.replace(reference, code, "the reference's weights in Tunix's model")
     groups = [
         model_lines(porting, writing, indent),
-        _data_lines(porting, writing, indent, kind),
+        batch_lines(
+            porting,
+            writing,
+            indent,
+            KINDS[kind].batches,
+            porting.names.tokenizer,
+            lambda: _batch_arguments(porting, writing, kind),
+            from_object=_from_object(porting),
+        ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
         _trainer_lines(porting, indent, kind),
     ]
     _name_targets(porting, KINDS[kind])
     return joined([groups[:3], groups[3:]], indent)
-
-
-def _data_lines(porting: Porting, writing: Writing, indent: str, kind: str) -> list[str]:
-    site = porting.trainer
-    assert site is not None
-    names = porting.names
-    dataset = site.argument("train_dataset")
-    data = dataset.text if dataset is not None else "None"
-    runtime = porting.rt(KINDS[kind].batches)
-    if _from_object(porting):
-        arguments = [Arg(porting.arguments_object), Arg(data), Arg(names.tokenizer), Arg(names.mesh)]
-        if writing.processes > 1:
-            arguments.append(Arg(str(writing.processes), "processes"))
-        call = Call(f"{runtime}.from_args", arguments)
-    else:
-        given = _batch_arguments(porting, writing, kind)
-        call = Call(runtime, [Arg(data), Arg(names.tokenizer), Arg(names.mesh), *given])
-    lines = [assign(names.batches, call, indent)]
-    return lines + eval_lines(porting, writing, indent, site.argument("eval_dataset"))
 
 
 def _batch_arguments(porting: Porting, writing: Writing, kind: str) -> list[Arg]:
@@ -201,10 +191,8 @@ def _trainer_lines(porting: Porting, indent: str, kind: str) -> list[str]:
     reference = _reference(porting)
     if reference is not None:
         arguments.append(reference)
-    field = f"{porting.arguments_object}.resume_from_checkpoint"
-    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
     call = Call(porting.rt("PreferenceTrainer"), arguments)
-    return [*resume, assign(names.trainer, call, indent), *with_hooks(porting, indent)]
+    return [*resume_lines(porting), assign(names.trainer, call, indent), *with_hooks(porting, indent)]
 
 
 def _reference(porting: Porting) -> Arg | None:

@@ -11,12 +11,11 @@ from ..engine.responses_only import RESPONSES_ONLY
 from ..runtime import releases
 from ..runtime.field_tables import version_key
 from .expressions import quoted
-from .layout import Arg, Call
+from .layout import Arg
 from .parts import (
     Writing,
-    assign,
+    batch_lines,
     comment_for,
-    eval_lines,
     joined,
     lora_lines,
     model_lines,
@@ -56,7 +55,15 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     indent = site.indent
     groups = [
         model_lines(porting, writing, indent),
-        _data_lines(porting, writing, indent),
+        batch_lines(
+            porting,
+            writing,
+            indent,
+            "SFTBatches",
+            porting.names.tokenizer,
+            lambda: _batch_arguments(porting, writing),
+            lambda: _beside_object(porting),
+        ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
         trainer_lines(porting, indent),
@@ -66,29 +73,13 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     return joined([before, after], indent)
 
 
-def _data_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
-    site = porting.trainer
-    assert site is not None
-    names = porting.names
-    dataset = site.argument("train_dataset")
-    data = dataset.text if dataset is not None else "None"
-    runtime = porting.rt("SFTBatches")
-    if porting.arguments_object:
-        arguments = [Arg(porting.arguments_object), Arg(data), Arg(names.tokenizer), Arg(names.mesh)]
-        if writing.processes > 1:
-            arguments.append(Arg(str(writing.processes), "processes"))
-        if porting.value("data.formatting") is not None and not porting.value("data.formatting").is_literal(None):  # type: ignore[union-attr]
-            arguments.append(Arg(porting.text("data.formatting"), "formatting_func"))
-        given = [
-            argument for argument in data_arguments(porting, given_only=True) if argument.name != "formatting_func"
-        ]
-        arguments += [*_trainers_length(porting), *given, *release_arguments(porting)]
-        call = Call(f"{runtime}.from_args", arguments)
-    else:
-        call = Call(runtime, [Arg(data), Arg(names.tokenizer), Arg(names.mesh), *_batch_arguments(porting, writing)])
-    lines = [assign(names.batches, call, indent)]
-    lines += eval_lines(porting, writing, indent, site.argument("eval_dataset"))
-    return lines
+def _beside_object(porting: Porting) -> list[Arg]:
+    """What the batches are told beside a config object: what the script gives its trainer, and its release."""
+    formatting = porting.value("data.formatting")
+    asked = formatting is not None and not formatting.is_literal(None)
+    own = [Arg(porting.text("data.formatting"), "formatting_func")] if asked else []
+    given = [argument for argument in data_arguments(porting, given_only=True) if argument.name != "formatting_func"]
+    return [*own, *_trainers_length(porting), *given, *release_arguments(porting)]
 
 
 def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
