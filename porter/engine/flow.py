@@ -23,6 +23,7 @@ PREPARES = frozenset(
     for path in ("", "utils.", "utils.other.")
     for bits in ("kbit", "int8")
 )
+SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
 MAX_DEPTH = 20
 
 
@@ -132,7 +133,14 @@ def _adapts(module: Module, binding: Binding, variable: str) -> bool:
     if binding.kind != "assign" or not isinstance(call, cst.Call) or not call.args:
         return False
     name = module.qualified(call.func) or ""
-    return name.endswith(".get_peft_model") and module.code(call.args[0].value) == variable
+    adapts = name.endswith(".get_peft_model") or (name in SAVED and _is_trained(module, call))
+    return adapts and module.code(call.args[0].value) == variable
+
+
+def _is_trained(module: Module, call: cst.Call) -> bool:
+    """Whether a saved adapter is loaded to be trained."""
+    asked = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "is_trainable"]
+    return any(module.code(arg.value) == "True" for arg in asked)
 
 
 def is_itself(module: Module, binding: Binding, variable: cst.BaseExpression) -> bool:

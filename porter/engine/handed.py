@@ -48,7 +48,7 @@ def _name_call(porting: Porting, use: Use) -> None:
     fix = "Do to Tunix's model what it did, or take it out."
     if (module.qualified(call.func) or "").endswith("PeftModel.from_pretrained"):
         message = f"{code}: the port trains the model without this adapter."
-        fix = "Put the adapter's LoraConfig in with rt.apply_peft, then its weights with rt.load_adapter."
+        fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
     porting.find(RULE, "error", message, fix, *module.location(call))
 
 

@@ -9,6 +9,7 @@ from .linear_names import read_linear_names
 from .objects import adapters_are_spread
 from .porting import Porting
 from .reading import fill_defaults, fill_site, follow, object_values, table_of
+from .saved_adapters import is_saved, read_saved
 from .unsloth import read_adapters
 
 
@@ -16,6 +17,9 @@ def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
     """Follow `peft_config=` of the trainer or of `get_peft_model`; no config is full fine-tuning."""
     site = porting.inject or porting.trainer
     assert site is not None
+    if is_saved(porting, site):
+        read_saved(porting, site, versions)
+        return
     if table_of(porting, site).head.get("adapters"):
         read_adapters(porting, site, versions)
         return

@@ -15,6 +15,7 @@ from .porting import Porting
 from .precision import read_precision
 from .quantization import quantization_value, read_preparation, read_quantization
 from .reading import bindings_of, fill_defaults, fill_site, follow, judge, table_of
+from .saved_adapters import is_frozen_adapter
 from .sites import PAIRS, Argument, Site
 from .unsloth import read_fast_model
 
@@ -51,6 +52,9 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
     if not model.value.known and _is_model_object(porting, model):
         message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
         fix = f"Make {model.text} with rt.load_model and the mesh."
+        if is_frozen_adapter(porting, source):
+            message = f"{model.text} holds a saved adapter that isn't trained (no is_trainable=True)."
+            fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
         porting.find(site.rule, "error", message, fix, model.line, model.column)
         porting.foreign_model = True
         read_precision(porting)

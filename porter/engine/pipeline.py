@@ -39,6 +39,7 @@ from .lost_names import find_lost_names, find_taken_names
 from .members import Use, apply_members, role_uses, uses
 from .metadata import script_metadata
 from .objects import answer_uses
+from .other_calls import say_other_calls
 from .own import check_names
 from .packs import Pack, load_packs
 from .parts import divided, first_import, is_touched, mesh_edits, own_edits, parts_of, take_back, view_of, whole_edits
@@ -146,8 +147,9 @@ def _without_trainer(porting: Porting) -> Port:
     """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
     name = find_other_trainer(porting) or (LOOP if porting.recipe.findings else None)
-    recipe = replace(porting.recipe, trainer=name)
     status: Status = "unsupported" if name else "unchanged"
+    say_other_calls(porting, (), status)
+    recipe = replace(porting.recipe, trainer=name)
     text, notebook = module.text, module.notebook
     return Port(module.path, text, text, status, recipe, (), module.bom, module.encoding, notebook=notebook)
 
@@ -271,6 +273,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     if porting.trainer is not None and status is None:
         edits = _with_imports(porting, edits)
     _forget_what_is_gone(porting, edits)
+    say_other_calls(porting, edits, status)
     for part in parts_of(module):
         view = view_of(porting, part, own := own_edits(part, edits))
         find_lost_names(view, own)

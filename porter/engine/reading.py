@@ -37,9 +37,18 @@ def find_sites(porting: Porting) -> None:
             if is_dead(porting.module, call):
                 continue
             site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
+            if not _has_asked(site, rule):
+                continue
             if rule.role == "trainer" and is_in_expression(porting.module, site):
                 site = replace(site, is_bound=False)
             porting.sites.append(_with_placement(porting.module, site) if rule.role == "model" else site)
+
+
+def _has_asked(site: Site, rule: TableRule) -> bool:
+    """Whether a call has the keyword, true, without which its table doesn't mean it (`only_with`)."""
+    keyword = rule.head.get("only_with")
+    argument = site.argument(keyword) if isinstance(keyword, str) else None
+    return keyword is None or (argument is not None and argument.value.is_literal(True))
 
 
 # Expressions that are not evaluated just once where they stand.

@@ -37,6 +37,7 @@ from .reading import (
 )
 from .reference import read_reference
 from .reward_sources import check_rewards
+from .row_order import read_row_order
 from .sites import Argument, Site, shown
 
 
@@ -89,6 +90,7 @@ def read_trainer(porting: Porting) -> None:
             porting.fill({"run.output_dir": Value("default", "'tmp_trainer'")})  # what Trainer makes its arguments with
     if table_of(porting, site).kind in ("grpo", "rloo"):
         check_rewards(porting, site)
+    read_row_order(porting)
     _read_fsdp_config(porting)
     _refuse_datasets(porting, site)
     read_model(porting, site, versions)

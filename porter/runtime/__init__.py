@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "adapters": ("adapter_state", "load_adapter", "save_adapter"),
+    "adapters": ("adapter_state", "apply_adapter", "load_adapter", "save_adapter"),
     "batches": ("SFTBatches",),
     "callbacks": ("KeepBest", "load_best"),
     "checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),

@@ -13,7 +13,7 @@ import numpy as np
 from flax import nnx
 
 from .files import read_tensors, to_host, write_json, write_tensors
-from .lora import adapters
+from .lora import adapters, apply_peft
 from .lora_targets import Block, LoraSpec, Site
 from .peft_format import mixes, peft_config, peft_tensors
 
@@ -35,6 +35,31 @@ def adapter_state(model: nnx.Module) -> dict[str, np.ndarray]:
             )
         state.update(peft_tensors(site, a, b))
     return state
+
+
+def apply_adapter(
+    model: nnx.Module,
+    adapter: str | Path,
+    mesh: jax.sharding.Mesh,
+    *,
+    seed: int,
+    subfolder: str = "",
+    revision: str | None = None,
+    dropout: bool = True,
+) -> nnx.Module:
+    """A copy of `model` with the adapters of a PEFT folder or Hub id, to train on: PeftModel.from_pretrained with
+    is_trainable=True.
+
+    Rank, scale, targets and dropout come from its adapter_config.json, the weights (float32) from its
+    adapter_model.safetensors. `dropout` False leaves its lora_dropout out, as trainers do that disable dropout. Call it
+    before `rt.remat`. ValueError for a configuration that has no counterpart, and for weights that don't fit.
+    """
+    folder = _fetched(adapter, subfolder, revision)
+    file = folder / "adapter_config.json"
+    if not file.exists():
+        raise FileNotFoundError(f"{folder} holds no adapter_config.json: it is no PEFT adapter")
+    config = json.loads(file.read_text(encoding="utf-8"))
+    return load_adapter(apply_peft(model, config, mesh, seed=seed, dropout=dropout), folder)
 
 
 def load_adapter(model: nnx.Module, adapter: str | Path | Mapping[str, Any]) -> nnx.Module:
@@ -112,6 +137,19 @@ def _short(name: str) -> str:
     """A PEFT tensor or module name without what differs between wrappings of the same text model."""
     name = name.removeprefix("base_model.model.").replace(".default.weight", ".weight")
     return re.sub(r"^(?:model\.|language_model\.)+", "", name)
+
+
+def _fetched(adapter: str | Path, subfolder: str, revision: str | None) -> Path:
+    """The folder of an adapter; one on the Hub is downloaded."""
+    local = Path(adapter).expanduser()
+    if local.is_dir():
+        return local / subfolder
+    if local.is_absolute() or str(adapter).startswith((".", "~")) or str(adapter).count("/") > 1:
+        raise FileNotFoundError(f"{adapter} is no folder, and no Hub id either")
+    from huggingface_hub import snapshot_download
+
+    patterns = [f"{subfolder}/adapter_*" if subfolder else "adapter_*"]
+    return Path(snapshot_download(str(adapter), revision=revision, allow_patterns=patterns)) / subfolder
 
 
 def _read(folder: Path, sites: tuple[Site, ...]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import older_rows, releases, rows, tokenization
+from . import older_rows, order, releases, rows, tokenization
 from . import step_packing as packer
 from .dealing import Deal
 from .evaluation_batches import EvaluationBatches
@@ -169,7 +169,7 @@ class SFTBatches:
             self._release,
             epochs=epochs,
             max_steps=max_steps,
-            seed=seed if data_seed is None else data_seed,
+            seed=seed if data_seed is None or sampling == "group_by_length" else data_seed,
             sampling=sampling,
             tokens_of_all=average_tokens_across_devices,
         )
@@ -213,7 +213,10 @@ class SFTBatches:
             mesh,
             batch_size=training_args.per_device_train_batch_size * processes,
             processes=processes,
-            **settings | _of_kwargs(getattr(training_args, "dataset_kwargs", None)) | own,
+            **settings
+            | {"sampling": order.sampling_of(training_args)}
+            | _of_kwargs(getattr(training_args, "dataset_kwargs", None))
+            | own,
         )
 
     def __iter__(self) -> Iterator[Batch]:

@@ -128,7 +128,7 @@ class PreferenceBatches:
             max_length=training_args.max_length,
             num_proc=training_args.dataset_num_proc,
             drop_last=training_args.dataloader_drop_last,
-            sampling=training_args.train_sampling_strategy,
+            sampling=order.sampling_of(training_args),
             **cls._own_arguments(training_args),
         )
 

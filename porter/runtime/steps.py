@@ -39,6 +39,8 @@ class Steps:
         self._rows = rows
         self._deal = deal
         self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed}
+        if sampling == "group_by_length":
+            self._sampling |= {"lengths": rows.lengths, "group": deal.batch_size // deal.processes * deal.accumulation}
         self._together = tokens_of_all or deal.processes == 1
         self._release = release
         epoch_rows = len(rows) if rows.epochs is None else len(rows.epochs[0])

@@ -89,6 +89,10 @@ class TrainerBatches:
             dataset, self._passes = self._read_stream(dataset, max_steps)
         self._dataset = self._columns(dataset)
         self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
+        if sampling == "group_by_length":
+            lengths = [len(row["input_ids"]) for row in self._dataset]
+            own = batch_size // processes * accumulation
+            self._sampling |= {"seed": seed, "lengths": lengths, "group": own}
 
         self.rows = len(self._dataset)
         if not self.rows:
@@ -126,7 +130,7 @@ class TrainerBatches:
             seed=training_args.seed,
             data_seed=training_args.data_seed,
             drop_last=training_args.dataloader_drop_last,
-            sampling=training_args.train_sampling_strategy,
+            sampling=order.sampling_of(training_args),
             remove_unused_columns=training_args.remove_unused_columns,
             average_tokens_across_devices=training_args.average_tokens_across_devices,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..engine.porting import Porting
+from ..engine.porting import Porting, in_reach
+from ..engine.sites import Site
 from ..runtime.families import Family
 from ..runtime.lora_targets import LoraSpec, Rule, beyond_text, port_rules
 from .expressions import number, python, times
@@ -135,14 +136,43 @@ def apply_call(porting: Porting, provider: str) -> Call:
     return Call(porting.rt("apply_lora"), arguments)
 
 
-def dropout_arguments(porting: Porting) -> list[Arg]:
-    """`dropout=False` of `rt.apply_peft` for a trainer that switches dropout off (`disable_dropout`)."""
+def saved_call(porting: Porting, site: Site, model: str, seed: str) -> Call:
+    """`rt.apply_adapter(...)` for a saved adapter that is trained on."""
+    folder = site.argument("model_id")
+    arguments = [Arg(model), Arg(folder.text if folder is not None else "None"), Arg(porting.names.mesh)]
+    arguments.append(Arg(seed, "seed"))
+    for name in ("subfolder", "revision"):
+        given = site.argument(name)
+        if given is not None and not given.value.is_literal(None, ""):
+            arguments.append(Arg(given.text, name))
+    return Call(porting.rt("apply_adapter"), [*arguments, *dropout_arguments(porting, site)])
+
+
+def dropout_arguments(porting: Porting, site: Site | None = None) -> list[Arg]:
+    """`dropout=False` of `rt.apply_peft` for a trainer that switches dropout off (`disable_dropout`).
+
+    `site`: where the adapters are put in, which may be before the config is made, or in another function.
+    """
     asked = porting.value("lora.disable_dropout")
     if asked is None or asked.is_literal(False):
         return []
+    if not asked.known and site is not None and not _is_made_before(porting, site):
+        given = porting.config.argument("disable_dropout") if porting.config is not None else None
+        if given is None or not given.value.known:
+            return [Arg("False", "dropout")]  # what these trainers do unless they are told otherwise
+        return [] if given.value.is_literal(False) else [Arg("False", "dropout")]
     if asked.known:
         return [Arg("False", "dropout")]
     return [Arg(f"not {asked.text or asked.code}", "dropout")]
+
+
+def _is_made_before(porting: Porting, site: Site) -> bool:
+    """Whether the training config is there where the adapters are put in."""
+    config = porting.config
+    if config is None:
+        trainer = porting.trainer
+        return trainer is not None and in_reach(trainer.scope, site.scope)
+    return in_reach(config.scope, site.scope) and config.start < site.start
 
 
 def vision_note(porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..engine.porting import Porting
 from ..engine.reading import table_of
+from ..engine.saved_adapters import is_saved, starts_from_adapter
 from .layout import Arg, Call, render
 from .parts import (
     Writing,
@@ -199,14 +200,19 @@ def _reference(porting: Porting) -> Arg | None:
     site = porting.trainer
     assert site is not None
     argument = site.argument("ref_model")
+    saved = porting.inject is not None and is_saved(porting, porting.inject) and starts_from_adapter(porting)
     if argument is not None and not argument.value.is_literal(None):
         inside = next((each for each in porting.references if site.start <= each.start < site.end), None)
         if inside is not None or argument.value.known:
             identifier = inside.argument("pretrained_model_name_or_path") if inside is not None else argument
             return Arg(load_call(porting, identifier.text if identifier is not None else argument.text), "ref_model")
-        return Arg(argument.text, "ref_model")
-    if porting.inject is not None and porting.known("lora.init", True) is False:
-        porting.imports.add("from flax import nnx")  # adapters that start from random numbers are part of the reference
+        if not saved:
+            return Arg(argument.text, "ref_model")
+        porting.imports.add("from flax import nnx")
+        copy = f"nnx.clone({porting.names.model})"
+        return Arg(f"{copy} if {argument.text} is None else {argument.text}", "ref_model")
+    if saved or (porting.inject is not None and porting.known("lora.init", True) is False):
+        porting.imports.add("from flax import nnx")  # adapters that don't start at zero are part of the reference
         return Arg(f"nnx.clone({porting.names.model})", "ref_model")
     return None
 

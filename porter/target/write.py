@@ -16,13 +16,14 @@ from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
 from ..engine.quantization import write_preparation, write_quantization
 from ..engine.reading import bindings_of, table_of
 from ..engine.responses_only import write_responses_only
+from ..engine.saved_adapters import is_saved, say_reference
 from ..engine.sites import PAIRS, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
 from . import causal_lm, grpo, loop, sft
 from .layout import Arg, Call, render
-from .lora import apply_call, dropout_arguments, literal_rules, provider_code, vision_note
+from .lora import apply_call, dropout_arguments, literal_rules, provider_code, saved_call, vision_note
 from .pairs import write_fast_model
 from .parts import Writing, load_call
 from .preference import KINDS, preference_block, without_dropout
@@ -247,7 +248,8 @@ def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...]
 
 def _write_conditional_inject(porting: Porting, site: Site) -> None:
     """`if use_lora: model = get_peft_model(model, config)`: put in where it stands, from the config as it is there."""
-    model, config = site.argument("model"), site.argument("peft_config")
+    saved = is_saved(porting, site)
+    model, config = site.argument("model"), site.argument("model_id" if saved else "peft_config")
     trainer = porting.trainer
     assert trainer is not None
     known = site.scope is trainer.scope
@@ -257,8 +259,14 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
         porting.find(site.rule, "error", message, fix, site.line, site.column)
         return
     porting.lora_conditional = True
+    if saved:
+        say_reference(porting, site, certain=False)
+        made = saved_call(porting, site, model.text, _seed_at(porting, site))
+        call = render(made, site.indent, before=len(site.variable) + 3)
+        porting.replace(site, call, "the saved adapter in Tunix's model, when the script loads it")
+        return
     arguments = [Arg(model.text), Arg(config.text), Arg(porting.names.mesh), Arg(_seed_at(porting, site), "seed")]
-    arguments += dropout_arguments(porting)
+    arguments += dropout_arguments(porting, site)
     call = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable) + 3)
     porting.replace(site, call, "the same adapters in Tunix's model, when the script puts them in")
 
@@ -316,9 +324,15 @@ def _write_inject(
             porting.edit(site.statement_start, site.statement_start, text, porting.model.rule, reason)
     seed = porting.text("lora.seed") if porting.value("lora.seed") is not None else _seed_at(porting, site)
     porting.fill({"run.seed": Value("expression", seed)})
-    if porting.lora_object:
+    if is_saved(porting, site):
+        before = len(site.variable) + 3 if site.variable else 0
+        code = render(
+            saved_call(porting, site, porting.names.model, porting.text("run.seed")), site.indent, before=before
+        )
+        porting.replace(site, code, "the saved adapter in Tunix's model, to train on")
+    elif porting.lora_object:
         names = [Arg(porting.names.model), Arg(porting.lora_object), Arg(porting.names.mesh)]
-        arguments = [*names, Arg(porting.text("run.seed"), "seed"), *dropout_arguments(porting)]
+        arguments = [*names, Arg(porting.text("run.seed"), "seed"), *dropout_arguments(porting, site)]
         code = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable or "") + 3)
         porting.replace(site, code, "the same adapters in Tunix's model")
     else:

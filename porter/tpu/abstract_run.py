@@ -129,6 +129,7 @@ class AbstractRun:
 
         for name in ("apply_lora", "apply_peft"):
             replace_everywhere(runtime, name, _adapting(getattr(runtime, name)))
+        replace_everywhere(runtime, "load_adapter", lambda model, _: model)  # shapes have no values
         replace_everywhere(runtime, "load_model", functools.partial(self.load_model, runtime))
         replace_everywhere(runtime, "remat", rematerialise)
         for name in ("fresh_dir", "resume_dir"):

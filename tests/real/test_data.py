@@ -32,6 +32,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "shuffled": ("prompt_completion", "qwen3", {"shuffle_dataset": True}),
     "padding free": ("text", "qwen3", {"padding_free": True, "max_length": None}),
     "sequential": ("text", "qwen3", {"train_sampling_strategy": "sequential"}),
+    "by length": ("text", "qwen3", {"train_sampling_strategy": "group_by_length"}),
     "drop last": ("text", "qwen3", {"dataloader_drop_last": True}),
     "max steps": ("text", "qwen3", {"max_steps": 7, "data_seed": 3}),
     "part of an epoch": ("text", "qwen3", {"num_train_epochs": 1.3}),

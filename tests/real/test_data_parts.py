@@ -112,6 +112,24 @@ def test_randperm_is_torch_s(seed: int) -> None:
         assert randperm(n, seed).tolist() == theirs.tolist()
 
 
+@pytest.mark.parametrize(("rows", "group"), [(7, 3), (1000, 8)])
+def test_rows_of_like_length_come_as_in_transformers(rows: int, group: int) -> None:
+    import torch
+    from transformers import set_seed
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    from porter.runtime.order import epoch_order
+
+    lengths = [(number * number * 7 + 3) % 97 + 1 for number in range(rows)]
+    sampler = LengthGroupedSampler(group, lengths=lengths)
+    set_seed(7)  # as the Trainer does when it is made
+    loader = torch.utils.data.DataLoader(list(range(rows)), batch_size=2, sampler=sampler)
+    for epoch in range(3):
+        theirs = torch.cat(list(loader)).tolist()
+        ours = epoch_order(rows, sampling="group_by_length", seed=7, epoch=epoch, lengths=lengths, group=group)
+        assert ours.tolist() == theirs
+
+
 @pytest.mark.parametrize("processes", [1, 2, 4])
 def test_micro_batches_are_accelerate_s(processes: int) -> None:
     from accelerate.data_loader import BatchSamplerShard

@@ -19,7 +19,7 @@ from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter.runtime import lora_targets
-from porter.runtime.adapters import adapter_state, load_adapter, save_adapter
+from porter.runtime.adapters import adapter_state, apply_adapter, load_adapter, save_adapter
 from porter.runtime.families import family_of
 from porter.runtime.lora import adapters, apply_lora, apply_peft, lora_rules, separate_kv
 from porter.runtime.lora_provider import PEFT_INIT, LoraProvider
@@ -153,6 +153,26 @@ def test_an_adapter_goes_to_tunix_and_back(
 
 def small(tiny: Callable[..., Path], mesh: Any, name: str = "gemma3", **load: Any) -> nnx.Module:
     return load_model(tiny(name, num_hidden_layers=1), mesh, **load)
+
+
+def test_a_saved_adapter_is_trained_on(tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path) -> None:
+    mesh = tiny_mesh(2, 4)
+    settings = {"r": 3, "lora_alpha": 9, "target_modules": ["q_proj", "k_proj"], "lora_dropout": 0.1}
+    model = apply_peft(small(tiny, mesh), settings, mesh, seed=0)
+    dice = np.random.default_rng(0)
+    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+    save_adapter(model, tmp_path / "adapter" / "last")
+
+    again = apply_adapter(small(tiny, mesh), tmp_path / "adapter", mesh, seed=7, subfolder="last")
+
+    before, after = adapter_state(model), adapter_state(again)
+    assert before.keys() == after.keys()
+    assert all(np.array_equal(before[key], after[key]) for key in before)
+    assert (again.lora.spec.r, again.lora.spec.lora_alpha, again.lora.spec.lora_dropout) == (3, 9, 0.1)
+    with pytest.raises(FileNotFoundError, match=r"no adapter_config\.json"):
+        apply_adapter(model, tmp_path / "adapter", mesh, seed=7)
+    with pytest.raises(FileNotFoundError, match="neither|no folder"):
+        apply_adapter(model, tmp_path / "none", mesh, seed=7)
 
 
 def test_the_literal_rules_of_a_port(tiny: Callable[..., Path], tiny_mesh: Any, capsys: Any) -> None:

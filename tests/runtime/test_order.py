@@ -1,9 +1,11 @@
 """The order of rows. Expected numbers come from torch 2.13 and accelerate 1.15 (tests/real/test_data_parts.py)."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from porter.runtime.order import epoch_order, micro_batches, randperm
+from porter.runtime.order import epoch_order, micro_batches, randperm, sampling_of
 
 PERM_42 = [2, 6, 1, 8, 4, 5, 0, 9, 3, 7]
 
@@ -31,9 +33,24 @@ def test_every_epoch_has_its_own_order() -> None:
     assert epoch_order(4, sampling="sequential", seed=41, epoch=1).tolist() == [0, 1, 2, 3]
 
 
-def test_order_by_length_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="group_by_length"):
+LENGTHS = [5, 9, 2, 14, 7, 3, 14, 1, 8, 6, 4, 12, 10]
+GROUPED = [[6, 11, 8, 4, 1, 9, 12, 0, 3, 2, 5, 7, 10], [3, 0, 1, 9, 8, 2, 6, 12, 10, 7, 4, 5, 11]]
+
+
+def test_rows_of_like_length_come_together() -> None:
+    # transformers' LengthGroupedSampler(2, lengths=LENGTHS) in a DataLoader after set_seed(42)
+    orders = [epoch_order(13, sampling="group_by_length", seed=42, epoch=e, lengths=LENGTHS, group=2) for e in (0, 1)]
+    assert [order.tolist() for order in orders] == GROUPED
+
+
+def test_order_by_length_needs_lengths() -> None:
+    with pytest.raises(ValueError, match="rows of one text"):
         epoch_order(4, sampling="group_by_length", seed=0, epoch=0)
+
+
+def test_the_older_keyword_asks_for_it_too() -> None:
+    assert sampling_of(SimpleNamespace(train_sampling_strategy="sequential")) == "sequential"
+    assert sampling_of(SimpleNamespace(train_sampling_strategy="random", group_by_length=True)) == "group_by_length"
 
 
 def batches(n: int, size: int, processes: int, drop_last: bool = False) -> list[list[int]]:

@@ -1,0 +1,61 @@
+"""Every keyword of a configuration or trainer call has a row, whoever takes it."""
+
+from .porting import port
+
+TRAINER = """from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from trl import SFTConfig, SFTTrainer
+"""
+TRAINED = """trainer = SFTTrainer(
+    "Qwen/Qwen3-0.6B",
+    args=SFTConfig("out", max_steps=5),
+    train_dataset=load_dataset("some/rows", split="train"),
+    {more}
+)
+trainer.train()
+"""
+
+
+def fates(source: str) -> dict[str, tuple[str, str]]:
+    return {row.source: (row.fate, row.reason) for row in port(source).fields}
+
+
+def test_a_config_that_nobody_takes_stays() -> None:
+    found = fates(TRAINER + "judge = BitsAndBytesConfig(load_in_8bit=True)\n" + TRAINED.format(more=""))
+    assert found["BitsAndBytesConfig.load_in_8bit"] == ("exact", "no ported trainer takes it directly")
+
+
+def test_a_config_that_is_handed_on_is_what_the_runtime_takes_it_for() -> None:
+    handed = "import helper\nhelper.use(BitsAndBytesConfig(load_in_8bit=True))\n"
+    assert fates(TRAINER + handed + TRAINED.format(more=""))["BitsAndBytesConfig.load_in_8bit"][0] == "changed"
+
+
+def test_without_a_trainer_nothing_is_claimed() -> None:
+    found = fates("from peft import LoraConfig\nprint(LoraConfig(r=4))\n")
+    assert found == {"LoraConfig.r": ("exact", "no trainer of this file takes it")}
+
+
+def test_the_keywords_of_a_refused_trainer_are_manual() -> None:
+    found = fates(
+        "from trl import RewardConfig, RewardTrainer\n"
+        'trainer = RewardTrainer(model="a", args=RewardConfig(output_dir="out"))\ntrainer.train()\n'
+    )
+    assert {fate for fate, _ in found.values()} == {"manual"}
+    assert set(found) == {"RewardTrainer.model", "RewardTrainer.args", "RewardConfig.output_dir"}
+
+
+def test_a_config_by_condition_is_judged_as_the_runtime_will() -> None:
+    chosen = "config = LoraConfig(r=8, use_dora=True) if len('x') else None\n"
+    ported = port(TRAINER + chosen + TRAINED.format(more="peft_config=config,"))
+    found = {row.source: row.fate for row in ported.fields}
+    assert found["LoraConfig.r"] == "exact"
+    assert found["LoraConfig.use_dora"] == "manual"
+    assert any("use_dora=True" in finding.message for finding in ported.findings if finding.severity == "error")
+
+
+def test_what_is_inside_a_keyword_has_its_fate() -> None:
+    config = "config = LoraConfig(r=8, eva_config=EvaConfig(rho=2.0))\n"
+    source = TRAINER.replace("LoraConfig\n", "EvaConfig, LoraConfig\n") + config
+    found = fates(source + TRAINED.format(more="peft_config=config,"))
+    assert found["EvaConfig.rho"][0] == found["LoraConfig.eva_config"][0] == "changed"

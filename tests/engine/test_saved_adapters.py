@@ -1,0 +1,54 @@
+"""PeftModel.from_pretrained: trained on with is_trainable=True, named where the adapter stays frozen."""
+
+import pytest
+
+from .porting import port
+
+HEAD = """from datasets import load_dataset
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import {kind}Config, {kind}Trainer
+base = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
+"""
+TAIL = """trainer = {kind}Trainer(
+    model,
+    args={kind}Config("out", max_steps=5, report_to="none"{extra}),
+    train_dataset=load_dataset("some/rows", split="train"),
+    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
+)
+trainer.train()
+"""
+SAVED = 'model = PeftModel.from_pretrained(base, "out/sft", is_trainable=True)\n'
+
+
+def script(load: str, kind: str = "SFT", extra: str = "") -> str:
+    return HEAD.format(kind=kind) + load + TAIL.format(kind=kind, extra=extra)
+
+
+def test_training_goes_on_from_the_adapter() -> None:
+    ported = port(script(SAVED))
+    assert ported.status == "ported"
+    assert 'model = rt.apply_adapter(base, "out/sft", mesh, seed=42)' in ported.after
+    assert "peft" not in ported.after.replace("peft_trainer", "")
+
+
+@pytest.mark.parametrize("asked", ["", ", is_trainable=False"])
+def test_a_frozen_adapter_is_named(asked: str) -> None:
+    ported = port(script(SAVED.replace(", is_trainable=True", asked)))
+    assert ported.status == "partial"
+    assert "rt.apply_adapter(" not in ported.after
+    assert any("saved adapter that isn't trained" in finding.message for finding in ported.findings)
+
+
+@pytest.mark.parametrize(("release", "copied"), [("0.28", False), ("0.29", True), (None, True)])
+def test_the_reference_is_that_of_the_release(release: str | None, copied: bool) -> None:
+    ported = port(script(SAVED, "DPO"), source_trl=release)
+    assert ("ref_model=nnx.clone(model)" in ported.after) is copied
+    assert "dropout=False" in ported.after  # disable_dropout, DPO's default
+
+
+def test_settings_of_the_call_are_kept_or_named() -> None:
+    load = 'model = PeftModel.from_pretrained(base, "a/b", subfolder="last", revision="v1", config=other, is_trainable=True)\n'
+    ported = port(script(load))
+    assert 'seed=42, subfolder="last", revision="v1")' in ported.after
+    assert any("adapter_config.json" in finding.message for finding in ported.findings if finding.severity == "error")
