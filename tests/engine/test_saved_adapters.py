@@ -48,7 +48,6 @@ def test_the_reference_is_that_of_the_release(release: str | None, copied: bool)
 
 
 def test_settings_of_the_call_are_kept_or_named() -> None:
-    load = 'model = PeftModel.from_pretrained(base, "a/b", subfolder="last", revision="v1", config=other, is_trainable=True)\n'
-    ported = port(script(load))
+    ported = port(script(SAVED.replace('"out/sft"', '"a/b", subfolder="last", revision="v1", config=other')))
     assert 'seed=42, subfolder="last", revision="v1")' in ported.after
     assert any("adapter_config.json" in finding.message for finding in ported.findings if finding.severity == "error")
