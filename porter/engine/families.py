@@ -46,8 +46,8 @@ def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any
 
 # Well-known models that Tunix 0.1.7 has no implementation for; of any other name config.json decides at run time.
 NOT_IN_TUNIX = (
-    "mistral|mixtral|zephyr-(?:sft|7b-(?:alpha|beta|sft))|phi-?\\d|falcon|gpt2|gpt-neo|gpt-j|pythia|opt-\\d|bloom|llama-?2|llama-7b|codellama|vicuna|mpt-|"
-    "olmo|granite|deepseek-(?:v|coder|llm|moe)|command-r|stablelm|starcoder|smollm|tinyllama|yi-\\d|internlm|baichuan|chatglm|t5|bart|bert|"
+    "mistral|mixtral|zephyr-(?:sft|7b-(?:alpha|beta|sft))|phi-?\\d|falcon|gpt2|gpt-neo|gpt-j|pythia|opt-\\d|bloom|mpt-|"
+    "olmo|granite|deepseek-(?:v|coder|moe)|command-r|stablelm|starcoder|smollm3|smolvlm|yi-(?:1\\.5|vl)|internlm|baichuan|chatglm|t5|bart|bert|"
     "qwen1\\.5|qwen-\\d|qwen2-\\d|qwen3\\.5|glm-?\\d"
 )
 

@@ -23,6 +23,8 @@ PREPARES = frozenset(
     for path in ("", "utils.", "utils.other.")
     for bits in ("kbit", "int8")
 )
+# A function of PEFT that gave back the model whose adapters it filled.
+FILLS = "peft.set_peft_model_state_dict"
 SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
 MAX_DEPTH = 20
 
@@ -43,8 +45,8 @@ def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | N
 
 
 def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """The model in `prepare_model_for_kbit_training(model)`."""
-    if isinstance(node, cst.Call) and node.args and module.qualified(node.func) in PREPARES:
+    """The model in `prepare_model_for_kbit_training(model)`, `set_peft_model_state_dict(model, weights)`."""
+    if isinstance(node, cst.Call) and node.args and module.qualified(node.func) in {*PREPARES, FILLS}:
         named = next(
             (arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "model"), node.args[0]
         )
@@ -114,9 +116,20 @@ def _maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     found = module.meaning(node)
     if found is None:
         return None
-    makers = found[1] if len(found[1]) == 1 else [item for item in found[1] if not is_itself(module, item, node)]
+    made = found[1] if len(found[1]) == 1 else [item for item in found[1] if not _is_later(module, item, node)]
+    makers = made if len(made) == 1 else [item for item in made if not is_itself(module, item, node)]
     makers = _without_adapters(module, makers, node)
     return makers[0] if len(makers) == 1 and not makers[0].conditional else None
+
+
+def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
+    """Whether a name is bound again behind the place where it is read, in the same function and in no loop with it."""
+    if binding.kind == "parameter" or module.span(binding.node)[0] < module.span(node)[1]:
+        return False
+    if function_around(module, binding.node) is not function_around(module, node):
+        return False
+    loops = {item for item in module.ancestors(node) if isinstance(item, cst.For | cst.While)}
+    return not any(item in loops for item in module.ancestors(binding.node))
 
 
 def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:

@@ -224,6 +224,8 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
     if rule.action == "remove":
         if _is_statement(porting, node):
             porting.remove_statement(node, rule.id, rule.reason)
+        elif (target := _one_of_targets(porting, node)) is not None:
+            porting.edit(*target, "", rule.id, rule.reason)
         else:
             porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Take it out of the expression.", line, column)
         return
@@ -289,6 +291,17 @@ def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:
         alone = isinstance(porting.module.parents[parent], cst.Expr)
         return alone and isinstance(other, cst.Name) and other.value == "None"
     return isinstance(parent, cst.Expr) or _gives_back(node, parent)
+
+
+def _one_of_targets(porting: Porting, node: cst.CSTNode) -> tuple[int, int] | None:
+    """The span of `model.config.pad_token_id = ` in `model.config.pad_token_id = tokenizer.pad_token_id = 0`."""
+    target = porting.module.parents[node]
+    assign = porting.module.parents.get(target)
+    if not isinstance(target, cst.AssignTarget) or not isinstance(assign, cst.Assign):
+        return None
+    places = [*(item.target for item in assign.targets), assign.value]
+    following = places[places.index(target.target) + 1]
+    return porting.module.span(target.target)[0], porting.module.span(following)[0]
 
 
 def _gives_back(node: cst.CSTNode, parent: cst.CSTNode) -> bool:

@@ -254,7 +254,8 @@ def test_remat_recomputes_layers_and_changes_no_gradient(name, tiny, tiny_mesh, 
 def test_models_with_different_rotary_settings_live_together(tiny, tiny_mesh, batch, reference):
     from porter.runtime.models import load_model
 
-    mesh, folders = tiny_mesh(1, 1), [tiny("llama3"), tiny("llama3_tied")]
+    llama2 = tiny("llama3_tied", num_key_value_heads=8, tie_word_embeddings=False)
+    mesh, folders = tiny_mesh(1, 1), [tiny("llama3"), tiny("llama3_tied"), llama2]
     models = [load_model(folder, mesh) for folder in folders]
     for model, folder in zip(models, folders, strict=True):
         assert difference(tunix_logits(model, mesh, batch), reference(folder), batch) < TOLERANCE

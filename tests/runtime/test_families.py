@@ -54,12 +54,28 @@ def test_a_hub_id_finds_its_family_and_sizes(hub_id, name, layers):
 @pytest.mark.parametrize(
     "hub_id",
     [
+        "meta-llama/Llama-2-7b-hf",
+        "NousResearch/Llama-2-13b-chat-hf",
+        "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
+        "lmsys/vicuna-7b-v1.5",
+        "codellama/CodeLlama-7b-Instruct-hf",
+    ],
+)
+def test_models_of_llama_s_architecture_are_llama_s(hub_id):
+    assert find_family(hub_id=hub_id).name == "llama3"
+
+
+@pytest.mark.parametrize(
+    "hub_id",
+    [
         "mistralai/Mistral-7B-v0.3",
         "google/gemma-3n-E2B-it",
         "Qwen/Qwen3-30B-A3B",
         "Qwen/Qwen2.5-VL-7B-Instruct",
         "meta-llama/Llama-3.2-11B-Vision-Instruct",
-        "meta-llama/Llama-2-7b-hf",
+        "lmsys/vicuna-7b-v1.5-16k",
+        "HuggingFaceTB/SmolVLM-Instruct",
         "google/embeddinggemma-300m",
     ],
 )
