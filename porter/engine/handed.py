@@ -10,7 +10,7 @@ import libcst as cst
 
 from ..source.calls import calls_of, function_around, parameter_of
 from ..source.scopes import Binding
-from .flow import binding_origins, is_itself
+from .flow import SAVED, binding_origins, is_itself
 from .members import Use, role_uses
 from .porting import Porting
 from .reading import tables_by_class
@@ -46,7 +46,7 @@ def _name_call(porting: Porting, use: Use) -> None:
     what = "model" if use.role == "model" else "trainer"
     message = f"{code}: this gets Tunix's {what} now, not a torch {what}."
     fix = "Do to Tunix's model what it did, or take it out."
-    if (module.qualified(call.func) or "").endswith("PeftModel.from_pretrained"):
+    if module.qualified(call.func) in SAVED:
         message = f"{code}: the port trains the model without this adapter."
         fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
     porting.find(RULE, "error", message, fix, *module.location(call))
@@ -68,6 +68,8 @@ def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:
 def _is_known(porting: Porting, call: cst.Call, argument: cst.Arg) -> bool:
     """Whether a call only looks at what it gets, has a rule of its own, or is of this file, where it is followed."""
     name = porting.module.qualified(call.func)
+    if name in SAVED:
+        return any(site.node is call for site in porting.sites)
     if parameter_of(porting.module, argument, call) is not None:
         return True
     if isinstance(call.func, cst.Name) and call.func.value in READERS:

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import optax
 import orbax.checkpoint as ocp
 from datasets import load_dataset
+from peft import PeftModel
 from transformers import AutoTokenizer
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
@@ -21,7 +22,8 @@ mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sh
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
 print(type(model), model)
 freeze(model)
-model = rt.apply_adapter(model, "adapter", mesh, seed=42)
+# TODO(tpu-port TP190): PeftModel.from_pretrained(model, "adapter", is_trainable=False): the port trains the model without this adapter. rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder.
+model = PeftModel.from_pretrained(model, "adapter", is_trainable=False)
 if len(sys.argv) > 1:
     # TODO(tpu-port TP190): model = sys.modules["mine"].wrapped: from here on model is an object that the port doesn't know. Do the same to Tunix's model, or take it out if model is not trained after it.
     model = sys.modules["mine"].wrapped
@@ -39,7 +41,6 @@ model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on
 
 schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
 optimizer = optax.chain(
-    rt.separate_kv(model),  # PEFT trains K and V apart; Tunix holds them in one tensor
     optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
     optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
 )

@@ -14,7 +14,7 @@ def freeze(model):
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
 print(type(model), model)
 freeze(model)
-model = PeftModel.from_pretrained(model, "adapter", is_trainable=True)
+model = PeftModel.from_pretrained(model, "adapter", is_trainable=False)
 if len(sys.argv) > 1:
     model = sys.modules["mine"].wrapped
 trainer = SFTTrainer(
