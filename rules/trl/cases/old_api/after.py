@@ -15,7 +15,6 @@ tokenizer = AutoTokenizer.from_pretrained("google/gemma-7b")
 tokenizer.pad_token = tokenizer.eos_token
 tokenizer.padding_side = "right"
 
-# TODO(tpu-port TP301): TrainingArguments.group_by_length=True: Its order comes from PyTorch's global random state and can't be repeated; leave it out for the random order.
 batches = rt.SFTBatches(
     load_dataset("mlabonne/guanaco-llama2-1k", split="train"),
     tokenizer,
@@ -24,6 +23,7 @@ batches = rt.SFTBatches(
     batch_size=4,
     max_length=1024,  # TRL's default
     text_field="text",
+    sampling="group_by_length",
     seed=42,  # the GPU run's order
     trl="0.8.6",  # prepare the rows as this release did
 )
