@@ -57,3 +57,12 @@ def test_requirements_beside_the_script_date_it(tmp_path: Path, requirement: str
     said = port_file(script).recipe.versions["trl"]
     assert said.split(" ")[0] == version
     assert ("requirements.txt" in said) is (version != "1.16.0")
+
+
+def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:
+    guarded = "try:\n    from trl import DataCollatorForCompletionOnlyLM\nexcept ImportError:\n    pass\n"
+    script = tmp_path / "train.py"
+    script.write_text(guarded + SCRIPT)
+    assert port_file(script).recipe.versions["trl"].startswith("1.16.0")
+    script.write_text("from trl import DataCollatorForCompletionOnlyLM\n" + SCRIPT)
+    assert not port_file(script).recipe.versions["trl"].startswith("1.16.0")

@@ -122,6 +122,15 @@ def test_equal_values_are_no_contradiction(tmp_path: Path) -> None:
     assert ported(tmp_path, ZERO | equal).status == "ported"
 
 
+def test_a_share_of_the_steps_is_no_number_that_could_differ(tmp_path: Path) -> None:
+    config = ZERO | {"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}}
+    (tmp_path / "ds.json").write_text(json.dumps(config))
+    text = SCRIPT.replace("{more}", "").replace("warmup_steps=10", "warmup_ratio=0.1")
+    (tmp_path / "train.py").write_text(text)
+    port = port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "ds.json", processes=8))
+    assert port.status == "ported", port.findings
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

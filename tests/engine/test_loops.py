@@ -13,6 +13,8 @@ from porter.engine.loops import Loop, read_loop, training_loops
 from porter.source.module import Module
 from porter.source.parsing import parse_module
 
+from .porting import port
+
 HEAD = """\
 import torch
 from accelerate import Accelerator
@@ -180,3 +182,38 @@ def test_the_first_line_that_is_not_standard_is_named(old: str, new: str, line: 
 
 def test_a_loop_without_backward_is_none() -> None:
     assert training_loops(parsed("for batch in loader:\n    print(batch)\n")) == []
+
+
+SCRIPT = """\
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, default_data_collator
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+rows = load_dataset("json", data_files="rows.jsonl", split="train")
+loader = DataLoader(rows, batch_size=2, collate_fn=default_data_collator)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+for batch in loader:
+    loss = model(CALL).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "inputs"),
+    [
+        ("**batch", None),
+        ("**{k: v.cuda() for k, v in batch.items()}", None),
+        ("batch['input_ids'], attention_mask=batch['attention_mask'], labels=batch['labels']", None),
+        ("batch['input_ids'], labels=batch['labels']", '{"input_ids": "input_ids", "labels": "labels"}'),
+        ("**batch, labels=batch['input_ids']", '"labels": "input_ids"}'),
+    ],
+)
+def test_a_port_gives_the_model_what_the_loop_gave_it(call: str, inputs: str | None) -> None:
+    found = port(SCRIPT.replace("CALL", call))
+    assert found.status == "ported", found.findings
+    assert ("inputs=" in found.after) is (inputs is not None)
+    assert inputs is None or inputs in found.after

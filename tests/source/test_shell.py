@@ -37,6 +37,7 @@ def settings(folder: Path, text: str, name: str = "train.py") -> dict[str, objec
         ("nohup torchrun --nproc_per_node 2 train.py > log.txt 2>&1 &", 2),
         ("GPUS=5\nexport N=$GPUS\ntorchrun --nproc_per_node ${N} train.py", 5),
         ("torchrun --nproc_per_node ${GPUS:-7} train.py", 7),
+        ("GPUS=8\nif [ $1 ]; then\n  GPUS=$1\nfi\ntorchrun --nproc_per_node $GPUS train.py", 8),
         ("ARGS='\n --nproc_per_node 2 \\\n --nnodes 3\n'\ntorchrun $ARGS train.py", 6),
         ("cd src && torchrun --nproc_per_node 2 train.py", 2),
         ("# torchrun --nproc_per_node 9 train.py\ntorchrun --nproc_per_node 2 train.py # --nproc_per_node 3", 2),
