@@ -55,7 +55,7 @@ def test_the_best_step_is_the_saved_one_of_the_lowest_loss() -> None:
     policy = KeepBest(2)
     events = Events((), None, None)
     evaluations(events, [0.9, 0.7, 0.8], policy)
-    assert (policy.step, events.state.best_metric) == (20, 0.7)
+    assert (policy.step, events.state.best_metric, events.state.best_global_step) == (20, 0.7, 20)
     assert events.state.best_model_checkpoint == "/runs/20"
     events.evaluated(context(40, saved=30, policy=policy), {"eval_loss": 0.1})  # nothing saved at this step
     assert policy.step == 20 and events.state.best_metric == 0.1
@@ -101,6 +101,23 @@ def test_events_come_in_the_trainers_order() -> None:
     events.finish(context(2), 2)
     assert told == ["step 1 epoch 0.5", "log 0.5 by training_args", "step 2 epoch 1.0", "epoch", "save", "end"]
     assert (events.state.max_steps, events.state.num_train_epochs) == (100, 50)
+
+
+def test_a_checkpoint_is_told_at_its_own_step() -> None:
+    """Hooks hear of a step late: the checkpoint of the next one may be there already."""
+    told: list[int] = []
+
+    class Tell(TrainerCallback):
+        def on_save(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+            told.append(state.global_step)
+
+    events = Events([Tell], None, None)
+    events.begin(context(0))
+    events.step(context(3, saved=3), 2)
+    assert told == []
+    events.step(context(4, saved=3), 3)
+    events.step(context(5, saved=3), 4)
+    assert told == [3]
 
 
 def test_what_is_no_callback_is_named() -> None:

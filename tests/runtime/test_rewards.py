@@ -93,3 +93,23 @@ def test_groups_are_rows_side_by_side() -> None:
     found = group_advantages(rewards, np.ones(1), 2, scale="none")
     assert found.tolist() == [-0.5, 0.5, 0.0, 0.0]
     assert leave_one_out_advantages(rewards, np.ones(1), 2).tolist() == [-1.0, 1.0, 0.0, 0.0]
+
+
+def test_the_spread_is_the_groups_or_the_batchs() -> None:
+    rewards = np.array([[0.0], [2.0], [0.0], [4.0]], np.float32)
+    group = group_advantages(rewards, np.ones(1), 2)
+    assert group.tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5] * 2, abs=1e-3)
+    batch = group_advantages(rewards, np.ones(1), 2, scale="batch")
+    assert batch.tolist() == pytest.approx((np.array([-1, 1, -2, 2]) / np.std(rewards, ddof=1)).tolist(), abs=1e-3)
+
+
+def test_a_row_that_no_function_judged_stays_out_of_its_group() -> None:
+    rewards = np.array([[np.nan], [1.0], [3.0]], np.float32)
+    assert group_advantages(rewards, np.ones(1), 3, scale="none").tolist() == [0.0, -1.0, 1.0]
+    assert leave_one_out_advantages(rewards, np.ones(1), 3).tolist() == [0.0, -2.0, 2.0]
+
+
+def test_rloo_clips_rewards_before_the_penalty() -> None:
+    rewards, kl = np.array([[-9.0], [5.0]], np.float32), np.array([1.0, 0.0])
+    found = leave_one_out_advantages(rewards, np.ones(1), 2, kl=kl, beta=0.5, clip_range=(-1.0, 1.0))
+    assert found.tolist() == [-2.5, 2.5]

@@ -153,3 +153,8 @@ def test_what_is_refused_says_what_to_do(name: str) -> None:
     (finding,) = found.findings
     assert found.status == "unsupported" and not found.edits
     assert name in finding.message and REFUSED[name] in finding.fix and len(finding.message) > 60
+
+
+def test_a_setting_of_another_loss_is_not_written() -> None:
+    assert "sapo" not in port(script('loss_type="dapo", sapo_temperature_pos=2.0')).after
+    assert "sapo_temperature_pos=2.0" in port(script('loss_type="sapo", sapo_temperature_pos=2.0')).after

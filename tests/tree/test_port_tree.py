@@ -126,6 +126,11 @@ def test_a_trainer_made_in_another_file(tmp_path: Path) -> None:
     assert "with mesh:" in result.ports[Path("main.py")].after or statuses(result)["main.py"] == "partial"
 
 
+def test_a_test_of_what_makes_a_trainer_is_no_script(tmp_path: Path) -> None:
+    result = ported(tree(tmp_path, build=BUILD, main=MAIN, tests__test_build=MAIN))
+    assert set(statuses(result)) == {"build.py", "main.py"}
+
+
 def test_files_that_train_nothing_stay_as_they_are(tmp_path: Path) -> None:
     root = tree(
         tmp_path,

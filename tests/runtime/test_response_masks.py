@@ -1,8 +1,8 @@
-"""The mask of Unsloth's train_on_responses_only, on token ids: 1 2 stands before a question, 3 4 before an answer."""
+"""Masks of answers on token ids: 1 2 stands before a question, 3 4 before an answer."""
 
 import pytest
 
-from porter.runtime.response_masks import ResponsesOnly
+from porter.runtime.response_masks import CompletionOnly, ResponsesOnly
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,10 @@ from porter.runtime.response_masks import ResponsesOnly
         ([1, 2, 8, 3, 4], []),
     ],
 )
-def test_answers_are_trained(row: list[int], trained: list[int]) -> None:
+def test_unsloths_answers_are_trained(row: list[int], trained: list[int]) -> None:
     mask = ResponsesOnly([1, 2], [3, 4])
     assert mask(row) == [token if at in trained else -100 for at, token in enumerate(row)]
+
+
+def test_without_questions_what_follows_the_last_answers_mark_is_trained() -> None:
+    assert CompletionOnly([3, 4])([8, 3, 4, 7, 3, 4, 6]) == [-100] * 6 + [6]
