@@ -30,7 +30,7 @@ from porter.runtime.checkpoints import fresh_dir, resume_dir
 from porter.runtime.lora import adapters, apply_peft, separate_kv
 from porter.runtime.models import load_model
 from tests import tiny as models
-from tests.real.test_lora import logits, random_adapter, train
+from tests.real.lora import logits, random_adapter, train
 
 pytestmark = pytest.mark.real
 

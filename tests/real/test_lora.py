@@ -1,4 +1,4 @@
-"""LoRA against the real PEFT: the same linears, adapters and logits; and what keeps it so in training."""
+"""LoRA against the real PEFT: the same linears, adapters and logits. In training: test_lora_training.py."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import peft
 import pytest
 import qwix
 import torch
 import transformers
 from flax import nnx
-from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter.runtime import lora_targets
 from porter.runtime.adapters import adapter_state, apply_adapter, load_adapter, save_adapter
 from porter.runtime.families import family_of
-from porter.runtime.lora import adapters, apply_lora, apply_peft, lora_rules, separate_kv
+from porter.runtime.lora import adapters, apply_lora, apply_peft, lora_rules
 from porter.runtime.lora_provider import PEFT_INIT, LoraProvider
 from porter.runtime.merging import merge_and_unload
 from porter.runtime.models import load_model
@@ -29,10 +27,11 @@ from porter.runtime.rematerialize import remat
 from porter.runtime.saving import save_model
 from tests import tiny as models
 
+from .lora import SEVEN, batches, logits, random_adapter, small, token_loss
+
 pytestmark = pytest.mark.real
 
 FAMILIES = list(models.MODELS)
-SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 # The paper's recipe: everything but the vision tower, by a regular expression.
 REGEX = r"^(?!.*vision).*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)$"
 SPECS: list[dict[str, Any]] = [
@@ -105,24 +104,6 @@ def test_the_text_model_inside_a_multimodal_one() -> None:
         assert lora_targets.beyond_text(family_of(config, "tiny"), config, spec) == (len(found) > len(expected))
 
 
-def logits(model: nnx.Module, ids: np.ndarray) -> np.ndarray:
-    rows, length = ids.shape
-    positions = np.tile(np.arange(length, dtype=np.int32), (rows, 1))
-    mask = np.tile(np.tril(np.ones((length, length), bool)), (rows, 1, 1))
-    out = nnx.jit(lambda m, i, p, a: m(i, p, None, a)[0])(model, ids, positions, mask)
-    return np.asarray(out, np.float32)
-
-
-def random_adapter(name: str, settings: dict[str, Any]) -> tuple[Any, dict[str, np.ndarray]]:
-    """A tiny model in PEFT with a random adapter, B included, and its state dict."""
-    wrapped = peft.get_peft_model(models.hf_model(name), peft.LoraConfig(**settings))
-    torch.manual_seed(1)
-    for key, parameter in wrapped.named_parameters():
-        if "lora_" in key:
-            torch.nn.init.normal_(parameter, std=0.1)
-    return wrapped, {k: v.numpy() for k, v in peft.get_peft_model_state_dict(wrapped).items()}
-
-
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_adapter_goes_to_tunix_and_back(
     name: str, tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path
@@ -149,10 +130,6 @@ def test_an_adapter_goes_to_tunix_and_back(
     assert np.abs(got - expected).max() < 1e-4
     assert np.abs(base - expected).max() > 1e-1  # the adapter is seen at all
     load_adapter(model, tmp_path / "adapter")
-
-
-def small(tiny: Callable[..., Path], mesh: Any, name: str = "gemma3", **load: Any) -> nnx.Module:
-    return load_model(tiny(name, num_hidden_layers=1), mesh, **load)
 
 
 def test_a_saved_adapter_is_trained_on(tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path) -> None:
@@ -232,138 +209,6 @@ def test_rules_that_miss_a_layer_are_named(tiny: Callable[..., Path], tiny_mesh:
         apply_lora(model, missing, mesh, seed=0, targets=["qproj"])
     with pytest.raises(ValueError, match=r"before rt\.remat"):
         apply_lora(remat(load_model(tiny("gemma4_keqv"), mesh)), missing, mesh, seed=0, targets=["q_proj"])
-
-
-def token_loss(model: nnx.Module, ids: jax.Array) -> jax.Array:
-    rows, length = ids.shape
-    positions = jnp.broadcast_to(jnp.arange(length), ids.shape)
-    mask = jnp.broadcast_to(jnp.tril(jnp.ones((length, length), bool)), (rows, length, length))
-    scores = model(ids, positions, None, mask)[0][:, :-1].astype(jnp.float32)
-    return optax.softmax_cross_entropy_with_integer_labels(scores, ids[:, 1:]).mean()
-
-
-def batches(count: int) -> list[dict[str, np.ndarray]]:
-    rng = np.random.default_rng(0)
-    return [{"ids": rng.integers(8, models.VOCAB - 16, (8, 16)).astype(np.int32)} for _ in range(count)]
-
-
-def train(
-    model: nnx.Module, mesh: Any, optimizer: Any, steps: int = 3, evaluate: Any = None, **config: Any
-) -> PeftTrainer:
-    settings = TrainingConfig(eval_every_n_steps=10**9, max_steps=steps, **config)
-    trainer = PeftTrainer(model, optimizer, settings).with_loss_fn(token_loss)
-    with mesh:
-        trainer.train(batches(steps * (config.get("gradient_accumulation_steps") or 1)), evaluate)
-    return trainer
-
-
-@pytest.mark.parametrize("name, targets", [("gemma3", SEVEN), ("gemma", ["k_proj", "v_proj"]), ("gemma3", ["v_proj"])])
-def test_k_and_v_stay_apart_in_training(
-    name: str, targets: list[str], tiny: Callable[..., Path], tiny_mesh: Any
-) -> None:
-    mesh = tiny_mesh(1, 2)
-    model = apply_peft(small(tiny, mesh, name), {"r": 2, "lora_alpha": 8, "target_modules": targets}, mesh, seed=0)
-    chain = optax.chain(separate_kv(model), optax.clip_by_global_norm(1.0), optax.adamw(1e-2))
-    train(model, mesh, chain, gradient_accumulation_steps=2)
-    assert all(value.any() for value in adapter_state(model).values())  # raises if B left its blocks
-
-
-def test_an_adapter_that_mixes_k_and_v_is_no_peft_adapter(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
-    mesh = tiny_mesh(1, 2)
-    model = apply_peft(small(tiny, mesh), {"r": 2, "target_modules": SEVEN}, mesh, seed=0)
-    train(model, mesh, optax.sgd(1e-2), steps=1)
-    with pytest.raises(ValueError, match=r"put rt.separate_kv\(model\) first"):
-        adapter_state(model)
-
-
-def test_nothing_to_separate(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
-    mesh = tiny_mesh(2, 4)
-    full = small(tiny, mesh, "qwen3")
-    model = apply_peft(full, {"target_modules": SEVEN}, mesh, seed=0)
-    tree = {"a": jnp.ones(3)}
-    for transformation in (separate_kv(full), separate_kv(model)):
-        assert transformation.update(tree, transformation.init(tree))[0] is tree
-
-
-@pytest.mark.parametrize("name", ["gemma3", "gemma4"])  # one that computes in its weights' dtype, one with a dtype
-def test_float32_adapters_over_a_bf16_base(name: str, tiny: Callable[..., Path], tiny_mesh: Any) -> None:
-    mesh = tiny_mesh(1, 1)
-    model = small(tiny, mesh, name, dtype=jnp.bfloat16)
-    adapted = apply_peft(model, {"r": 4, "target_modules": SEVEN}, mesh, seed=0)
-    ids = batches(1)[0]["ids"]
-    with mesh:
-        assert np.array_equal(logits(adapted, ids), logits(model, ids))  # B is zero: the casts are right
-    random = {k: v + 0.1 for k, v in adapter_state(adapted).items()}
-    load_adapter(adapted, random)
-    trainer = train(adapted, mesh, optax.chain(separate_kv(adapted), optax.adam(1e-6)), steps=1)
-    assert all(x.get_value().dtype == jnp.float32 for _, _, a, b in adapters(adapted) for x in (a, b))
-    moments = [x for x in jax.tree.leaves(nnx.state(trainer.optimizer, nnx.optimizer.OptState)) if x.ndim]
-    assert moments and all(x.dtype == jnp.float32 for x in moments)
-    # Adam's first step is the learning rate: far below what bf16 resolves at these values (1/256 of them).
-    changes = [np.abs(value - random[key]).max() for key, value in adapter_state(adapted).items()]
-    assert max(changes) < 2e-6 and min(changes) > 5e-7
-
-
-@pytest.mark.parametrize("shape", [(2, 4), (8, 1)])
-def test_the_optimizer_state_lies_like_the_adapters(
-    shape: tuple[int, int], tiny: Callable[..., Path], tiny_mesh: Any
-) -> None:
-    mesh = tiny_mesh(*shape)
-    model = remat(apply_peft(small(tiny, mesh), {"r": 4, "target_modules": SEVEN}, mesh, seed=0))
-    chain = optax.chain(separate_kv(model), optax.adamw(1e-3))
-    trainer = train(model, mesh, chain, steps=1, gradient_accumulation_steps=2)
-    placed: dict[tuple[int, ...], set[str]] = {}
-    sharded = 0
-    for path, _, a, b in adapters(model):
-        for adapter in (a, b):
-            value = adapter.get_value()
-            assert value.sharding.mesh.shape == mesh.shape, path
-            placed.setdefault(value.shape, set()).add(str(_canonical(value)))
-            sharded += value.sharding.shard_shape(value.shape) != value.shape
-    assert sharded > 4
-    state = [x for x in jax.tree.leaves(nnx.state(trainer.optimizer, nnx.optimizer.OptState)) if x.ndim > 1]
-    assert len(state) >= 3 * 2 * len(list(adapters(model)))  # two moments and the accumulated gradient
-    for x in state:
-        assert str(_canonical(x)) in placed[x.shape]
-
-
-def _canonical(x: jax.Array) -> tuple[int, ...]:
-    return x.sharding.shard_shape(x.shape)
-
-
-@pytest.mark.parametrize("name, checkpointing", [("qwen3", False), ("qwen3", True), ("gemma3", True), ("gemma4", True)])
-def test_dropout_in_training_only(name: str, checkpointing: bool, tiny: Callable[..., Path], tiny_mesh: Any) -> None:
-    mesh = tiny_mesh(1, 1)
-    base = small(tiny, mesh, name)
-
-    def adapted(dropout: float) -> nnx.Module:
-        settings = {"r": 4, "target_modules": SEVEN, "init_lora_weights": False, "lora_dropout": dropout}
-        model = apply_peft(base, settings, mesh, seed=0)
-        return remat(model) if checkpointing else model
-
-    plain, dropped = adapted(0.0), adapted(0.5)
-    assert not nnx.state(plain, nnx.RngState) and nnx.state(dropped, nnx.RngState)
-    ids = jnp.asarray(batches(1)[0]["ids"])
-    loss = nnx.jit(lambda m: token_loss(m, ids))
-    step = nnx.jit(nnx.value_and_grad(lambda m: token_loss(m, ids), argnums=nnx.DiffState(0, nnx.LoRAParam)))
-    with mesh:
-        evaluated = float(loss(plain))
-        assert float(loss(dropped)) == evaluated
-        trained = [float(step(dropped)[0]) for _ in range(40)]
-        assert len({evaluated, *trained}) == 41  # another mask every step
-        assert float(loss(dropped)) == evaluated
-    assert abs(np.mean(trained) - evaluated) < 4 * np.std(trained)
-
-
-def test_dropout_is_off_in_the_trainers_evaluation(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
-    mesh = tiny_mesh(1, 1)
-    settings = {"r": 4, "target_modules": SEVEN, "init_lora_weights": False, "lora_dropout": 0.5}
-    model = apply_peft(small(tiny, mesh, "qwen3"), settings, mesh, seed=0)
-    trainer = train(model, mesh, optax.sgd(0.0), steps=1, evaluate=batches(1))
-    with mesh:
-        expected = float(nnx.jit(token_loss)(model, batches(1)[0]["ids"]))
-    assert float(trainer.metrics_logger.get_metric("", "loss", "eval")) == pytest.approx(expected, rel=1e-6)
-    assert float(trainer.metrics_logger.get_metric("", "loss", "train")) != pytest.approx(expected, rel=1e-3)
 
 
 def test_a_whole_model_is_saved_as_it_was_loaded(tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path) -> None:
