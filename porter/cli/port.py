@@ -37,7 +37,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--processes", type=click.IntRange(min=1), metavar="N", help="GPU processes of the source's run.")
 @click.option("--mesh", metavar="AXES", help="Device mesh, such as fsdp=2,tp=4. Default: all devices on fsdp.")
 @click.option(
-    "--source-trl", metavar="VERSION", help="The TRL version whose defaults the source relied on. Default: installed."
+    "--source-trl", metavar="VERSION", help="The TRL that the source was written for. Default: what it pins or uses."
 )
 @click.option("--rules", type=PATH, multiple=True, metavar="PATH", help="A further pack of rules; may be repeated.")
 @click.option("--select", multiple=True, metavar="RULE", help="Use these rules only; may be repeated.")

@@ -52,7 +52,7 @@ def coverage_page(packs: tuple[Pack, ...]) -> str:
     lines += [*(f"- **{fate}**: {meaning}" for fate, meaning in MEANING.items()), ""]
     lines += [
         "A value that changes nothing (the default, or one listed as harmless) is dropped whatever the keyword's fate.",
-        "Defaults are those of the newest version; older ones apply with `--source-trl` or what is installed.",
+        "Defaults are those of the newest version; older ones apply to scripts of older releases (generations.md).",
         "",
     ]
     lines += ["## Model families", "", "| family | Hugging Face architectures | models on the Hub |", "|---|---|---|"]
