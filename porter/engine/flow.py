@@ -134,20 +134,42 @@ def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
 
 def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:
     """Of `model = load(...)` and `model = get_peft_model(model, ...)` the one that holds where `node` stands."""
-    wraps = [item for item in makers if _adapts(module, item, module.code(node))]
+    wraps = [item for item in makers if _adapts(module, item, node)]
     if len(makers) != 2 or len(wraps) != 1 or wraps[0].conditional:
         return makers
     behind = module.span(wraps[0].node)[1] <= module.span(node)[0]
     return wraps if behind else [item for item in makers if item is not wraps[0]]
 
 
-def _adapts(module: Module, binding: Binding, variable: str) -> bool:
-    call = binding.value
-    if binding.kind != "assign" or not isinstance(call, cst.Call) or not call.args:
+def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> bool:
+    """Whether a binding puts adapters into what the variable holds, here or in a function that it is given to."""
+    asked = (module, binding.node)
+    if asked in _ASKED or binding.kind != "assign":
         return False
-    name = module.qualified(call.func) or ""
-    adapts = name.endswith(".get_peft_model") or (name in SAVED and _is_trained(module, call))
-    return adapts and module.code(call.args[0].value) == variable
+    _ASKED.append(asked)
+    try:
+        made = next((value for value in binding_origins(module, binding) if _puts_in(module, value)), None)
+        wrapped = made.args[0].value if isinstance(made, cst.Call) else None
+        return any(is_same(module, value, variable) for value in origins(module, wrapped))
+    finally:
+        _ASKED.pop()
+
+
+_ASKED: list[tuple[Module, cst.CSTNode]] = []  # bindings that `_adapts` is at, so that no circle of names is followed
+
+
+def _puts_in(module: Module, value: cst.BaseExpression) -> bool:
+    if not isinstance(value, cst.Call) or not value.args:
+        return False
+    name = module.qualified(value.func) or ""
+    return name.endswith(".get_peft_model") or (name in SAVED and _is_trained(module, value))
+
+
+def is_same(module: Module, value: cst.BaseExpression, variable: cst.BaseExpression) -> bool:
+    """Whether two expressions are the same variable."""
+    one, other = module.meaning(value), module.meaning(variable)
+    same = one is not None and other is not None and one[0] is other[0]
+    return same and module.code(value) == module.code(variable)
 
 
 def _is_trained(module: Module, call: cst.Call) -> bool:
@@ -158,13 +180,7 @@ def _is_trained(module: Module, call: cst.Call) -> bool:
 
 def is_itself(module: Module, binding: Binding, variable: cst.BaseExpression) -> bool:
     """Whether a binding gives a variable back what it holds: `model = model.to(device)`, `model = prepare(model)`."""
-    meant = module.meaning(variable)
-    for value in binding_origins(module, binding):
-        if isinstance(value, cst.Name | cst.Attribute) and meant is not None:
-            found = module.meaning(value)
-            if found is not None and found[0] is meant[0] and module.code(value) == module.code(variable):
-                return True
-    return False
+    return any(is_same(module, value, variable) for value in binding_origins(module, binding))
 
 
 def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:

@@ -45,6 +45,12 @@ Why: there is no GPU to tell of, and torch need not be there.
 Example: `print(f"{torch.cuda.max_memory_reserved() / 1024**3} GB reserved")`
 Use instead: `tpu-port plan` for the memory; JAX's profiler for what a run takes.
 """,
+    "TP526": """torch.cuda.is_available(): decided as on the GPU, where it decides a setting or ends the run.
+
+What it does: takes out guards (`if not torch.cuda.is_available(): raise ...`), and writes what the GPU run had where
+the answer is a setting of the training (`bf16=torch.cuda.is_available()`); other uses are named.
+Why: a TPU machine answers False, so that the port would end, or train in another precision than the source did.
+""",
     "TP717": """`if False:` blocks that would need Unsloth: what its notebooks offer to do next.
 
 What it does: takes out blocks that never run and use Unsloth's names; other blocks that never run stay.

@@ -30,6 +30,7 @@ from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, refused
 from .gpu_reports import drop_gpu_reports
+from .gpu_tests import answer_gpu_tests, name_gpu_tests
 from .handed import name_handed
 from .installs import install_edits
 from .launch import read_launch
@@ -96,6 +97,7 @@ def port_module(module: Module, options: Options) -> Port:
         _write(view, mesh)
     porting = merge(views)
     rename_annotations(porting, possible)
+    answer_gpu_tests(porting)
     drop_gpu_reports(porting)
     apply_rewrites(porting)
     apply_world_size(porting)
@@ -108,6 +110,7 @@ def port_module(module: Module, options: Options) -> Port:
     drop_subclasses(porting, possible)
     drop_leftovers(porting)
     close_empty_blocks(porting)
+    name_gpu_tests(porting)
     return _finish(porting, None)
 
 

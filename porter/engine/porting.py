@@ -16,6 +16,7 @@ from ..port import Edit, Options
 from ..recipe import Field, Finding, Recipe, Severity, Value
 from ..source.module import Module
 from ..source.scopes import Scope
+from ..source.values import SEES_GPU
 from ..target.expressions import python, quoted
 from .edits import whole_lines
 from .loops import Loop
@@ -214,7 +215,7 @@ class Porting:
     def text(self, place: str) -> str:
         """The code that stands for `place` at the trainer: the source's own spelling where it can be seen there."""
         value = self.recipe.values[place]
-        if value.known and "\n" in value.text:
+        if value.known and ("\n" in value.text or any(name in value.text for name in SEES_GPU)):
             return python(value.literal)
         if value.kind == "expression" or (value.text and self.visible(value)):
             return value.text or value.code

@@ -51,6 +51,12 @@ LOWER_CASE_ENUMS = (
     "transformers.trainer_utils.IntervalStrategy",
     "transformers.trainer_utils.SchedulerType",
 )
+# What the source saw on its GPU, and a TPU has as well: decided here, never asked on the TPU machine.
+SEES_GPU: dict[str, Any] = {
+    "torch.cuda.is_available": True,
+    "torch.cuda.is_bf16_supported": True,
+    "torch.cuda.get_device_capability": (8, 0),
+}
 MAX_DEPTH = 40
 MAX_SIZE = 10_000
 
@@ -124,8 +130,8 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return _dict_call(module, node, depth)
         case cst.Call(func=cst.Name("getattr")) if (member := _torch_type(module, node)) is not None:
             return member
-        case cst.Call() if not node.args and module.qualified(node.func) == "torch.cuda.is_bf16_supported":
-            return True
+        case cst.Call() if not node.args and (module.qualified(node.func) or "") in SEES_GPU:
+            return SEES_GPU[module.qualified(node.func) or ""]
         case cst.Call(func=cst.Name("int" | "float" | "str" | "bool" as builtin)):
             plain = len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star
             if plain and module.scope(node).lookup(builtin) is None:

@@ -1,0 +1,189 @@
+"""`torch.cuda.is_available()`: true where the source trained, false on a TPU, where it must not decide anything.
+
+if not torch.cuda.is_available():
+    raise SystemExit("needs a GPU")
+args = SFTConfig(bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ..source.values import TORCH_TYPES, Unknown, evaluate
+from .counting import inside
+from .porting import Porting
+
+RULE = "TP526"
+AVAILABLE = "torch.cuda.is_available"
+REASON = "decided as on the GPU, which a TPU machine hasn't"
+GUARD = "the GPU run never came here"
+SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
+ENDS = frozenset({"sys.exit", "os._exit"})
+SAYS = frozenset("print exit quit warning warn error info debug critical".split())
+
+
+def answer_gpu_tests(porting: Porting) -> None:
+    """Guards go, settings get what the GPU run had; what else asks is named."""
+    module = porting.module
+    if "cuda.is_available" not in module.text or not porting.options.active(RULE):
+        return
+    for call in [call for call in module.calls if module.qualified(call.func) == AVAILABLE]:
+        if porting.covered(module.span(call)[0]):
+            continue
+        if not _drop_guard(porting, call):
+            _settle(porting, call)
+
+
+def name_gpu_tests(porting: Porting) -> None:
+    """A warning for every question that is left in the port."""
+    if "cuda.is_available" not in porting.module.text or not porting.options.active(RULE):
+        return
+    for call in porting.module.calls:
+        if porting.module.qualified(call.func) == AVAILABLE and not porting.covered(porting.module.span(call)[0]):
+            message = "torch.cuda.is_available() is False on a TPU machine, where this stands as it was."
+            line, column = porting.module.location(call)
+            porting.find(RULE, "warning", message, "Check what it decides.", line, column)
+
+
+def _drop_guard(porting: Porting, call: cst.Call) -> bool:
+    """`if not torch.cuda.is_available(): raise ...`, `assert torch.cuda.is_available()`, and an `else:` that raises."""
+    module = porting.module
+    test = _decision(porting, call)
+    holder = module.parents[test]
+    if isinstance(holder, cst.Assert) and holder.test is test and _known(porting, test) is True:
+        porting.remove_statement(call, RULE, GUARD)
+        return True
+    if not isinstance(holder, cst.If) or holder.test is not test:
+        return False
+    known = _known(porting, test)
+    above = module.parents[holder]
+    if known is False and holder.orelse is None and _only_for_cpu(porting, holder.body):
+        if isinstance(above, cst.If) and above.orelse is holder:
+            return False
+        porting.remove_statement(holder, RULE, GUARD)
+        return True
+    if known is True and _sets(porting, holder.body):
+        porting.edit(*module.span(test), "True", RULE, REASON)
+        return True
+    if known is True and isinstance(holder.orelse, cst.Else) and _only_for_cpu(porting, holder.orelse.body):
+        start = module.span(holder.orelse)[0]
+        begin = module.text.rfind("\n", 0, start) + 1
+        porting.edit(begin, module.span(holder.orelse)[1], "", RULE, GUARD)
+        return True
+    return False
+
+
+def _only_for_cpu(porting: Porting, body: cst.BaseSuite) -> bool:
+    """Whether a block only complains, ends the run or switches settings off: nothing that other code needs."""
+    found = [_complains(porting, statement) or _is_setting(porting, statement) for statement in _small(body)]
+    return bool(found) and all(found) and any(True for _ in _small(body))
+
+
+def _small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    for statement in body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            yield from statement.body
+        else:
+            yield statement
+
+
+def _complains(porting: Porting, statement: cst.CSTNode) -> bool:
+    if isinstance(statement, cst.Raise | cst.Pass):
+        return True
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if not isinstance(call, cst.Call):
+        return False
+    name = porting.module.code(call.func)
+    return name in ENDS or name.rsplit(".", 1)[-1] in SAYS
+
+
+def _is_setting(porting: Porting, statement: cst.CSTNode) -> bool:
+    """`bf16 = False`, `kwargs["fp16"] = False`, `dtype = torch.float32`."""
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return False
+    return _is_precision(porting, statement.value)
+
+
+def _sets(porting: Porting, body: cst.BaseSuite) -> bool:
+    return all(_is_setting(porting, statement) for statement in _small(body))
+
+
+def _settle(porting: Porting, call: cst.Call) -> None:
+    """An expression that settles a setting of the training becomes what it was on the GPU."""
+    module = porting.module
+    decided = _decision(porting, call)
+    chosen: cst.BaseExpression | None = None
+    known = _known(porting, decided)
+    holder = module.parents[decided]
+    if isinstance(holder, cst.IfExp) and holder.test is decided and isinstance(known, bool):
+        decided, chosen = holder, holder.body if known else holder.orelse
+    if not _is_of_settings(porting, decided):
+        return
+    if chosen is not None:
+        porting.edit(*module.span(decided), module.code(chosen), RULE, REASON)
+    elif isinstance(known, bool):
+        porting.edit(*module.span(decided), str(known), RULE, REASON)
+    else:
+        porting.edit(*module.span(call), "True", RULE, REASON)
+
+
+def _decision(porting: Porting, call: cst.Call) -> cst.BaseExpression:
+    """The whole condition in which a call stands: `available() and capability()[0] >= 8`."""
+    node: cst.BaseExpression = call
+    while True:
+        parent = porting.module.parents[node]
+        if isinstance(parent, cst.ComparisonTarget):
+            parent = porting.module.parents[parent]
+        if not isinstance(parent, cst.BooleanOperation | cst.UnaryOperation | cst.Comparison):
+            return node
+        node = parent
+
+
+def _is_of_settings(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a setting of the training, or a variable's value that only settings read."""
+    module = porting.module
+    calls = [site.node for site in porting.sites if site.role in SETTINGS]
+    below: cst.CSTNode = node
+    for ancestor in module.ancestors(node):
+        if isinstance(ancestor, cst.Call) and ancestor in calls:
+            return True
+        if isinstance(ancestor, cst.Assign) and ancestor.value is below:
+            return _is_precision(porting, ancestor.value) and _read_by_settings(porting, ancestor)
+        if isinstance(ancestor, cst.BaseStatement):
+            return False
+        below = ancestor
+    return False
+
+
+def _read_by_settings(porting: Porting, assign: cst.Assign) -> bool:
+    """Whether a torch type, or a switch that only keywords of settings and other such values read."""
+    module = porting.module
+    target = assign.targets[0].target
+    if len(assign.targets) != 1 or not isinstance(target, cst.Name):
+        return False
+    if not isinstance(_known(porting, assign.value), bool):
+        return True  # a type
+    found = module.scope(assign).lookup(target.value)
+    uses = module.references(target.value, found[0]) if found is not None else ()
+    calls = [site.node for site in porting.sites if site.role in SETTINGS]
+    return all(
+        any(item in calls for item in module.ancestors(use)) or porting.covered(module.span(use)[0]) for use in uses
+    )
+
+
+def _is_precision(porting: Porting, value: cst.BaseExpression) -> bool:
+    """Whether a value is a switch or one of torch's types, never a device."""
+    known = _known(porting, value)
+    if isinstance(known, bool):
+        return True
+    names = [porting.module.qualified(node) or "" for node in inside(value) if isinstance(node, cst.Attribute)]
+    return known in TORCH_TYPES.values() and any(name.startswith("torch.") for name in names)
+
+
+def _known(porting: Porting, node: cst.BaseExpression) -> object:
+    try:
+        return evaluate(porting.module, node)
+    except Unknown:
+        return None

@@ -1,0 +1,80 @@
+"""torch.cuda.is_available(): what it decided on the GPU is decided, what stays is named."""
+
+import pytest
+
+from .porting import port
+
+HEAD = """import sys
+import torch
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+"""
+TAIL = """model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
+{more}trainer = SFTTrainer(
+    model,
+    args=SFTConfig(output_dir={folder}, max_steps=5, report_to="none"{extra}),
+    train_dataset=load_dataset("some/rows", split="train"),
+    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
+)
+trainer.train()
+"""
+
+
+def script(before: str = "", *, more: str = "", extra: str = "", folder: str = '"out"') -> str:
+    return HEAD + before + TAIL.format(more=more, extra=extra, folder=folder)
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        'if not torch.cuda.is_available():\n    raise SystemExit("needs a GPU")\n',
+        'if not torch.cuda.is_available():\n    print("no GPU")\n    sys.exit(1)\n',
+        'assert torch.cuda.is_available(), "needs a GPU"\n',
+        "use = True\nif not torch.cuda.is_available():\n    use = False\n",
+    ],
+)
+def test_a_guard_goes(guard: str) -> None:
+    ported = port(script(guard))
+    assert ported.status == "ported"
+    assert "is_available" not in ported.after and "needs a GPU" not in ported.after
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "torch.cuda.is_available() and torch.cuda.is_bf16_supported()",
+        "torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8",
+        "torch.cuda.is_available()",
+    ],
+)
+def test_a_setting_is_what_it_was_on_the_gpu(asked: str) -> None:
+    assert port(script(extra=f", bf16={asked}")).recipe.values["precision.bf16"].is_literal(True)
+    kept = port(script(extra=f", bf16={asked}, fp16=not {asked}", more="folders = sys.argv\n", folder="folders[1]"))
+    assert "is_available" not in kept.after
+    named = port(script(f"use_bf16 = {asked}\n", extra=", bf16=use_bf16, save_strategy=sys.argv[1]"))
+    assert "use_bf16 = True\n" in named.after and "bf16=use_bf16" in named.after
+
+
+def test_an_optimizer_by_device_is_the_gpu_s() -> None:
+    ported = port(script(extra=', optim="adamw_torch_fused" if torch.cuda.is_available() else "sgd"'))
+    assert "optax.adamw(" in ported.after and "is_available" not in ported.after
+
+
+def test_types_by_device_are_the_gpu_s() -> None:
+    chosen = "dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32\n"
+    ported = port(script(chosen).replace('dtype="bfloat16"', "dtype=dtype"))
+    assert "dtype=jnp.bfloat16)" in ported.after and "is_available" not in ported.after
+
+
+def test_a_device_of_the_user_s_own_code_stays_and_is_named() -> None:
+    ported = port(script('device = "cuda" if torch.cuda.is_available() else "cpu"\nsys.argv.append(device)\n'))
+    assert 'device = "cuda" if torch.cuda.is_available() else "cpu"' in ported.after
+    assert [finding.rule for finding in ported.findings if finding.severity == "warning"] == ["TP526", "TP001"]
+
+
+def test_an_else_that_ends_the_run_goes() -> None:
+    both = "if torch.cuda.is_available():\n    sys.argv.append('x')\nelse:\n    raise SystemExit(1)\n"
+    ported = port(script(both))
+    assert "if torch.cuda.is_available():\n    sys.argv.append('x')\n" in ported.after
+    assert "SystemExit" not in ported.after
