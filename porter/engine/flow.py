@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import libcst as cst
 
@@ -27,6 +28,8 @@ PREPARES = frozenset(
 FILLS = "peft.set_peft_model_state_dict"
 SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
 MAX_DEPTH = 20
+MAX_NESTED = 6  # functions that hand a model on to one another
+Adapts = Literal["yes", "perhaps", "no"]
 
 
 @dataclass(frozen=True)
@@ -134,25 +137,51 @@ def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
 
 def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:
     """Of `model = load(...)` and `model = get_peft_model(model, ...)` the one that holds where `node` stands."""
-    wraps = [item for item in makers if _adapts(module, item, node)]
-    if len(makers) != 2 or len(wraps) != 1 or wraps[0].conditional:
+    found = [(item, said) for item in makers if (said := _adapts(module, item, node)) != "no"]
+    wraps = [item for item, _ in found]
+    if len(makers) != 2 or len(wraps) != 1:
         return makers
+    if wraps[0].conditional or found[0][1] == "perhaps":  # with adapters or without, the other one loads it
+        return [item for item in makers if item is not wraps[0]]
     behind = module.span(wraps[0].node)[1] <= module.span(node)[0]
     return wraps if behind else [item for item in makers if item is not wraps[0]]
 
 
-def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> bool:
-    """Whether a binding puts adapters into what the variable holds, here or in a function that it is given to."""
+def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> Adapts:
+    """Whether a binding puts adapters into what the variable holds, here or in a function that it is given to.
+
+    Perhaps: the function may also give the model back as it is, `if not use_lora: return model`.
+    """
     asked = (module, binding.node)
-    if asked in _ASKED or binding.kind != "assign":
-        return False
+    if asked in _ASKED or len(_ASKED) > MAX_NESTED or binding.kind != "assign":
+        return "no"
     _ASKED.append(asked)
     try:
-        made = next((value for value in binding_origins(module, binding) if _puts_in(module, value)), None)
-        wrapped = made.args[0].value if isinstance(made, cst.Call) else None
-        return any(is_same(module, value, variable) for value in origins(module, wrapped))
+        values = _returns(module, binding)
+        wrapped = [_wrapped(module, value) for value in values]
+        others = [value for value, inner in zip(values, wrapped, strict=True) if inner is None]
+        adapted = [inner for inner in wrapped if inner is not None]
+        same = (*adapted, *others)
+        if not adapted or not all(any(is_same(module, v, variable) for v in origins(module, one)) for one in same):
+            return "no"
+        return "perhaps" if others else "yes"
     finally:
         _ASKED.pop()
+
+
+def _returns(module: Module, binding: Binding) -> list[cst.BaseExpression]:
+    """What a binding's value may be: where a function of the file with several returns gives it, each of them."""
+    last = [*binding_origins(module, binding)][-1:]
+    function = module.callees.get(last[0]) if last and isinstance(last[0], cst.Call) else None
+    if function is None or function.name.value == "__init__":
+        return [binding.value] if binding.value is not None else []
+    return returned(module, function)
+
+
+def _wrapped(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The model that a value puts adapters into; None when it puts none in."""
+    made = next((node for node in origins(module, value) if _puts_in(module, node)), None)
+    return made.args[0].value if isinstance(made, cst.Call) else None
 
 
 _ASKED: list[tuple[Module, cst.CSTNode]] = []  # bindings that `_adapts` is at, so that no circle of names is followed

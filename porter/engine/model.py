@@ -9,8 +9,9 @@ from dataclasses import replace
 import libcst as cst
 
 from ..recipe import Origin, Value
+from ..source.calls import function_around, returned
 from ..source.values import dict_items, read_value
-from .flow import binding_origins, is_itself, unprepared
+from .flow import binding_origins, is_itself, origins, unprepared
 from .porting import Porting
 from .precision import read_precision
 from .quantization import quantization_value, read_preparation, read_quantization
@@ -68,6 +69,19 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
         default = "'auto'" if kept else "'float32'"
         porting.fill({"model.dtype": Value("default", default, Origin(site.qualified, 0, 0), "")})
     read_precision(porting)
+
+
+def reaches_trainer(porting: Porting, site: Site) -> bool:
+    """Whether the trainer may get what a get_peft_model in another function gives: its name is bound to that."""
+    module, trainer = porting.module, porting.trainer
+    model = trainer.argument("model") if trainer is not None else None
+    function = function_around(module, site.node)
+    if model is None or function is None:
+        return False
+    given = [value for value in returned(module, function) if value is site.node or module.code(value) == site.variable]
+    nodes = [node for binding in bindings_of(module, model.node) for node in binding_origins(module, binding)]
+    nodes += origins(module, model.node)
+    return bool(given) and any(isinstance(node, cst.Call) and module.callees.get(node) is function for node in nodes)
 
 
 def _with_inner_adapters(site: Site, inject: Site) -> Site:

@@ -12,6 +12,7 @@ import libcst as cst
 
 from ..engine.flow import unprepared
 from ..engine.linear_names import write_linear_names
+from ..engine.model import reaches_trainer
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
 from ..engine.quantization import write_preparation, write_quantization
 from ..engine.reading import bindings_of, table_of
@@ -124,7 +125,7 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     first = next((site for site in (model, porting.inject) if site is not None), None)
     earlier = [site for site in porting.references if first is not None and site.scope is first.scope]
     first = min((site for site in (first, *earlier) if site is not None), key=lambda site: site.start, default=None)
-    far = porting.used_elsewhere or bool(porting.others)
+    far = porting.used_elsewhere or bool(porting.others) or _puts_in_elsewhere(porting)
     if (first is None or porting.loads) and not far:
         start = _earlier_need(porting)
         if start is None:
@@ -143,6 +144,14 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     text = f"\n{porting.names.mesh} = {code}\n"
     porting.edit(offset, offset, text, (first or trainer).rule, "the devices and their axes")
     return True
+
+
+def _puts_in_elsewhere(porting: Porting) -> bool:
+    """Whether a function that isn't the trainer's puts adapters in by condition."""
+    trainer, own = porting.trainer, (porting.inject, *porting.own_injects)
+    assert trainer is not None
+    sites = [site for site in porting.sites if site.role == "inject" and site not in own]
+    return any(site.scope is not trainer.scope and reaches_trainer(porting, site) for site in sites)
 
 
 def _earlier_need(porting: Porting) -> int | None:
@@ -252,22 +261,24 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
     model, config = site.argument("model"), site.argument("model_id" if saved else "peft_config")
     trainer = porting.trainer
     assert trainer is not None
-    known = site.scope is trainer.scope
-    if model is None or config is None or site.variable != porting.names.model or not known:
+    same = site.scope is trainer.scope
+    known = site.variable == porting.names.model if same else reaches_trainer(porting, site)
+    if model is None or config is None or not known:
         message = "get_peft_model: whether the trainer gets this model is not known at port time."
         fix = "Write model = rt.apply_peft(model, config, mesh, seed=...) where it does."
         porting.find(site.rule, "error", message, fix, site.line, site.column)
         return
     porting.lora_conditional = True
+    before = len(site.variable or "") + 3
     if saved:
         say_reference(porting, site, certain=False)
         made = saved_call(porting, site, model.text, _seed_at(porting, site))
-        call = render(made, site.indent, before=len(site.variable) + 3)
+        call = render(made, site.indent, before=before)
         porting.replace(site, call, "the saved adapter in Tunix's model, when the script loads it")
         return
     arguments = [Arg(model.text), Arg(config.text), Arg(porting.names.mesh), Arg(_seed_at(porting, site), "seed")]
     arguments += dropout_arguments(porting, site)
-    call = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable) + 3)
+    call = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=before)
     porting.replace(site, call, "the same adapters in Tunix's model, when the script puts them in")
 
 

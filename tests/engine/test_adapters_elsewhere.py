@@ -1,0 +1,77 @@
+"""Adapters that a function of the file puts in: surely, by condition, or giving the model back as it is."""
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """import sys
+from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+
+def load(name):
+    model = AutoModelForCausalLM.from_pretrained(name, dtype="bfloat16")
+{load}    return model
+
+
+def add_lora(model, wanted):
+{early}    config = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
+    model = get_peft_model(model, config)
+    return model
+
+
+def main():
+    model = load("Qwen/Qwen3-0.6B")
+{call}    trainer = SFTTrainer(
+        model,
+        args=SFTConfig("out", max_steps=5, report_to="none"),
+        train_dataset=load_dataset("some/rows", split="train"),
+        processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
+    )
+    trainer.train()
+    trainer.save_model("out/last")
+
+
+main()
+"""
+CALL = "    model = add_lora(model, len(sys.argv) > 1)\n"
+BY_CONDITION = "    if len(sys.argv) > 1:\n        model = add_lora(model, True)\n"
+EARLY = "    if not wanted:\n        return model\n"
+
+
+def test_a_function_that_surely_puts_them_in() -> None:
+    ported = port(SCRIPT.format(load="", early="", call=CALL))
+    assert ported.status == "ported", ported.findings
+    assert "    model = rt.apply_lora(model, config, mesh, seed=42" in ported.after
+    assert 'rt.save_adapter(model, "out/last"' in ported.after
+
+
+@pytest.mark.parametrize(("early", "call"), [("", BY_CONDITION), (EARLY, CALL)])
+def test_a_function_that_may_put_them_in(early: str, call: str) -> None:
+    ported = port(SCRIPT.format(load="", early=early, call=call))
+    assert ported.status == "ported", ported.findings
+    assert "    model = rt.apply_peft(model, config, mesh, seed=42)" in ported.after
+    assert 'rt.save_model(model, "out/last"' in ported.after  # an adapter, or the whole model
+    assert ported.after.index("mesh = jax.make_mesh") < ported.after.index("def load(")
+
+
+def test_adapters_by_condition_where_the_model_is_loaded() -> None:
+    inside = "    if len(sys.argv) > 1:\n        model = get_peft_model(model, LoraConfig(r=8))\n"
+    source = SCRIPT.format(load=inside, early="", call="")
+    ported = port(source[: source.index("def add_lora")] + source[source.index("def main") :])
+    assert ported.status == "ported", ported.findings
+    assert "        model = rt.apply_peft(model, LoraConfig(r=8), mesh, seed=42)" in ported.after
+
+
+def test_a_function_that_nobody_calls_is_named() -> None:
+    ported = port(SCRIPT.format(load="", early="", call=""))
+    assert any("whether the trainer gets" in finding.message for finding in ported.findings)
+
+
+def test_functions_that_call_each_other_end() -> None:
+    circle = "def add_lora(model, wanted):\n    return add_lora(get_peft_model(model, LoraConfig(r=8)), wanted)\n"
+    source = SCRIPT.format(load="", early="", call=CALL)
+    start, end = source.index("def add_lora"), source.index("def main")
+    assert port(source[:start] + circle + source[end:]).status in ("ported", "partial")
