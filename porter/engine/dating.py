@@ -186,12 +186,14 @@ def _evidence(porting: Porting, facts: Mapping[str, Any]) -> Iterator[Evidence]:
     gone, new = facts["gone"], facts["new"]
     if porting.module.text and "unsloth" in porting.module.roots:
         return  # it makes every release of TRL take the keywords of all others
-    seen = set()
+    seen, moved = set(), set()  # moved: to trl.experimental, when the package itself has them no more
     for name, keywords in _uses(porting):
         package, _, last = name.rpartition(".")
         short = f"{package.split('.', 1)[0]}.{last}"
+        if ".experimental" in package:
+            moved.add(short)
         for text in (short, *(f"{short}({keyword}=)" for keyword in keywords)):
-            if (text in gone or text in new) and text not in seen:
+            if short not in moved and (text in gone or text in new) and text not in seen:
                 seen.add(text)
                 yield Evidence(text.split(".", 1)[1], new.get(text), gone.get(text))
 

@@ -1,7 +1,8 @@
-"""The reference model of a preference trainer: where it is loaded, and what its keywords say."""
+"""The reference model of a preference trainer, or a teacher: where it is loaded, and what its keywords say."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,11 +14,12 @@ from .reading import bindings_of, fill_site, follow, table_of
 from .sites import Site
 
 COPIES = ("trl.create_reference_model", "copy.deepcopy")
+NAMES = r"name|path|_id$"  # in an expression that is a teacher's name rather than the teacher
 
 
 def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
-    """Find the `from_pretrained` calls of `ref_model=`; one that isn't made so in this file is named."""
-    argument = site.argument("ref_model")
+    """Find the `from_pretrained` calls of `ref_model=` or `teacher_model=`; one that isn't made so here is named."""
+    argument = site.argument("ref_model", "teacher_model")
     if argument is None or argument.value.is_literal(None) or argument.node is None:
         return
     direct = follow(porting, argument, "model")
@@ -29,9 +31,10 @@ def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) ->
         origins = list(binding_origins(porting.module, binding))
         loaded = [made[value] for value in origins if isinstance(value, cst.Call) and value in made]
         found += [each for each in loaded if each not in found]
-        known = bool(loaded) or any(_is_known(porting, value) for value in origins)
+        known = bool(loaded) or argument.value.known or any(_is_known(porting, value) for value in origins)
         if not known:
             break
+    known = known or (argument.name == "teacher_model" and re.search(NAMES, argument.text) is not None)
     porting.references = tuple(each for each in found if each is not porting.model)
     for reference in porting.references:
         recipe, names = porting.recipe, porting.names
@@ -39,8 +42,9 @@ def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) ->
         porting.recipe = replace(porting.recipe, values=recipe.values)
         porting.names = names
     if not known:
-        message = f"ref_model={argument.text}: it isn't made by a from_pretrained call in this file."
-        fix = f"Make {argument.text} with rt.load_model and the mesh, or leave it out."
+        message = f"{argument.name}={argument.text}: it isn't made by a from_pretrained call in this file."
+        without = ", or leave it out" if argument.name == "ref_model" else ""
+        fix = f"Make {argument.text} with rt.load_model and the mesh{without}."
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 

@@ -14,6 +14,8 @@ _HOMES = {
     "batches": ("SFTBatches",),
     "callbacks": ("KeepBest", "load_best"),
     "checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
+    "distillation_batches": ("GKDBatches",),
+    "distillation_trainer": ("DistillationTrainer",),
     "dpo_losses": ("dpo_loss",),
     "hooks": ("log_every",),
     "loading": ("load_arguments",),

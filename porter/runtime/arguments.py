@@ -25,6 +25,7 @@ _CLASSES = {
     "DPOConfig": "trl.DPOConfig",
     "DatasetConfig": "trl.scripts.utils.DatasetConfig",
     "DatasetMixtureConfig": "trl.DatasetMixtureConfig",
+    "GKDConfig": "trl.experimental.gkd.GKDConfig",
     "GRPOConfig": "trl.GRPOConfig",
     "KTOConfig": "trl.KTOConfig",
     "LoraConfig": "peft.LoraConfig",

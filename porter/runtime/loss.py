@@ -60,6 +60,15 @@ def token_loss(
     return jnp.sum(token_nll(logits, labels) * scale[:, None])
 
 
+def forward(
+    model: nnx.Module, input_tokens: jax.Array, positions: jax.Array, attention_mask: jax.Array, segment_ids: jax.Array
+) -> jax.Array:
+    """Logits (B, T, vocabulary) of rows that hold one document each; see `token_loss` for the arguments."""
+    call = _call(model, input_tokens, positions, attention_mask, segment_ids, None)
+    logits, _ = model(*call.arguments, **call.named)
+    return logits
+
+
 def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
     """`token_loss` that makes logits of a part of T at a time: `.with_loss_fn(rt.chunked_token_loss(8))`.
 

@@ -150,6 +150,11 @@ class PreferenceBatches:
             weights = np.full(len(shares), 1 / len(shares))
             yield from self._assemble(self._rows, group, weights, self._micro_batches, self.length)
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
+        return self._rows.longest
+
     def __repr__(self) -> str:
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
         filled = sum(len(ids) for row in self._rows.ids for ids in row)

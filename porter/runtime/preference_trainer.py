@@ -17,6 +17,7 @@ from tunix.sft.sharding_utils import shard_input
 from .dpo_losses import dpo_loss
 from .loss import model_inputs
 from .preference_losses import Inputs, PreferenceLoss, cpo_loss, kto_loss, orpo_loss
+from .prompts import check_rows
 
 
 class PreferenceTrainer(PeftTrainer):
@@ -49,6 +50,11 @@ class PreferenceTrainer(PeftTrainer):
         self.metric_names: tuple[str, ...] = ()
         super().__init__(model, optimizer, training_config)
         self.with_gen_model_input_fn(model_inputs).with_loss_fn(loss, has_aux=True)
+
+    def train(self, train_ds: Any, *evaluation: Any, **settings: Any) -> None:
+        """As PeftTrainer's. ValueError for rows that are longer than the model's context."""
+        check_rows(self.model, getattr(train_ds, "longest", 0))
+        super().train(train_ds, *evaluation, **settings)
 
     def _prepare_inputs(self, input_data: Any) -> Any:
         if self.ref_model is None:

@@ -116,11 +116,21 @@ def prompt_rows(dataset: Any, needed: int, seed: int | None) -> Sequence[Mapping
     return found
 
 
-def check_context(model: Any, prompt: int, completion: int) -> None:
-    """ValueError for prompts and completions that are longer than the model's context."""
+def check_rows(model: Any, longest: int) -> None:
+    """ValueError for rows of `longest` tokens that are longer than the model's context."""
+    context = text_config(model.porter.config).get("max_position_embeddings")
+    if context and longest > context:
+        raise ValueError(
+            f"a row of {longest} tokens is longer than the model's context of {context}: set max_length={context} or "
+            "less"
+        )
+
+
+def check_context(model: Any, prompt: int, completion: int, name: str = "max_completion_length") -> None:
+    """ValueError for prompts and completions that are longer than the model's context; `name`: what sets the latter."""
     config = text_config(model.porter.config)
     context = config.get("max_position_embeddings")
-    said = f"the longest prompt has {prompt} tokens, and max_completion_length={completion}"
+    said = f"the longest prompt has {prompt} tokens, and {name}={completion}"
     if context and prompt + completion > context:
         raise ValueError(f"{said}: together more than the model's context of {context} tokens")
     window = getattr(model.config, "sliding_window_size", None)

@@ -16,7 +16,7 @@ from typing import Any
 
 from .field_tables import Row
 
-OF_TRL = ("SFTConfig", "DPOConfig", "ORPOConfig", "CPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig")
+OF_TRL = ("SFTConfig", "DPOConfig", "ORPOConfig", "CPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig", "GKDConfig")
 TRAINING = (*OF_TRL, "TrainingArguments", "Seq2SeqTrainingArguments")
 # Flags that scripts read themselves, or that follow from others: not worth a word.
 QUIET = {"do_train", "do_eval", "do_predict", "local_rank", "gradient_checkpointing_kwargs"}
@@ -34,6 +34,10 @@ def settle(args: Any, name: str, rows: Mapping[str, Row]) -> None:
             _settle_losses(args, name, rows)
         if name == "GRPOConfig":
             _settle_scale(args)
+        if name == "GKDConfig":
+            for share in ("lmbda", "beta"):
+                if not 0 <= getattr(args, share) <= 1:
+                    raise ValueError(f"{share}={getattr(args, share)} must be from 0 to 1")
         _settle_training(args, rows)
     elif name == "ModelConfig":
         if args.load_in_8bit and args.load_in_4bit:

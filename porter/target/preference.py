@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 from ..engine.porting import Porting
@@ -259,7 +260,9 @@ def _check(porting: Porting, kind: str) -> None:
     unknown = [name for name in _loss_types(porting) or () if name not in TYPES.get(kind, ())]
     if unknown and kind in TYPES:
         message = f"loss_type={unknown[0]!r}: {site.qualified.rsplit('.', 1)[-1]} has no such loss."
-        say("loss.type", message, f"Choose one of {', '.join(TYPES[kind])}.")
+        near = get_close_matches(unknown[0], TYPES[kind], 1)
+        fix = f"Did you mean {near[0]!r}? It is one of {', '.join(TYPES[kind])}." if near else ""
+        say("loss.type", message, fix or f"Choose one of {', '.join(TYPES[kind])}.")
     if porting.known("loss.beta") == 0 and _loss_types(porting) != ["sft"] and kind != "orpo":
         message = "beta=0 takes the preferences out of the loss, and the reference model with them."
         say("loss.beta", message, "Give a beta above 0; 0.1 is TRL's default.")

@@ -22,7 +22,7 @@ from ..engine.sites import PAIRS, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
-from . import causal_lm, grpo, loop, sft
+from . import causal_lm, distillation, grpo, loop, sft
 from .layout import Arg, Call, render
 from .lora import apply_call, dropout_arguments, literal_rules, provider_code, saved_call, vision_note
 from .pairs import write_fast_model
@@ -34,6 +34,7 @@ BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {
     "sft": sft.trainer_block,
     "causal-lm": causal_lm.trainer_block,
     **dict.fromkeys(KINDS, preference_block),
+    "gkd": distillation.trainer_block,
     "grpo": grpo.trainer_block,
     "rloo": grpo.trainer_block,
     "loop": loop.loop_block,

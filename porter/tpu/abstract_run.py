@@ -50,7 +50,7 @@ def main() -> int:
 
 
 NEVER_TRAINED = 9
-UNPLANNED = ("CPOBatches", "GRPOBatches", "KTOBatches", "ORPOBatches", "PreferenceBatches", "RLOOBatches")
+UNPLANNED = ("CPOBatches", "GKDBatches", "GRPOBatches", "KTOBatches", "ORPOBatches", "PreferenceBatches", "RLOOBatches")
 
 
 def say(stage: str) -> None:

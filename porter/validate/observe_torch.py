@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import preferences, rollouts
+from . import distilled, preferences, rollouts
 from .held import format_of, hold
 from .observe_loops import patch_loops
 from .observer_torch import Observer
@@ -186,6 +186,7 @@ def patch_trainer(observer: Observer) -> None:
         given = kwargs.get("args") or next((a for a in args if isinstance(a, transformers.TrainingArguments)), None)
         if given is not None:
             observer.fold(given)
+        distilled.watch(type(self), observer.distilled)
         init(self, *args, **kwargs)
         self.add_callback(observer.callback())
 

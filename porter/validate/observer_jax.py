@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import rollouts
+from . import distilled, rollouts
 from .optax_settings import decayed, of_hf_optimizer
 from .preferences import METRICS, means
 from .read_jax import adapter_of, documents, evaluate_schedule, norm_of, trainer_mesh
@@ -52,9 +52,11 @@ class Observer:
     def replay(self, runtime: ModuleType) -> None:
         """Give the port the completions that the source sampled, if it sampled any."""
         trace = Path(self.settings.initial or "") / "trace.json"
-        recorded = json.loads(trace.read_text("utf-8"))["config"].get("rollouts") if trace.is_file() else None
-        if recorded:
+        config = json.loads(trace.read_text("utf-8"))["config"] if trace.is_file() else {}
+        if recorded := config.get("rollouts"):
             rollouts.replay(runtime.__name__, recorded, self._problems)
+        if recorded := config.get("distilled"):
+            distilled.replay(runtime.__name__, recorded, self._problems)
 
     def optimizer(self, name: str, arguments: dict[str, Any]) -> None:
         if not self._running:

@@ -44,6 +44,7 @@ class Observer:
         self._hook: Any = None
         self._samples = False
         self._sampled: list[Any] = []
+        self._distilled: list[Any] = []
 
     def fold(self, args: Any) -> None:
         """Let one process see the batch of N: rows of all of them together, once per arguments object."""
@@ -113,6 +114,10 @@ class Observer:
         if not self.done:
             self._sampled.append([prompts, completions])
 
+    def distilled(self, found: Any) -> None:
+        if not self._done:
+            self._distilled.append(found)
+
     def rollouts(self, inputs: Any) -> None:
         if not self.done:
             rows = rollouts.rows_of_torch(inputs)
@@ -177,6 +182,9 @@ class Observer:
         self.done = True
         if self._samples:
             self.config |= {"rollouts": self._sampled, "loss_floor": rollouts.LOSS_FLOOR}
+        if any(self._distilled):
+            self.config |= {"distilled": self._distilled}
+            self.substitutes.note(rollouts.NOTE)
         Trace(
             config=self.config,
             steps=tuple(self.steps),

@@ -203,8 +203,9 @@ def main() -> None:
     parser.add_argument("model_id")
     parser.add_argument("family")
     parser.add_argument("--kv-heads", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    make_stand_in(given.folder, given.model_id, given.family, kv_heads=given.kv_heads)
+    make_stand_in(given.folder, given.model_id, given.family, kv_heads=given.kv_heads, seed=given.seed)
 
 
 if __name__ == "__main__":

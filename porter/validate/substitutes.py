@@ -117,7 +117,9 @@ class Substitutes:
         if not (folder / "finished").exists():
             # In a process of its own: this one may be the port's, which must not import torch.
             words = [sys.executable, "-m", "porter.validate.stand_in", str(folder), name, family.name]
-            words += ["--kv-heads", str(self.settings.kv_heads)]
+            others = len([*folder.parent.iterdir()]) if folder.parent.is_dir() else 0
+            # A teacher with its student's weights would have nothing to teach.
+            words += ["--kv-heads", str(self.settings.kv_heads), "--seed", str(others)]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise ValueError(f"no stand-in for {name}: {done.stderr.strip().splitlines()[-1]}")

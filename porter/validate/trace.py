@@ -231,6 +231,12 @@ def join_ranks(ranks: list[Trace]) -> Trace:
     if "rollouts" in config:  # each rank sampled its own part of the generation batches
         calls = zip(*(rank.config["rollouts"] for rank in ranks), strict=True)
         config["rollouts"] = [[[*chain(*parts)] for parts in zip(*call, strict=True)] for call in calls]
+    if "distilled" in config:  # all ranks draw the same chances
+        steps_of = zip(*(rank.config["distilled"] for rank in ranks), strict=True)
+        together_of = [
+            [[*chain(*parts)] for parts in zip(*made, strict=True)] if all(made) else None for made in steps_of
+        ]
+        config["distilled"] = together_of
     return replace(first, config=config, steps=tuple(steps))
 
 

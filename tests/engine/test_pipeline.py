@@ -40,7 +40,7 @@ def test_nothing_to_port_is_left_alone(text: str | bytes) -> None:
         ("from trl import BCOTrainer\nt = BCOTrainer('m')\nt.train()\n", "TP150"),
         ("import trl\ntrl.PPOTrainer('m').train()\n", "TP151"),
         ("from trl import RewardTrainer as R\nR('m').train()\n", "TP153"),
-        ("from trl.experimental.gkd import GKDTrainer\nGKDTrainer('m').train()\n", "TP152"),
+        ("from trl.experimental.gold import GOLDTrainer\nGOLDTrainer('m').train()\n", "TP152"),
         ("from transformers import Trainer\nclass T(Trainer):\n    def log(self): ...\nT(model).train()\n", "TP303"),
         ("from trl import SFTTrainer\nclass Mine(SFTTrainer):\n    def log(self): ...\nMine('m').train()\n", "TP102"),
     ],

@@ -18,10 +18,11 @@ CLASSES = [
     "trl.SFTConfig", "trl.ModelConfig", "trl.ScriptArguments",
     "trl.DatasetMixtureConfig", "trl.scripts.utils.DatasetConfig", "peft.LoraConfig", "trl.DPOConfig", "trl.KTOConfig",
     "trl.experimental.orpo.ORPOConfig", "trl.experimental.cpo.CPOConfig", "trl.GRPOConfig", "trl.RLOOConfig",
+    "trl.experimental.gkd.GKDConfig",
 ]  # fmt: skip
 TRAINERS = [
     "trl.SFTTrainer", "trl.DPOTrainer", "trl.KTOTrainer", "trl.experimental.orpo.ORPOTrainer",
-    "trl.experimental.cpo.CPOTrainer", "trl.GRPOTrainer", "trl.RLOOTrainer",
+    "trl.experimental.cpo.CPOTrainer", "trl.GRPOTrainer", "trl.RLOOTrainer", "trl.experimental.gkd.GKDTrainer",
     "transformers.Trainer", "transformers.Seq2SeqTrainer",
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from porter.runtime.dpo_losses import dpo_loss
 from porter.runtime.preference_batches import CPOBatches, KTOBatches, ORPOBatches, PreferenceBatches
 from porter.runtime.preference_losses import cpo_loss, kto_loss, orpo_loss
 from porter.runtime.preference_rows import extract_prompt
+from porter.runtime.prompts import check_rows
 
 from .byte_tokens import byte_tokenizer, trained_text
 
@@ -119,6 +121,13 @@ def test_rows_longer_than_the_models_context_are_refused(tiny_mesh: Any) -> None
     tokenizer = byte_tokenizer(model_max_length=12)
     with pytest.raises(ValueError, match="longer than the model's context of 12"):
         PreferenceBatches(PAIRS, tokenizer, tiny_mesh(1, 1), **SETTINGS)
+
+
+def test_the_checkpoints_own_context_counts_too() -> None:
+    model = SimpleNamespace(porter=SimpleNamespace(config={"text_config": {"max_position_embeddings": 8}}))
+    check_rows(model, 8)
+    with pytest.raises(ValueError, match="a row of 9 tokens is longer than the model's context of 8"):
+        check_rows(model, 9)
 
 
 BAD_LOSSES = [

@@ -136,7 +136,8 @@ def test_a_config_that_only_the_script_knows() -> None:
 
 REFUSED = {
     "PPOTrainer": "GRPO and a reward function",
-    "GKDTrainer": "SFTTrainer",
+    "GOLDTrainer": "GKDTrainer",
+    "DistillationTrainer": "lmbda=1.0",
     "RewardTrainer": "DPOTrainer",
     "PRMTrainer": "DPOTrainer",
     "OnlineDPOTrainer": "judge",

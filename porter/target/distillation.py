@@ -1,0 +1,193 @@
+"""Distillation: what stands where the GKDTrainer stood.
+
+The batches may sample from the student, so they come after the adapters: mesh, models, LoRA, batches, optimizer,
+trainer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..engine.porting import Porting
+from ..engine.reading import plain_version, short_name
+from ..engine.sites import Site
+from ..runtime.field_tables import version_key
+from .layout import Arg, Call, render
+from .parts import (
+    Writing,
+    assign,
+    comment_for,
+    eval_lines,
+    joined,
+    lora_lines,
+    model_lines,
+    optimizer_lines,
+    run_arguments,
+    seed_arguments,
+)
+from .training import training_config, with_hooks
+
+EXACT_FROM = (1, 7)  # the first release of TRL whose loss is today's
+HALVES_FIXED = (0, 16)  # the first whose beta means what it does today
+
+# Recipe place → keyword of the batches, and its default there.
+DATA: dict[str, tuple[str, Any]] = {
+    "data.chat_template_path": ("chat_template_path", None),
+    "data.eos_token": ("eos_token", None),
+    "batch.drop_last": ("drop_last", False),
+    "data.sampling": ("sampling", "random"),
+}
+
+
+def trainer_block(porting: Porting, writing: Writing) -> str:
+    """The statements that replace `trainer = GKDTrainer(...)`, the first without its indentation."""
+    site = porting.trainer
+    assert site is not None
+    indent = site.indent
+    _check(porting)
+    for reference in porting.references:
+        if not site.start <= reference.start < site.end:
+            before = len(reference.variable) + 3 if reference.variable else 0
+            code = render(_loaded(porting, reference), reference.indent, porting.module.indent, before)
+            porting.replace(reference, code, "the teacher's weights in Tunix's model")
+    models = model_lines(porting, writing, indent)
+    teacher, lines = _teacher(porting, indent)
+    data = [models, lines, lora_lines(porting, writing, indent), _data_lines(porting, writing, indent, teacher)]
+    training = [optimizer_lines(porting, indent), _trainer_lines(porting, indent, teacher)]
+    return joined([data, training], indent)
+
+
+def _teacher(porting: Porting, indent: str) -> tuple[str, list[str]]:
+    """The teacher's name in the port, and the statement that loads it where no other does."""
+    site = porting.trainer
+    assert site is not None
+    argument = site.argument("teacher_model")
+    if argument is None:
+        return "None", []
+    inside = next((each for each in porting.references if site.start <= each.start < site.end), None)
+    if inside is None and argument.reference and (porting.references or not argument.value.known):
+        if porting.references or not _is_name(argument.text):
+            return argument.text, []
+    name = porting.fresh("teacher", "teacher_model")
+    call = _loaded(porting, inside) if inside is not None else _by_name(porting, argument.text)
+    return name, [assign(name, call, indent)]
+
+
+def _is_name(text: str) -> bool:
+    return re.search(r"name|path|_id$", text) is not None
+
+
+def _by_name(porting: Porting, name: str) -> Call:
+    return Call(porting.rt("load_model"), [Arg(name), Arg(porting.names.mesh)])
+
+
+def _loaded(porting: Porting, site: Site) -> Call:
+    """`rt.load_model(...)` of a teacher's from_pretrained call, in the type that the call says."""
+    identifier = site.argument("pretrained_model_name_or_path")
+    call = _by_name(porting, identifier.text if identifier is not None else porting.text("model.id"))
+    dtype, revision = site.argument("dtype", "torch_dtype"), site.argument("revision")
+    release = plain_version(porting.versions.get("transformers", ""))
+    default = "float32" if release and version_key(release) < (5, 0) else "auto"
+    known = dtype is None or dtype.value.known
+    name = default if dtype is None else str(dtype.value.literal).removeprefix("torch.") if known else ""
+    autocast = porting.known("precision.bf16") is True or porting.known("precision.fp16") is True
+    if name == "float16" or (name == "float32" and autocast):
+        name = "bfloat16"  # what a TPU computes in, and what autocast makes of frozen weights
+    if name in ("float32", "bfloat16"):
+        porting.imports.add("import jax.numpy as jnp")
+        call.arguments.append(Arg(f"jnp.{name}", "dtype"))
+    elif not known and dtype is not None:
+        call.arguments.append(Arg(dtype.text, "dtype"))
+    if revision is not None and not revision.value.is_literal(None, "main"):
+        call.arguments.append(Arg(revision.text, "revision"))
+    return call
+
+
+def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -> list[str]:
+    site, names = porting.trainer, porting.names
+    assert site is not None
+    dataset = site.argument("train_dataset")
+    data = [Arg(dataset.text if dataset is not None else "None"), Arg(names.tokenizer), Arg(names.mesh)]
+    runtime = porting.rt("GKDBatches")
+    models = [Arg(names.model, "model"), Arg(teacher, "teacher_model")]
+    if porting.arguments_object:
+        processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
+        call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *data, *models, *processes])
+    else:
+        sampled = _sampling(porting, models)
+        length = Arg(porting.text("data.max_length"), "max_length", comment_for(porting, "data.max_length"))
+        arguments = [*data, *sampled, *run_arguments(porting, writing), length, *_given(porting)]
+        together = porting.value("batch.average_tokens_across_devices")
+        if writing.processes > 1 and together is not None and not together.is_literal(True):
+            arguments.append(Arg(porting.text("batch.average_tokens_across_devices"), "average_tokens_across_devices"))
+        call = Call(runtime, [*arguments, *seed_arguments(porting)])
+    lines = [assign(names.batches, call, indent)]
+    return lines + eval_lines(porting, writing, indent, site.argument("eval_dataset"))
+
+
+def _sampling(porting: Porting, models: list[Arg]) -> list[Arg]:
+    """Who samples how much, and how; nothing where all is trained on the dataset."""
+    never = {place: porting.known(f"distillation.{place}", "?") in (0, False) for place in ("lmbda", "seq_kd")}
+    if all(never.values()):
+        return []
+    found = [] if never["lmbda"] else [models[0]]
+    found += [] if never["seq_kd"] else [models[1]]
+    places = {
+        "distillation.lmbda": ("lmbda", never["lmbda"]),
+        "distillation.seq_kd": ("seq_kd", never["seq_kd"]),
+        "rollout.temperature": ("temperature", False),
+        "rollout.max_completion_length": ("max_new_tokens", False),
+    }
+    written = {place: name for place, (name, left_out) in places.items() if not left_out}
+    return found + [Arg(porting.text(place), name, comment_for(porting, place)) for place, name in written.items()]
+
+
+def _given(porting: Porting) -> list[Arg]:
+    found = []
+    for place, (keyword, default) in DATA.items():
+        value = porting.value(place)
+        if value is not None and not value.is_literal(default):
+            found.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+    return found
+
+
+def _trainer_lines(porting: Porting, indent: str, teacher: str) -> list[str]:
+    names = porting.names
+    arguments = [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting)), Arg(teacher, "teacher_model")]
+    arguments.append(Arg(porting.text("loss.beta"), "beta", comment_for(porting, "loss.beta")))
+    field = f"{porting.arguments_object}.resume_from_checkpoint"
+    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
+    skip = (
+        f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"
+    )
+    skipped = [skip] if porting.resumes else []
+    call = Call(porting.rt("DistillationTrainer"), arguments)
+    return [*resume, assign(names.trainer, call, indent), *skipped, *with_hooks(porting, indent)]
+
+
+def _check(porting: Porting) -> None:
+    """Findings for a missing teacher, for shares that are none, and for releases that trained otherwise."""
+    site = porting.trainer
+    assert site is not None
+
+    def find(severity: Any, message: str, fix: str, place: str = "") -> None:
+        value = porting.value(place) if place else None
+        origin = value.origin if value is not None and value.origin is not None and value.origin.line else None
+        line, column = (origin.line, origin.column) if origin else (site.line, site.column)
+        porting.find(site.rule, severity, message, fix, line, column)
+
+    teacher = site.argument("teacher_model")
+    if teacher is None or teacher.value.is_literal(None):
+        find("error", f"{short_name(site)}: there is no teacher_model.", "Give the teacher, or its name.")
+    for place, name in (("distillation.lmbda", "lmbda"), ("loss.beta", "beta")):
+        share = porting.known(place)
+        if isinstance(share, int | float) and not 0 <= share <= 1:
+            find("error", f"{name}={share}: TRL takes a share from 0 to 1.", "", place)
+    release = plain_version(porting.versions.get("trl", ""))
+    if release and version_key(release) < EXACT_FROM:
+        parts = "averaged each micro-batch on its own and left answer tokens out where prompts differ in length"
+        if version_key(release) < HALVES_FIXED:
+            parts += ", and mixed the two models with their shares exchanged"
+        message = f"GKDTrainer of TRL {release} {parts}; the port trains as TRL 1.7 and later do."
+        find("warning", message, "Compare losses with a run of TRL 1.7 or later.")
