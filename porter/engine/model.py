@@ -126,11 +126,20 @@ def _is_model_object(porting: Porting, model: Argument) -> bool:
     if isinstance(node, cst.Attribute):
         return model.text == "self.model"
     return any(
-        (isinstance(binding.value, cst.Call) and porting.module.qualified(binding.value.func) not in MAKES_TEXT)
+        (isinstance(binding.value, cst.Call) and not _makes_text(porting, binding.value))
         or binding.kind == "unpack"
         or (binding.kind == "parameter" and re.search("name|path|id", model.text) is None)
         for binding in bindings_of(porting.module, node)
     )
+
+
+def _makes_text(porting: Porting, call: cst.Call) -> bool:
+    """Whether a call gives a name or a path: one of Python's own, or a function of the file that says so."""
+    if porting.module.qualified(call.func) in MAKES_TEXT:
+        return True
+    made = [binding.node for binding in bindings_of(porting.module, call.func)]
+    returns = [node.returns.annotation for node in made if isinstance(node, cst.FunctionDef) and node.returns]
+    return bool(made) and len(returns) == len(made) and all(porting.module.code(each) == "str" for each in returns)
 
 
 def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | None:

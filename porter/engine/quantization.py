@@ -41,6 +41,22 @@ def read_quantization(porting: Porting, site: Site | None, versions: Mapping[str
         porting.find("TP601", "info", message, "", porting.trainer.line, porting.trainer.column)
 
 
+def check_adapters(porting: Porting) -> None:
+    """A finding where a quantised base is trained without adapters: what was loaded has to be an adapter's folder."""
+    value, site = porting.value(PLACE), porting.trainer
+    if value is None or not value.known or value.literal is None or site is None:
+        return
+    adapters = porting.lora is not None or porting.lora_object or porting.lora_conditional or porting.inject is not None
+    if adapters or re.search(r"(?m)^[^#\n]*(get_peft_model|PeftModel|add_adapter)", porting.module.text):
+        return
+    name = porting.text("model.id") if porting.value("model.id") is not None else "the model"
+    message = f"{name}: a base held as {value.literal} is frozen, and this file puts no adapters in."
+    fix = "If it is an adapter's folder, load its base, put its LoraConfig in with rt.apply_peft and its weights with "
+    fix += "rt.load_adapter; otherwise add a peft_config, or load it in bfloat16."
+    line, column = (value.origin.line, value.origin.column) if value.origin else (site.line, site.column)
+    porting.find("TP601", "error", message, fix, line, column)
+
+
 def quantization_value(porting: Porting, name: str, value: Value, node: cst.BaseExpression | None) -> bool:
     """Fill `model.quantization` from one entry of `model_init_kwargs`; whether it was one of these keywords."""
     if name not in ("quantization_config", "load_in_4bit", "load_in_8bit"):

@@ -180,6 +180,8 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             reason = f"{short} {version} has no such keyword"
             message = f"{source} is not a keyword of {short} {version}."
             fix = "Check the spelling, or name the version with --source-trl."
+            if "unsloth" in porting.module.roots:
+                fix = "If Unsloth adds it: say what it holds by keywords that TRL has, and take it out."
             if argument.name.startswith("argument "):
                 reason = "it has no keyword"
                 message = f"{short}({argument.text}): {argument.name} is given without its keyword."

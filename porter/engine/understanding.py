@@ -100,8 +100,13 @@ def read_trainer(porting: Porting) -> None:
 
 def _holds_plain_arguments(porting: Porting, site: Site) -> bool:
     """Whether the config object of a preference trainer is one of transformers' TrainingArguments: the trainer itself
-    is given what a DPOConfig holds since TRL 0.9, `beta=0.1`."""
+    is given what a DPOConfig holds since TRL 0.9, `beta=0.1`. Releases up to 0.12 took both."""
     rule = table_of(porting, site)
+    imported = [
+        binding for scope in porting.module.scopes.values() for found in scope.bindings.values() for binding in found
+    ]
+    if any(binding.kind == "import" and binding.qualified.endswith(".DPOConfig") for binding in imported):
+        return False
     rows = [rule.table.row(argument.name) for argument in site.arguments]
     return rule.kind == "dpo" and any(row is not None and row.until == "0.13" for row in rows)
 
@@ -169,10 +174,15 @@ def _say_trainers_own(porting: Porting, site: Site, base: TableRule) -> None:
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 
+OF_MODELS = ("model_init_kwargs", "ref_model_init_kwargs")
+
+
 def _data_keywords(porting: Porting, site: Site) -> list[tuple[Argument, Row]]:
-    """The trainer's own keywords that say how rows are prepared, `max_seq_length=`: they win over the config's."""
+    """The trainer's own keywords that say how rows are prepared, `max_seq_length=`, and a DPOTrainer's loss: they win
+    over the config's."""
     table = table_of(porting, site).table
     rows = [(argument, table.row(argument.name)) for argument in site.arguments]
+    pairs = table_of(porting, site).kind == "dpo"  # whose trainer was given beta and the loss as well
     prepared = (
         "data.max_length",
         "data.text_field",
@@ -184,7 +194,9 @@ def _data_keywords(porting: Porting, site: Site) -> list[tuple[Argument, Row]]:
     return [
         (argument, row)
         for argument, row in rows
-        if row is not None and row.place in prepared and not argument.value.is_literal(None)
+        if row is not None
+        and (row.place in prepared or (pairs and row.place and row.until == "0.13" and row.name not in OF_MODELS))
+        and not argument.value.is_literal(None)
     ]
 
 

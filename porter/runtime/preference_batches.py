@@ -108,16 +108,20 @@ class PreferenceBatches:
 
     @classmethod
     def from_args(
-        cls, training_args: Any, dataset: Any, tokenizer: Any, mesh: jax.sharding.Mesh, *, processes: int = 1
+        cls,
+        training_args: Any,
+        dataset: Any,
+        tokenizer: Any,
+        mesh: jax.sharding.Mesh,
+        *,
+        processes: int = 1,
+        **own: Any,
     ) -> PreferenceBatches:
         """The batches of a DPOConfig (or the like) whose values are known only when the script runs.
 
-        `processes`: how many processes the GPU run was launched with.
+        `processes`: how many processes the GPU run was launched with; `own`: what the script gives its trainer instead.
         """
-        return cls(
-            dataset,
-            tokenizer,
-            mesh,
+        settings = dict(
             epochs=training_args.num_train_epochs,
             max_steps=training_args.max_steps,
             batch_size=training_args.per_device_train_batch_size * processes,
@@ -131,6 +135,7 @@ class PreferenceBatches:
             sampling=order.sampling_of(training_args),
             **cls._own_arguments(training_args),
         )
+        return cls(dataset, tokenizer, mesh, **settings | own)
 
     @classmethod
     def _own_arguments(cls, training_args: Any) -> dict[str, Any]:

@@ -83,8 +83,11 @@ def _mean(values: Any) -> np.ndarray:
     return np.asarray(np.nanmean(found) if np.any(np.isfinite(found)) else np.nan)
 
 
-def preference_loss(training_args: Any) -> PreferenceLoss:
-    """The loss of a DPOConfig, ORPOConfig, CPOConfig or KTOConfig whose values are known only when the script runs."""
+def preference_loss(training_args: Any, **own: Any) -> PreferenceLoss:
+    """The loss of a DPOConfig, ORPOConfig, CPOConfig or KTOConfig whose values are known only when the script runs.
+
+    `own`: what the script gives its trainer instead, `beta=`.
+    """
     name = type(training_args).__name__
     makers: Mapping[str, Callable[..., PreferenceLoss]] = {
         "DPOConfig": dpo_loss, "ORPOConfig": orpo_loss, "CPOConfig": cpo_loss, "KTOConfig": kto_loss,
@@ -92,9 +95,10 @@ def preference_loss(training_args: Any) -> PreferenceLoss:
     if name not in makers:
         raise ValueError(f"{name} has no settings of a preference loss; expected one of {', '.join(makers)}")
     names = [name for name in inspect.signature(makers[name]).parameters if hasattr(training_args, name)]
-    settings = {name: getattr(training_args, name) for name in names}
-    likelihood = getattr(training_args, "rpo_alpha", None)
+    likelihood = own.pop("rpo_alpha", getattr(training_args, "rpo_alpha", None))
+    settings = {name: getattr(training_args, name) for name in names} | own
     if likelihood is not None:  # TRL 1.16 has it as a loss type
-        settings["loss_type"] = [*training_args.loss_type, "sft"]
-        settings["loss_weights"] = [*(settings["loss_weights"] or [1.0] * len(training_args.loss_type)), likelihood]
+        types = [settings["loss_type"]] if isinstance(settings["loss_type"], str) else list(settings["loss_type"])
+        settings["loss_type"] = [*types, "sft"]
+        settings["loss_weights"] = [*(settings["loss_weights"] or [1.0] * len(types)), likelihood]
     return makers[type(training_args).__name__](**settings)

@@ -17,12 +17,13 @@ from .layout import Arg, Call, render
 from .parts import (
     Writing,
     assign,
+    batch_lines,
     comment_for,
-    eval_lines,
     joined,
     lora_lines,
     model_lines,
     optimizer_lines,
+    resume_lines,
     run_arguments,
     seed_arguments,
 )
@@ -105,25 +106,17 @@ def _loaded(porting: Porting, site: Site) -> Call:
 
 
 def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -> list[str]:
-    site, names = porting.trainer, porting.names
-    assert site is not None
-    dataset = site.argument("train_dataset")
-    data = [Arg(dataset.text if dataset is not None else "None"), Arg(names.tokenizer), Arg(names.mesh)]
-    runtime = porting.rt("GKDBatches")
-    models = [Arg(names.model, "model"), Arg(teacher, "teacher_model")]
-    if porting.arguments_object:
-        processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
-        call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *data, *models, *processes])
-    else:
-        sampled = _sampling(porting, models)
+    models = [Arg(porting.names.model, "model"), Arg(teacher, "teacher_model")]
+
+    def settings() -> list[Arg]:
         length = Arg(porting.text("data.max_length"), "max_length", comment_for(porting, "data.max_length"))
-        arguments = [*data, *sampled, *run_arguments(porting, writing), length, *_given(porting)]
+        found = [*_sampling(porting, models), *run_arguments(porting, writing), length, *_given(porting)]
         together = porting.value("batch.average_tokens_across_devices")
         if writing.processes > 1 and together is not None and not together.is_literal(True):
-            arguments.append(Arg(porting.text("batch.average_tokens_across_devices"), "average_tokens_across_devices"))
-        call = Call(runtime, [*arguments, *seed_arguments(porting)])
-    lines = [assign(names.batches, call, indent)]
-    return lines + eval_lines(porting, writing, indent, site.argument("eval_dataset"))
+            found.append(Arg(porting.text("batch.average_tokens_across_devices"), "average_tokens_across_devices"))
+        return [*found, *seed_arguments(porting)]
+
+    return batch_lines(porting, writing, indent, "GKDBatches", porting.names.tokenizer, settings, lambda: models)
 
 
 def _sampling(porting: Porting, models: list[Arg]) -> list[Arg]:
@@ -156,14 +149,12 @@ def _trainer_lines(porting: Porting, indent: str, teacher: str) -> list[str]:
     names = porting.names
     arguments = [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting)), Arg(teacher, "teacher_model")]
     arguments.append(Arg(porting.text("loss.beta"), "beta", comment_for(porting, "loss.beta")))
-    field = f"{porting.arguments_object}.resume_from_checkpoint"
-    resume = [f"{field} = {porting.resumes}"] if porting.arguments_object and porting.resumes not in ("", field) else []
     skip = (
         f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"
     )
     skipped = [skip] if porting.resumes else []
     call = Call(porting.rt("DistillationTrainer"), arguments)
-    return [*resume, assign(names.trainer, call, indent), *skipped, *with_hooks(porting, indent)]
+    return [*resume_lines(porting), assign(names.trainer, call, indent), *skipped, *with_hooks(porting, indent)]
 
 
 def _check(porting: Porting) -> None:

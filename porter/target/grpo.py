@@ -201,6 +201,8 @@ def _check(porting: Porting, writing: Writing) -> None:
     elif isinstance(generations, int) and rows is not None and rows % generations:
         said = f"num_generations={generations} does not divide the generation batch of {rows} completions."
         fix = "It is per_device_train_batch_size x processes x steps_per_generation; name the processes if it had more."
+        if "unsloth" in porting.module.roots:
+            fix = f"Unsloth raises per_device_train_batch_size to num_generations: write {generations}."
         find(said, fix, "rollout.generations")
 
 

@@ -131,6 +131,7 @@ def preference_block(porting: Porting, writing: Writing) -> str:
             KINDS[kind].batches,
             porting.names.tokenizer,
             lambda: _batch_arguments(porting, writing, kind),
+            lambda: _trainers_own(porting, {"data.max_length": ("max_length", None), **KINDS[kind].data}),
             from_object=_from_object(porting),
         ),
         lora_lines(porting, writing, indent),
@@ -167,7 +168,8 @@ def _given(porting: Porting, places: Defaults) -> list[Arg]:
 
 def _loss(porting: Porting, kind: str) -> Call:
     if _from_object(porting):
-        return Call(porting.rt("preference_loss"), [Arg(porting.arguments_object)])
+        terms = {"loss.beta": ("beta", None), "loss.rpo_alpha": ("rpo_alpha", None), **KINDS[kind].terms}
+        return Call(porting.rt("preference_loss"), [Arg(porting.arguments_object), *_trainers_own(porting, terms)])
     beta = Arg(porting.text("loss.beta"), "beta", comment_for(porting, "loss.beta"))
     arguments = [beta, *_given(porting, KINDS[kind].terms)]
     likelihood = porting.value("loss.rpo_alpha")
@@ -234,8 +236,20 @@ def without_dropout(porting: Porting) -> None:
 
 def _from_object(porting: Porting) -> bool:
     """Whether a config object of the script holds the loss; the trainer of TRL before 0.9 was given it itself."""
-    beta = porting.value("loss.beta")
-    return bool(porting.arguments_object) and beta is not None and beta.code == f"{porting.arguments_object}.beta"
+    name = porting.arguments_object
+    values = {place: porting.value(f"loss.{place}") for place in ("beta", "type")}
+    return bool(name) and any(value is not None and value.code == f"{name}.{_OF[p]}" for p, value in values.items())
+
+
+_OF = {"beta": "beta", "type": "loss_type"}
+
+
+def _trainers_own(porting: Porting, places: Defaults) -> list[Arg]:
+    """What the trainer's own call says beside the object, as up to TRL 0.12 it could: it wins."""
+    site = porting.trainer
+    given = [argument.value for argument in site.arguments] if site is not None else []
+    found = {place: keyword for place, (keyword, _) in places.items() if any(porting.value(place) is v for v in given)}
+    return [Arg(porting.text(place), keyword) for place, keyword in found.items()]
 
 
 def _loss_types(porting: Porting) -> list[str] | None:

@@ -14,7 +14,7 @@ from ..engine.flow import unprepared
 from ..engine.linear_names import write_linear_names
 from ..engine.model import reaches_trainer
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
-from ..engine.quantization import write_preparation, write_quantization
+from ..engine.quantization import check_adapters, write_preparation, write_quantization
 from ..engine.reading import bindings_of, table_of
 from ..engine.responses_only import write_responses_only
 from ..engine.saved_adapters import is_saved, say_reference
@@ -61,6 +61,7 @@ def write(
     write_quantization(porting)
     write_preparation(porting)
     provider, provider_elsewhere = _write_lora(porting, family, rules)
+    check_adapters(porting)
     _write_arguments(porting)
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
