@@ -102,7 +102,20 @@ def _loaded(porting: Porting, site: Site) -> Call:
         call.arguments.append(Arg(dtype.text, "dtype"))
     if revision is not None and not revision.value.is_literal(None, "main"):
         call.arguments.append(Arg(revision.text, "revision"))
+    call.arguments.extend(_quantization(site))
     return call
+
+
+def _quantization(site: Site) -> list[Arg]:
+    """How a teacher is held, by its config or the older keywords; `rt.load_model` reads both when the script runs."""
+    config = site.argument("quantization_config")
+    if config is not None and not config.value.is_literal(None):
+        return [Arg(config.text, "quantization")]
+    given = {name: site.argument(name) for name in ("load_in_4bit", "load_in_8bit")}
+    there = [
+        f'"{name}": {each.text}' for name, each in given.items() if each and not each.value.is_literal(False, None)
+    ]
+    return [Arg(f"{{{', '.join(there)}}}", "quantization")] if there else []
 
 
 def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -> list[str]:

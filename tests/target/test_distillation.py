@@ -40,6 +40,11 @@ def script(arguments: str = "", teacher: str = NAMED, before: str = "", resume: 
             "big = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-4B')",
             "big = rt.load_model('Qwen/Qwen3-4B', mesh)",
         ),
+        (
+            " teacher_model=AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-4B', load_in_4bit=True),",
+            "",
+            "teacher = rt.load_model('Qwen/Qwen3-4B', mesh, quantization={\"load_in_4bit\": True})",
+        ),
         (" teacher_model=args.teacher_name,", "args = parse()", "teacher = rt.load_model(args.teacher_name, mesh)"),
     ],
 )
