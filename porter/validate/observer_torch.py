@@ -115,7 +115,7 @@ class Observer:
             self._sampled.append([prompts, completions])
 
     def distilled(self, found: Any) -> None:
-        if not self._done:
+        if not self.done:
             self._distilled.append(found)
 
     def rollouts(self, inputs: Any) -> None:
