@@ -51,8 +51,10 @@ def check_adapters(porting: Porting) -> None:
         return
     name = porting.text("model.id") if porting.value("model.id") is not None else "the model"
     message = f"{name}: a base held as {value.literal} is frozen, and this file puts no adapters in."
-    fix = "If it is an adapter's folder, load its base, put its LoraConfig in with rt.apply_peft and its weights with "
-    fix += "rt.load_adapter; otherwise add a peft_config, or load it in bfloat16."
+    fix = (
+        "If it is an adapter's folder, load its base, and train the adapter on with rt.apply_adapter; otherwise add a "
+    )
+    fix += "peft_config, or load it in bfloat16."
     line, column = (value.origin.line, value.origin.column) if value.origin else (site.line, site.column)
     porting.find("TP601", "error", message, fix, line, column)
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from flax import nnx
 
+from . import order
 from .batches import Batch, SFTBatches
 from .distillation_rows import conversations, prompt_of
 from .generation import Sampler, Sampling
@@ -26,7 +27,6 @@ _FIELDS = {name: name for name in _SAME} | {
     "epochs": "num_train_epochs",
     "accumulation": "gradient_accumulation_steps",
     "drop_last": "dataloader_drop_last",
-    "sampling": "train_sampling_strategy",
 }
 
 
@@ -68,6 +68,10 @@ class GKDBatches(SFTBatches):
     ) -> None:
         if not 0 <= lmbda <= 1:
             raise ValueError(f"lmbda={lmbda}: the share of steps on the student's own completions is from 0 to 1")
+        if settings.get("sampling") == "group_by_length":
+            raise ValueError(
+                "group_by_length: GKDTrainer has no lengths to group by, its rows are tokenised as they are fed"
+            )
         if lmbda > 0 and model is None:
             raise ValueError(f"lmbda={lmbda}: give GKDBatches the model that samples, model=")
         if seq_kd and lmbda < 1 and teacher_model is None:
@@ -100,6 +104,7 @@ class GKDBatches(SFTBatches):
         settings = {
             name: getattr(training_args, field) for name, field in _FIELDS.items() if hasattr(training_args, field)
         }
+        settings["sampling"] = order.sampling_of(training_args)
         size = training_args.per_device_train_batch_size * processes
         return cls(dataset, tokenizer, mesh, batch_size=size, processes=processes, **settings, **own)
 

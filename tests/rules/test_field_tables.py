@@ -11,7 +11,7 @@ TABLES = sorted(rules_root().glob("*/tables/*.toml"))
 FATES = {"exact", "changed", "dropped", "manual"}
 ROOMS = {
     "optimizer", "schedule", "run", "batch", "data", "loss", "precision", "memory", "log", "eval", "save",
-    "model", "lora", "mesh", "rollout", "reward",
+    "model", "lora", "mesh", "rollout", "reward", "distillation",
 }  # fmt: skip
 
 

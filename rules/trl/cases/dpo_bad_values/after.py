@@ -9,7 +9,7 @@ from tunix.sft.peft_trainer import TrainingConfig
 from porter import runtime as rt
 
 # TODO(tpu-port TP103): DPOConfig.sync_ref_model=True: The port's reference stands still. Train in stages, each with the last one's result as its ref_model.
-# TODO(tpu-port TP104): loss_type='sigmoidal': DPOTrainer has no such loss. Choose one of sigmoid, hinge, ipo, exo_pair, nca_pair, robust, bco_pair, sppo_hard, aot, aot_unpaired, aot_pair, apo_zero, apo_down, discopop, sft, sigmoid_norm.
+# TODO(tpu-port TP104): loss_type='sigmoidal': DPOTrainer has no such loss. Did you mean 'sigmoid'? It is one of sigmoid, hinge, ipo, exo_pair, nca_pair, robust, bco_pair, sppo_hard, aot, aot_unpaired, aot_pair, apo_zero, apo_down, discopop, sft, sigmoid_norm.
 # TODO(tpu-port TP104): beta=0 takes the preferences out of the loss, and the reference model with them. Give a beta above 0; 0.1 is TRL's default.
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
