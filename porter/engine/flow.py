@@ -139,7 +139,7 @@ def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpre
     """Of `model = load(...)` and `model = get_peft_model(model, ...)` the one that holds where `node` stands."""
     found = [(item, said) for item in makers if (said := _adapts(module, item, node)) != "no"]
     wraps = [item for item, _ in found]
-    if len(makers) != 2 or len(wraps) != 1:
+    if len(makers) < 2 or len(wraps) != 1:
         return makers
     if wraps[0].conditional or found[0][1] == "perhaps":  # with adapters or without, the other one loads it
         return [item for item in makers if item is not wraps[0]]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+import libcst as cst
+
+from .flow import origins
 from .linear_names import read_linear_names
 from .objects import adapters_are_spread
 from .porting import Porting
 from .reading import fill_defaults, fill_site, follow, object_values, table_of
 from .saved_adapters import is_saved, read_saved
+from .sites import Argument
 from .unsloth import read_adapters
 
 
@@ -29,6 +34,7 @@ def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
     made = follow(porting, config, "lora")
     if made is None:
         porting.lora_object = config.text
+        _refuse_other_config(porting, config)
         return
     rule = table_of(porting, made)
     porting.lora_certain = True
@@ -44,3 +50,14 @@ def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
     porting.fill(object_values(rule.table.rows(versions), name))
     target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
     porting.change_fate(".peft_config", target=target, reason=reason)
+
+
+def _refuse_other_config(porting: Porting, config: Argument) -> None:
+    """PEFT's other methods, `PromptTuningConfig(...)`: Qwix has LoRA."""
+    for value in origins(porting.module, config.node):
+        name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
+        if name is not None and re.fullmatch(r"peft\.\w+Config", name):
+            message = (
+                f"{name.removeprefix('peft.')}: Qwix trains LoRA adapters; PEFT's other methods have no counterpart."
+            )
+            porting.find("TP201", "error", message, "Train with LoraConfig.", *porting.module.location(value))

@@ -1,12 +1,13 @@
-"""Models of another task under transformers' Trainer, which trains any: classifiers, encoder-decoders, speech."""
+"""Models of another task: classifiers, encoder-decoders, speech, vision and language."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import libcst as cst
 
-from .flow import without_placement
+from .flow import binding_origins, origins
 from .porting import Porting
 from .reading import bindings_of, tables_by_class
 
@@ -18,16 +19,33 @@ OTHER_TASK = re.compile(
 
 
 def refuse_other_models(porting: Porting) -> None:
-    """An error, which makes the port unsupported, where the trainer's model is loaded for another task."""
-    trainer = porting.trainer
+    """An error, which makes the port unsupported, where the trainer's model is surely loaded for another task."""
+    trainer, inject = porting.trainer, porting.inject
     assert trainer is not None
-    argument = trainer.argument("model")
-    known = tables_by_class(porting.packs)
-    for binding in bindings_of(porting.module, argument.node) if argument is not None else ():
-        call = without_placement(binding.value)
-        name = porting.module.qualified(call.func) if isinstance(call, cst.Call) else None
-        found = OTHER_TASK.fullmatch(name or "")
-        if found is not None and name not in known and call is not None:
-            message = f"{found[1]}: Tunix has no implementation of this kind of model."
-            fix = "Tunix trains decoder-only language models (AutoModelForCausalLM)."
-            porting.find("TP302", "error", message, fix, *porting.module.location(call))
+    arguments = [site.argument("model") for site in (trainer, inject) if site is not None]
+    known, others, made = (
+        tables_by_class(porting.packs),
+        {},
+        [site.node for site in porting.sites if site.role == "model"],
+    )
+    for node in [argument.node for argument in arguments if argument is not None]:
+        values = [
+            value for binding in bindings_of(porting.module, node) for value in binding_origins(porting.module, binding)
+        ]
+        for call in [*values, *origins(porting.module, node)]:
+            name = porting.module.qualified(call.func) if isinstance(call, cst.Call) else None
+            found = OTHER_TASK.fullmatch(name or "")
+            if call in made:
+                return  # by condition, or behind the training
+            if found is not None and name not in known:
+                others[call] = found[1]
+    if others:  # where the model comes from is seen, and says enough
+        kept = tuple(finding for finding in porting.recipe.findings if "where this model comes" not in finding.message)
+        porting.recipe = replace(porting.recipe, findings=kept)
+        for line, said in porting.todos.items():
+            porting.todos[line] = [comment for comment in said if "where this model comes" not in comment]
+        porting.todos = {line: said for line, said in porting.todos.items() if said}
+    for call, name in others.items():
+        message = f"{name}: Tunix has no implementation of this kind of model."
+        fix = "Tunix trains decoder-only language models (AutoModelForCausalLM)."
+        porting.find("TP302", "error", message, fix, *porting.module.location(call))

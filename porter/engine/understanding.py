@@ -85,7 +85,6 @@ def read_trainer(porting: Porting) -> None:
         read_mask(porting, site)
     if table_of(porting, site).kind == "causal-lm":
         read_collators(porting, versions)
-        refuse_other_models(porting)
         if not given:
             porting.fill({"run.output_dir": Value("default", "'tmp_trainer'")})  # what Trainer makes its arguments with
     if table_of(porting, site).kind in ("grpo", "rloo"):
@@ -94,6 +93,7 @@ def read_trainer(porting: Porting) -> None:
     _read_fsdp_config(porting)
     _refuse_datasets(porting, site)
     read_model(porting, site, versions)
+    refuse_other_models(porting)
     read_reference(porting, site, versions)
     read_lora(porting, versions)
 

@@ -1,0 +1,44 @@
+"""Models and adapters that Tunix and Qwix don't have: refused by what they are, wherever the trainer is."""
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """from datasets import load_dataset
+from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoModelForVision2Seq, AutoProcessor, Idefics3ForConditionalGeneration
+from trl import {kind}Config, {kind}Trainer
+name = "HuggingFaceTB/Some-Model"
+{model}
+trainer = {kind}Trainer(
+    model=model,
+    args={kind}Config("out", max_steps=5, report_to="none"),
+    train_dataset=load_dataset("some/rows", split="train"),
+    processing_class=AutoProcessor.from_pretrained(name),
+)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize("kind", ["SFT", "DPO"])
+@pytest.mark.parametrize("name", ["Idefics3ForConditionalGeneration", "AutoModelForVision2Seq"])
+def test_vision_and_language_is_refused(kind: str, name: str) -> None:
+    load = f"model = {name}.from_pretrained(name)\nmodel = get_peft_model(model, LoraConfig(r=8))"
+    ported = port(SCRIPT.format(kind=kind, model=load))
+    assert ported.status == "unsupported" and "rt." not in ported.after
+    [error] = [finding for finding in ported.findings if finding.severity == "error"]
+    assert error.message.startswith(f"{name}: Tunix has no implementation")
+
+
+def test_by_condition_it_is_for_a_person_to_decide() -> None:
+    load = "if len(name) > 9:\n    model = AutoModelForVision2Seq.from_pretrained(name)\nelse:\n"
+    load += "    model = AutoModelForCausalLM.from_pretrained(name)"
+    assert port(SCRIPT.format(kind="SFT", model=load)).status == "partial"
+
+
+def test_other_methods_of_peft_are_named() -> None:
+    load = "model = AutoModelForCausalLM.from_pretrained(name)\n"
+    load += "model = get_peft_model(model, PromptTuningConfig(num_virtual_tokens=8))"
+    ported = port(SCRIPT.format(kind="SFT", model=load))
+    assert ported.status == "partial"
+    assert any(finding.message.startswith("PromptTuningConfig: ") for finding in ported.findings)
