@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -87,7 +87,8 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
         elif (node := _statement_at(porting, command.start)) is not None:
             known = len(porting.edits)
             porting.remove_statement(node, RULE, REASON)
-            made += porting.edits[known:]
+            # What stands for a command in the syntax tree is shorter than its line.
+            made += [replace(edit, end=max(edit.end, command.end)) for edit in porting.edits[known:]]
             del porting.edits[known:]
     return made
 

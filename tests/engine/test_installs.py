@@ -59,3 +59,9 @@ def test_commands_of_a_script_without_training_stay() -> None:
 def test_text_that_only_looks_like_a_command_stays() -> None:
     text = f'"""\n!pip install trl\n"""\n{PLAIN}'
     assert port(text).after.startswith('"""\n!pip install trl\n"""\n')
+
+
+def test_a_command_alone_in_its_branch_leaves_a_statement() -> None:
+    installs = "!pip install trl\nif HEAD:\n    !pip install wandb\nelif OTHER:\n    !uv pip install -q unsloth\n"
+    found = port(f"{installs}{PLAIN}")
+    assert "elif OTHER:\n    pass\n" in found.after
