@@ -24,6 +24,8 @@ PREPARES = frozenset(
     for path in ("", "utils.", "utils.other.")
     for bits in ("kbit", "int8")
 )
+# A function of TRL that gives (model, tokenizer) back as it got them.
+CHAT_FORMAT = "trl.setup_chat_format"
 # A function of PEFT that gave back the model whose adapters it filled.
 FILLS = "peft.set_peft_model_state_dict"
 SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
@@ -88,6 +90,12 @@ def makes_pair(module: Module, node: cst.CSTNode) -> bool:
 def _element(module: Module, node: cst.BaseExpression, index: int | None) -> tuple[cst.BaseExpression, None] | None:
     if index == 0 and makes_pair(module, node):
         return node, None
+    if index in (0, 1) and isinstance(node, cst.Call) and module.qualified(node.func) == CHAT_FORMAT:
+        named = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+        given = named.get("model" if index == 0 else "tokenizer")
+        if given is None and index < len(node.args) and node.args[index].keyword is None:
+            given = node.args[index].value
+        return (given, None) if given is not None else None
     if index is None or not isinstance(node, cst.Tuple | cst.List) or index >= len(node.elements):
         return None
     return node.elements[index].value, None

@@ -102,8 +102,11 @@ def _name_bindings(porting: Porting, site: Site) -> None:
 
 
 def _target(binding: Binding) -> cst.BaseExpression | None:
-    """The variable of `model = ...`."""
-    return binding.node.targets[0].target if isinstance(binding.node, cst.Assign) else None
+    """The variable of `model = ...`, or of its part of `model, tokenizer = ...`."""
+    target = binding.node.targets[0].target if isinstance(binding.node, cst.Assign) else None
+    if isinstance(target, cst.Tuple | cst.List) and binding.index is not None and binding.index < len(target.elements):
+        return target.elements[binding.index].value
+    return target
 
 
 def _is_answered(porting: Porting, name: cst.CSTNode, around: cst.CSTNode) -> bool:

@@ -46,7 +46,7 @@ _HOMES = {
     "saving": ("save_model",),
     "schedules": ("hf_schedule",),
     "trainer_batches": ("TrainerBatches",),
-    "vocabulary": ("check_vocabulary",),
+    "vocabulary": ("check_vocabulary", "setup_chat_format"),
     "training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}

@@ -4,7 +4,6 @@ import optax
 import orbax.checkpoint as ocp
 from datasets import load_dataset
 from transformers import AutoTokenizer
-from trl import setup_chat_format
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter import runtime as rt
@@ -12,8 +11,7 @@ from porter import runtime as rt
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2-0.5B")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("Qwen/Qwen2-0.5B", mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)
-# TODO(tpu-port TP126): setup_chat_format(model, tokenizer): it adds tokens and draws embeddings for them at random, which the port can't draw the same. Run it once with transformers, save model and tokenizer, and load those here.
-model, tokenizer = setup_chat_format(model, tokenizer)
+model, tokenizer = rt.setup_chat_format(model, tokenizer)
 batches = rt.SFTBatches(
     load_dataset("json", data_files="chats.jsonl", split="train"),
     tokenizer,

@@ -1,0 +1,37 @@
+"""setup_chat_format: ChatML for a tokenizer without a template, as TRL 0.25 set it up."""
+
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from porter.runtime.vocabulary import setup_chat_format
+from tests.tiny import tokenizer
+
+MESSAGES = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+
+
+def bare(rows: int = 100_000) -> tuple[Any, Any]:
+    found = copy.deepcopy(tokenizer("llama3"))
+    found.chat_template = None
+    return SimpleNamespace(porter=SimpleNamespace(config={"vocab_size": rows})), found
+
+
+def test_the_template_and_the_tokens() -> None:
+    _, found = setup_chat_format(*bare())
+    assert (found.bos_token, found.eos_token, found.pad_token) == ("<|im_start|>", "<|im_end|>", "<|im_end|>")
+    text = found.apply_chat_template(MESSAGES, tokenize=False)
+    assert text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n"
+    prompt = found.apply_chat_template(MESSAGES[:1], tokenize=False, add_generation_prompt=True)
+    assert prompt.endswith("<|im_start|>assistant\n")
+    assert len(found.encode("<|im_start|>", add_special_tokens=False)) == 1
+
+
+def test_what_trl_or_the_embedding_refuses() -> None:
+    with pytest.raises(ValueError, match="has a chat template already"):
+        setup_chat_format(bare()[0], tokenizer("qwen3"))
+    with pytest.raises(ValueError, match="format='alpaca'"):
+        setup_chat_format(*bare(), format="alpaca")
+    with pytest.raises(ValueError, match="don't fit the 16 rows"):
+        setup_chat_format(*bare(rows=16))
