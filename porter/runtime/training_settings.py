@@ -121,7 +121,7 @@ def metrics_options(
     return MetricsLoggerOptions(log_dir=os.fspath(log_dir), backend_kwargs={"custom_backend": backends})
 
 
-def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any]) -> dict[str, float]:
+def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_prefix: str = "eval") -> dict[str, float]:
     """`Trainer.evaluate()`: the loss over `eval_batches`, as `{"eval_loss": ...}`, before or after training.
 
     The batches come from `SFTBatches.evaluation`, whose scales make the mean over batches transformers' loss.
@@ -135,7 +135,7 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any]) -> dict[str, flo
             losses.append(float(loss[0] if trainer._has_aux else loss))
     if not losses:
         raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
-    return {"eval_loss": sum(losses) / len(losses)}
+    return {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
 
 
 def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:

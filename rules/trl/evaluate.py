@@ -11,7 +11,15 @@ ID = "TP114"
 MATCHES = ("@trainer.evaluate()",)
 
 
+SETTLED = {
+    "ignore_keys": ("dropped", "", "the port's evaluation keeps nothing but the loss"),
+    "metric_key_prefix": ("exact", "rt.evaluate(metric_key_prefix=)", ""),
+}
+
+
 def apply(site, porting):
+    from porter.engine.keywords import say_keywords
+
     names = porting.names
     if porting.value("rollout.generations") is not None:
         message = "trainer.evaluate(): the port of a trainer that samples doesn't sample to evaluate."
@@ -26,5 +34,8 @@ def apply(site, porting):
             porting.find(ID, "error", message, "Give the trainer one.", site.line, site.column)
             return
         batches = f"{names.batches}.evaluation({dataset.text}, batch_size={porting.eval_rows()})"
-    new = f"{porting.rt('evaluate')}({names.trainer}, {batches})"
+    prefix = site.argument("metric_key_prefix")
+    named = f", metric_key_prefix={prefix.text}" if prefix is not None else ""
+    new = f"{porting.rt('evaluate')}({names.trainer}, {batches}{named})"
     porting.replace(site, new, "the same loss over the same rows")
+    say_keywords(porting, site, SETTLED, "eval_dataset")

@@ -4,32 +4,42 @@ What it does: saves the trained weights to the output folder, unless the line be
 Why: Tunix has no upload of its own.
 Example: `trainer.push_to_hub()`
 Use instead: `rt.push_to_hub("out", "me/model")`, after `rt.save_adapter(model, "out")`
-Safety: the model card is not generated.
+Safety: a private repository stays private, a branch and a commit message stay theirs. The model card is not generated.
 """
 
 ID = "TP113"
 MATCHES = ("@trainer.push_to_hub()", "@trainer.model.push_to_hub()", "@model.push_to_hub()")
 REASON = "uploaded from one host, without a generated model card"
+SETTLED = {
+    "blocking": ("changed", "", "the port goes on when the upload is done"),
+    "max_shard_size": ("dropped", "", "the files are those that the port saved"),
+    "safe_serialization": ("dropped", "", "the files are those that the port saved"),
+    "commit_description": ("dropped", "", "the commit has its title alone"),
+    "create_pr": ("manual", "", "rt.push_to_hub commits, and opens no pull request"),
+}
+CARD = """
+    dataset_name dataset dataset_args dataset_tags tags model_name finetuned_from tasks language license
+""".split()
 
 
 def apply(site, porting):
+    from porter.engine.keywords import say_keywords
+    from porter.engine.uploading import KEPT, push_code, save_code
+
     names = porting.names
     folder = porting.output_dir()
-    repository = porting.text("run.hub_model_id") if porting.value("run.hub_model_id") is not None else "None"
-    first = site.argument("repo_id")
-    if first is not None:
-        repository = first.text
-    push = f"{porting.rt('push_to_hub')}({folder}{'' if repository == 'None' else f', {repository}'})"
+    before = len(site.variable) + 3 if site.variable else 0
+    push = push_code(porting, site, before, of_trainer=site.qualified == "@trainer.push_to_hub()")
     saved = any(edit.rule == "TP112" and f"({names.model}, {folder}" in edit.new for edit in porting.edits)
     if saved or not (site.alone or site.variable):
         porting.replace(site, push, REASON)
     else:
-        save = porting.rt("save_adapter" if porting.saves_adapter else "save_model")
-        tokenizer = f", tokenizer={names.tokenizer}" if names.tokenizer else ""
         result = f"{site.variable} = {push}" if site.variable else push
-        new = f"{save}({names.model}, {folder}{tokenizer})\n{site.indent}{result}"
-        porting.replace_statement(site, new, REASON)
-    ignored = [argument.name for argument in site.arguments if argument is not first and argument.name]
+        porting.replace_statement(site, f"{save_code(porting)}\n{site.indent}{result}", REASON)
+    ignored = [argument.name for argument in site.arguments if argument.name in CARD]
     if ignored:
         message = f"push_to_hub({', '.join(ignored)}): the model card that uses it is not generated."
         porting.find(ID, "info", message, "", site.line, site.column)
+    card = dict.fromkeys(CARD, ("dropped", "", "the model card that uses it is not generated"))
+    kept = {name: ("exact", f"rt.push_to_hub({name}=)", "") for name in KEPT}
+    say_keywords(porting, site, {**SETTLED, **card, **kept}, "repo_id")

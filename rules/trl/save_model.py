@@ -7,6 +7,23 @@ Use instead: `rt.save_adapter(model, "out/adapter")`
 Safety: exact. The adapter is `adapter_model.safetensors` with `adapter_config.json`, which PEFT loads.
 """
 
+STANDARD = "as PEFT and transformers save by default"
+SETTLED = {
+    "_internal_call": ("dropped", "", "it is the Trainer's own"),
+    "safe_serialization": ("changed", "", "safetensors whatever it says, which PEFT and transformers load"),
+    "max_shard_size": ("dropped", "", "files of at most 5 GB"),
+    "save_function": ("dropped", "", "one host writes the files"),
+    "is_main_process": ("dropped", "", "one host writes the files"),
+    "state_dict": ("dropped", "", "the trained weights are read from the mesh"),
+    "save_embedding_layers": ("dropped", "", STANDARD),
+    "save_peft_format": ("dropped", "", STANDARD),
+    "save_original_format": ("dropped", "", STANDARD),
+    "selected_adapters": ("dropped", "", "the model has one adapter"),
+    "push_to_hub": ("manual", "", "rt.save_model and rt.save_adapter upload nothing: rt.push_to_hub does"),
+    "repo_id": ("manual", "", "rt.save_model and rt.save_adapter upload nothing: rt.push_to_hub does"),
+    "variant": ("manual", "", "the files have transformers' plain names"),
+}
+
 ID = "TP112"
 MATCHES = (
     "@trainer.save_model()",
@@ -16,6 +33,8 @@ MATCHES = (
 
 
 def apply(site, porting):
+    from porter.engine.keywords import say_keywords
+
     target = site.argument("output_dir", "save_directory")
     path = target.text if target is not None else porting.output_dir()
     lora = porting.saves_adapter
@@ -25,3 +44,4 @@ def apply(site, porting):
         arguments.append(f"tokenizer={porting.names.tokenizer}")
     new = f"{function}({', '.join(arguments)})"
     porting.replace(site, new, "the adapter as PEFT writes it" if lora else "the weights as transformers writes them")
+    say_keywords(porting, site, SETTLED, "output_dir", "save_directory")

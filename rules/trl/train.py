@@ -11,11 +11,17 @@ can't be read and is refused. What `train()` returned is `rt.train_result(traine
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)
+SETTLED = {
+    "ignore_keys_for_eval": ("dropped", "", "the port's evaluation keeps nothing but the loss"),
+    "trial": ("manual", "", "a search over hyper-parameters has no counterpart"),
+}
 UNMEASURED = ("train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos")
 
 
 def apply(site, porting):
     from porter.engine.callbacks import loads_best
+    from porter.engine.keywords import say_keywords
+    from porter.engine.uploading import push_code, save_code, uploads_by_itself
 
     names = porting.names
     resume = site.argument("resume_from_checkpoint")
@@ -34,12 +40,15 @@ def apply(site, porting):
             porting.find(ID, "error", f"resume_from_checkpoint={text}: {reason}.", fix, resume.line, resume.column)
         else:
             porting.fate(_row(site, resume, "changed", "rt.resume_dir", f"resumes when {text} is set"))
+    say_keywords(porting, site, SETTLED, "resume_from_checkpoint")
     data = [names.batches, names.eval_batches] if names.eval_batches else [names.batches]
     call = f"{names.trainer}.train({', '.join(data)})"
     inner = site.indent + porting.module.indent
     new = f"with {names.mesh}:\n{inner}{call}"
     if loads_best(porting):
         new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
+    if uploads_by_itself(porting):
+        new += f"\n{site.indent}{save_code(porting)}\n{site.indent}{push_code(porting, site)}"
     if site.variable is not None and _is_read(site, porting):
         new += f"\n{site.indent}{site.variable} = {porting.rt('train_result')}({names.trainer})"
         if any(key in porting.module.text for key in UNMEASURED):

@@ -60,7 +60,12 @@ def main():
         trainer.train(batches)
     rt.save_model(model, training_args.output_dir, tokenizer=tokenizer)
     if training_args.push_to_hub:
-        rt.push_to_hub(training_args.output_dir, training_args.hub_model_id)
+        rt.push_to_hub(
+            training_args.output_dir,
+            training_args.hub_model_id,
+            private=training_args.hub_private_repo,
+            revision=training_args.hub_revision,
+        )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,96 @@
+"""What goes to the Hub, and that no keyword of saving, evaluating and uploading is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.port import Port
+
+from .porting import port
+
+HEAD = """\
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset('x', split='train')
+args = SFTConfig('out', eval_strategy='steps'{arguments})
+trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows, eval_dataset=rows)
+"""
+SAVE = "rt.save_model(model, 'out', tokenizer=tokenizer)\n"
+
+
+def ported(end: str, arguments: str = "") -> Port:
+    return port(f"{HEAD.replace('{arguments}', arguments)}{end}\n")
+
+
+def fates(found: Port, method: str) -> dict[str, str]:
+    return {row.source.split(".")[1]: row.fate for row in found.fields if row.source.startswith(f"{method}.")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call", "becomes"),
+    [
+        ("", "trainer.push_to_hub()", "rt.push_to_hub('out')"),
+        (", hub_model_id='a/b'", "trainer.push_to_hub('done')", "rt.push_to_hub('out', 'a/b', commit_message='done')"),
+        (", hub_private_repo=True", "trainer.push_to_hub()", "rt.push_to_hub('out', private=True)"),
+        (", hub_private_repo=False", "trainer.push_to_hub()", "rt.push_to_hub('out')"),
+        (", hub_revision='v2'", "trainer.push_to_hub()", "rt.push_to_hub('out', revision='v2')"),
+        ("", "trainer.model.push_to_hub('a/b', private=True)", "rt.push_to_hub('out', 'a/b', private=True)"),
+        (", hub_private_repo=True", "trainer.model.push_to_hub('a/b')", "rt.push_to_hub('out', 'a/b')"),
+    ],
+)
+def test_a_private_repository_stays_private(arguments: str, call: str, becomes: str) -> None:
+    found = ported(f"trainer.train()\n{call}", arguments)
+    assert found.status == "ported", found.findings
+    assert f"{SAVE}{becomes}\n" in found.after
+
+
+@pytest.mark.parametrize(
+    ("arguments", "end", "uploads"),
+    [
+        (", push_to_hub=True, hub_private_repo=True", "trainer.train()", True),
+        (", push_to_hub=True, hub_strategy='end'", "trainer.train()", False),
+        (", push_to_hub=True, hub_strategy='end'", "trainer.train()\ntrainer.save_model('out')", True),
+        (", push_to_hub=True, save_strategy='no'", "trainer.train()", False),
+        (", push_to_hub=False", "trainer.train()", False),
+        ("", "trainer.train()", False),
+    ],
+)
+def test_a_trainer_that_uploads_by_itself(arguments: str, end: str, uploads: bool) -> None:
+    found = ported(end, arguments)
+    assert found.status == "ported", found.findings
+    assert ("rt.push_to_hub(" in found.after) is uploads
+    assert not uploads or "private=True" in found.after or "private" not in arguments
+    (fate,) = [row.fate for row in found.fields if row.source == "SFTConfig.push_to_hub"] or [""]
+    assert (fate == "changed") is uploads
+
+
+def test_every_keyword_of_these_calls_has_a_fate() -> None:
+    found = ported(
+        "trainer.train(ignore_keys_for_eval=['x'])\n"
+        "print(trainer.evaluate(rows, metric_key_prefix='test'))\n"
+        "trainer.model.save_pretrained('a', safe_serialization=False, max_shard_size='1GB')\n"
+        "trainer.push_to_hub(blocking=False, tags=['a'])"
+    )
+    assert found.status == "ported", found.findings
+    assert "rt.evaluate(trainer, batches.evaluation(rows, batch_size=8), metric_key_prefix='test')" in found.after
+    assert fates(found, "train") == {"ignore_keys_for_eval": "dropped"}
+    assert fates(found, "evaluate") == {"metric_key_prefix": "exact"}
+    assert fates(found, "save_pretrained") == {"safe_serialization": "changed", "max_shard_size": "dropped"}
+    assert fates(found, "push_to_hub") == {"blocking": "changed", "tags": "dropped"}
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("trainer.train(trial=best)", "train.trial=best: a search over hyper-parameters has no counterpart."),
+        (
+            "trainer.train()\ntrainer.model.save_pretrained('a', push_to_hub=True)",
+            "upload nothing: rt.push_to_hub does",
+        ),
+        ("trainer.train()\ntrainer.save_model('a', brand_new=1)", "the port's call takes no such argument."),
+    ],
+)
+def test_what_these_calls_can_not_do_is_named(end: str, said: str) -> None:
+    found = ported(end)
+    assert [finding.message for finding in found.findings if said in finding.message] and found.status == "partial"
