@@ -14,7 +14,7 @@ from .reading import bindings_of, tables_by_class
 OTHER_TASK = re.compile(
     r"transformers\.(\w+For(?:Seq2SeqLM|SequenceClassification|TokenClassification|MaskedLM|QuestionAnswering|"
     r"MultipleChoice|ConditionalGeneration|SpeechSeq2Seq|CTC|AudioClassification|ImageClassification|Vision2Seq))"
-    r"\.from_pretrained"
+    r"\.from_pretrained|unsloth\.(FastVisionModel)\.from_pretrained"
 )
 
 
@@ -23,22 +23,21 @@ def refuse_other_models(porting: Porting) -> None:
     trainer, inject = porting.trainer, porting.inject
     assert trainer is not None
     arguments = [site.argument("model") for site in (trainer, inject) if site is not None]
-    known, others, made = (
-        tables_by_class(porting.packs),
-        {},
-        [site.node for site in porting.sites if site.role == "model"],
-    )
+    known = tables_by_class(porting.packs)
+    made = [site.node for site in porting.sites if site.role == "model"]
+    others: dict[cst.Call, str] = {}
     for node in [argument.node for argument in arguments if argument is not None]:
-        values = [
-            value for binding in bindings_of(porting.module, node) for value in binding_origins(porting.module, binding)
-        ]
+        bound = bindings_of(porting.module, node)
+        values = [value for binding in bound for value in (binding.value, *binding_origins(porting.module, binding))]
         for call in [*values, *origins(porting.module, node)]:
-            name = porting.module.qualified(call.func) if isinstance(call, cst.Call) else None
-            found = OTHER_TASK.fullmatch(name or "")
+            if not isinstance(call, cst.Call):
+                continue
             if call in made:
                 return  # by condition, or behind the training
+            name = porting.module.qualified(call.func)
+            found = OTHER_TASK.fullmatch(name or "")
             if found is not None and name not in known:
-                others[call] = found[1]
+                others[call] = found[1] or found[2]
     if others:  # where the model comes from is seen, and says enough
         kept = tuple(finding for finding in porting.recipe.findings if "where this model comes" not in finding.message)
         porting.recipe = replace(porting.recipe, findings=kept)

@@ -30,6 +30,14 @@ def test_vision_and_language_is_refused(kind: str, name: str) -> None:
     assert error.message.startswith(f"{name}: Tunix has no implementation")
 
 
+def test_unsloth_s_vision_models_are_refused() -> None:
+    load = "from unsloth import FastVisionModel\nmodel, tokenizer = FastVisionModel.from_pretrained(name)\n"
+    load += "model = FastVisionModel.get_peft_model(model, r=16)"
+    ported = port(SCRIPT.format(kind="SFT", model=load))
+    assert ported.status == "unsupported"
+    assert any(finding.message.startswith("FastVisionModel: Tunix has no") for finding in ported.findings)
+
+
 def test_by_condition_it_is_for_a_person_to_decide() -> None:
     load = "if len(name) > 9:\n    model = AutoModelForVision2Seq.from_pretrained(name)\nelse:\n"
     load += "    model = AutoModelForCausalLM.from_pretrained(name)"
