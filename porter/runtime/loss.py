@@ -55,7 +55,7 @@ def token_loss(
     predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32. `documents`: (B,) int32,
     there in packed batches only.
     """
-    call = _call(model, input_tokens, positions, attention_mask, segment_ids, documents)
+    call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
     logits, _ = model(*call.arguments, **call.named)
     return jnp.sum(token_nll(logits, labels) * scale[:, None])
 
@@ -64,7 +64,7 @@ def forward(
     model: nnx.Module, input_tokens: jax.Array, positions: jax.Array, attention_mask: jax.Array, segment_ids: jax.Array
 ) -> jax.Array:
     """Logits (B, T, vocabulary) of rows that hold one document each; see `token_loss` for the arguments."""
-    call = _call(model, input_tokens, positions, attention_mask, segment_ids, None)
+    call = call_of(model, input_tokens, positions, attention_mask, segment_ids, None)
     logits, _ = model(*call.arguments, **call.named)
     return logits
 
@@ -87,27 +87,27 @@ def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
         segment_ids: jax.Array | None = None,
         documents: jax.Array | None = None,
     ) -> jax.Array:
-        call = _call(model, input_tokens, positions, attention_mask, segment_ids, documents)
+        call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
         hidden, head = hidden_states(model, *call.arguments, **call.named)
         return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), chunks) * scale[:, None])
 
     return loss
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     arguments: tuple[Any, ...]
     named: dict[str, Any]
 
 
-def _call(
+def call_of(
     model: Any, input_tokens: Any, positions: Any, attention_mask: Any, segment_ids: Any, documents: Any
-) -> _Call:
+) -> Call:
     """What a Tunix model is called with."""
     if documents is not None:
         check_packing(model, input_tokens.shape[1])
     flash = getattr(getattr(model, "config", None), "use_flash_attention", False)
     extra = {"segment_ids": segment_ids} if flash and segment_ids is not None else {}  # flash attention reads no mask
-    return _Call((input_tokens, positions, None, attention_mask), extra)
+    return Call((input_tokens, positions, None, attention_mask), extra)
 
 
 def token_nll(logits: jax.Array, labels: jax.Array) -> jax.Array:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from .head import hidden_states
-from .loss import _call
+from .loss import call_of
 
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "rloo")
 LEVELS = ("token", "sequence")
@@ -214,7 +214,7 @@ def completion_logps(
     The head is applied to these tokens only, `CHUNK` at a time, and again in the backward pass: logits of a whole batch
     would take more memory than the model.
     """
-    call = _call(model, input_tokens, positions, attention_mask, segment_ids, None)
+    call = call_of(model, input_tokens, positions, attention_mask, segment_ids, None)
     hidden, head = hidden_states(model, *call.arguments, **call.named)
     hidden, targets = hidden[:, -length - 1 : -1], input_tokens[:, -length:]
 

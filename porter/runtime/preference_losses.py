@@ -18,7 +18,7 @@ from flax import nnx
 from jax import Array
 from jax.nn import log_sigmoid, sigmoid
 
-from .loss import IGNORED, next_labels, token_nll
+from .loss import IGNORED, forward, next_labels, token_nll
 
 Metrics = dict[str, Array]
 
@@ -289,10 +289,7 @@ def pair_metrics(rewards: Array, logps: Array, scale: Array) -> Metrics:
 
 
 def answer_logits(model: Any, inputs: Inputs) -> Array:
-    flash = getattr(getattr(model, "config", None), "use_flash_attention", False)
-    extra = {"segment_ids": inputs.segment_ids} if flash else {}  # flash attention reads no mask
-    logits, _ = model(inputs.input_tokens, inputs.positions, None, inputs.attention_mask, **extra)
-    return logits
+    return forward(model, inputs.input_tokens, inputs.positions, inputs.attention_mask, inputs.segment_ids)
 
 
 def known_type(name: str, names: Sequence[str]) -> str:
