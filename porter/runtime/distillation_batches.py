@@ -44,8 +44,7 @@ class GKDBatches(SFTBatches):
 
     `batch_size` is the rows of one micro-step of the GPU run over all its `processes`; the other arguments are
     GKDConfig's, as for `SFTBatches`. With several processes GKDTrainer divides by the tokens of all of them, and then
-    once more by their number when it averages the gradients; so does `scale` here. (Not in `evaluation`, where the
-    number is only reported.)
+    once more by their number when it averages the gradients; so does `scale` here. When it evaluates it doesn't.
 
     ValueError at once for shares outside 0 to 1, for a sampler without its model, and for lengths beyond its context.
     """

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from porter.port import port_file
 
 from .sft import chat
 
@@ -87,3 +91,40 @@ def test_the_student_samples_its_share(tiny: Callable[..., Path], tiny_mesh: Cal
         rt.GKDBatches(conversations(2), tokenizer, mesh, model=model, lmbda=0.5, max_new_tokens=3000)
     with pytest.raises(ValueError, match="give GKDBatches the model that samples"):
         rt.GKDBatches(conversations(2), tokenizer, mesh, lmbda=0.5)
+
+
+SCRIPT = """
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl.experimental.gkd import GKDConfig, GKDTrainer
+
+trainer = GKDTrainer(
+    AutoModelForCausalLM.from_pretrained("student", dtype="float32"),
+    AutoModelForCausalLM.from_pretrained("teacher", dtype="float32"),
+    GKDConfig(output_dir="out", max_steps=3, per_device_train_batch_size=3, gradient_accumulation_steps=2,
+    learning_rate=1e-3, lmbda=0.0, beta=0.2, max_length=48, bf16=False, use_cpu=True, logging_steps=1, report_to="none",
+    save_strategy="no", gradient_checkpointing=False),
+    train_dataset=load_dataset("json", data_files="chats.jsonl", split="train"),
+    processing_class=AutoTokenizer.from_pretrained("student"),
+)
+trainer.train()
+"""
+
+
+def test_a_port_trains_as_trl(tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, model in (("student", "qwen3"), ("teacher", "qwen3_mha")):
+        (tmp_path / name).symlink_to(tiny(model))
+    source, script = tmp_path / "source.py", tmp_path / "port.py"
+    source.write_text(SCRIPT, "utf-8")
+    (tmp_path / "chats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in conversations(30)), "utf-8")
+    port = port_file(source)
+    assert port.status == "ported", port.findings
+    script.write_bytes(port.data)
+    theirs, ours = (runpy.run_path(str(side))["trainer"] for side in (source, script))
+    expected = [line for line in theirs.state.log_history if "loss" in line]
+    found = [line for line in ours.training_hooks.history if "loss" in line]
+    assert len(expected) == len(found) == 3
+    for one, other in zip(expected, found, strict=True):
+        assert other["loss"] == pytest.approx(one["loss"], rel=1e-5)
+        assert other["grad_norm"] == pytest.approx(one["grad_norm"], rel=1e-4)
