@@ -113,7 +113,7 @@ def test_a_command_with_a_slip_is_told(folder: Path, capsys: pytest.CaptureFixtu
     "mesh", ["x", "fsdp=0", "fsdp=-1", "fsdp=2,dp=2", "fsdp=2,fsdp=2", "fsdp", "fsdp=2;tp=2", "tp=1.5"]
 )
 def test_a_mesh_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str], mesh: str) -> None:
-    assert "fsdp=2,tp=4" in refused(capsys, "train.py", "--mesh", mesh)
+    assert "fsdp=4,tp=1" in refused(capsys, "train.py", "--mesh", mesh)
 
 
 def test_a_mesh_that_does_not_fit_names_the_tensor_and_meshes_that_do(
