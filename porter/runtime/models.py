@@ -104,6 +104,7 @@ def load_model(
     for tensor in found.tensors(config):
         if tensor.buffer:
             _make_buffer(model, tensor.tunix)
+    patches.padding_learns_nothing(model, {**found.table["defaults"], **text_config(config)}.get("pad_token_id"))
     model.porter = ModelInfo(str(model_id), str(folder), found, json.dumps(config), asked)
     sidecar.describe(model)
     return model

@@ -116,6 +116,56 @@ def _zeros_without_keys(attention: Any) -> None:
     attention.block = block
 
 
+def padding_learns_nothing(model: Any, pad_token_id: int | None) -> None:
+    """Embeddings get no gradient where they are read for config.pad_token_id: torch's nn.Embedding(padding_idx=…).
+
+    transformers builds every text model so. It shows in full fine-tuning, where padding is trained or the same token
+    ends the texts; a tied head's part of the gradient stays. Not a mistake of Tunix, so without end.
+    """
+    if pad_token_id is not None:
+        _stop_at_padding(type(model.embedder))
+        model.embedder.padding_idx = pad_token_id
+
+
+def _stop_at_padding(embedder: Any) -> None:
+    """Embedder.encode, and gemma4's encode_per_layer_input, without a gradient at tokens that are `padding_idx`."""
+    if getattr(embedder.encode, "stops_at_padding", False):
+        return
+    import jax
+    import jax.numpy as jnp
+
+    upstream = embedder.encode
+
+    @functools.wraps(upstream)
+    def encode(self: Any, tokens: Any) -> Any:
+        embedded = upstream(self, tokens)
+        if not hasattr(self, "padding_idx"):
+            return embedded
+        padding = (tokens == self.padding_idx)[..., None]
+        return jnp.where(padding, jax.lax.stop_gradient(embedded), embedded)
+
+    encode.stops_at_padding = True  # type: ignore[attr-defined]
+    embedder.encode = encode
+    if not hasattr(embedder, "encode_per_layer_input"):
+        return
+    upstream_per_layer = embedder.encode_per_layer_input
+
+    @functools.wraps(upstream_per_layer)
+    def encode_per_layer_input(self: Any, embedded: Any, tokens: Any) -> Any:
+        per_layer = upstream_per_layer(self, embedded, tokens)
+        if not hasattr(self, "padding_idx"):
+            return per_layer
+        # What was read from the table is already added to what comes from `embedded`: this is zero, with minus its
+        # gradient, computed as upstream does so that low precision cancels, too.
+        read = self.per_layer_input_embedding.value[tokens]
+        read = read * jnp.sqrt(self.config.per_layer_input_dim).astype(read.dtype)
+        padding = (tokens == self.padding_idx)[..., None, None]
+        nothing = jnp.where(padding, jax.lax.stop_gradient(read) - read, 0)
+        return per_layer + nothing * jax.lax.rsqrt(2.0).astype(embedded.dtype)
+
+    embedder.encode_per_layer_input = encode_per_layer_input
+
+
 def rotary_embedding_is_wrong(module: Any) -> bool:
     """Whether this Tunix's attention leaves config.rope_theta out, which holds whatever its version says."""
     return "rope_theta" not in inspect.getsource(module.Attention)

@@ -23,12 +23,6 @@ from .rows import is_stream
 
 _FIRST_LOOK = 64  # rows that are collated at a time to find the longest
 
-PADDING_TRAINS = (
-    "padding is trained on, or predicted from: in full fine-tuning PyTorch keeps the padding token's embedding out of "
-    "the input side of the gradient (padding_idx), the port doesn't; with LoRA both are the same. Label padding -100 "
-    "to be sure"
-)
-
 
 class TrainerBatches:
     """Batches of a causal language model, token for token those of transformers 5.12's Trainer.
@@ -107,8 +101,6 @@ class TrainerBatches:
         self._shape = Shape.of(self._rows_of(self._dataset))
         if jax.process_index() == 0:
             print(self)
-            if self._shape.masked:
-                print(PADDING_TRAINS)
 
     @classmethod
     def from_args(

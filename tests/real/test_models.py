@@ -119,6 +119,38 @@ def test_what_torch_never_trains_is_no_parameter_of_gemma_4(tiny, tiny_mesh):
     assert "layers/0/attn/q_einsum/w" in trained
 
 
+@pytest.mark.parametrize("name", ["qwen3", "gemma4_ple"])
+def test_padding_in_the_text_learns_nothing(name, tiny, tiny_mesh):
+    """Full fine-tuning on texts that hold config.pad_token_id: torch's padding_idx, tied head and second table too."""
+    import jax
+    import jax.numpy as jnp
+    import torch
+    from flax import nnx
+    from transformers import AutoModelForCausalLM
+
+    from porter.runtime.loss import model_inputs, token_loss
+    from porter.runtime.models import load_model
+
+    ids = np.random.default_rng(0).integers(3, 512, (2, 16)).astype(np.int32)
+    ids[:, 5:8] = json.loads((tiny(name) / "config.json").read_text())["pad_token_id"]
+    source = AutoModelForCausalLM.from_pretrained(tiny(name), attn_implementation="eager", dtype=torch.float32)
+    tokens = torch.tensor(ids, dtype=torch.long)
+    source(input_ids=tokens, labels=tokens).loss.backward()
+
+    positions, one = np.tile(np.arange(16, dtype=np.int32), (2, 1)), np.ones((2, 16), np.int32)
+    scale = np.full(2, 1 / 30, np.float32)
+    batch = {"input_tokens": ids, "labels": ids, "positions": positions, "segment_ids": one, "scale": scale}
+    model = load_model(tiny(name), tiny_mesh(1, 1))
+    gradients = nnx.jit(nnx.grad(lambda m: token_loss(m, **model_inputs(jax.tree.map(jnp.asarray, batch)))))(model)
+
+    expected = {"input_embedding": source.model.embed_tokens.weight.grad}
+    if name == "gemma4_ple":
+        expected["per_layer_input_embedding"] = source.model.embed_tokens_per_layer.weight.grad
+    for table, gradient in expected.items():
+        got = np.asarray(gradients["embedder"][table].get_value()).reshape(gradient.shape)
+        assert np.abs(got - gradient.numpy()).max() < 1e-5 * np.abs(gradient.numpy()).max(), table
+
+
 @pytest.mark.parametrize("name", ["gemma3", "gemma4_ple"])
 def test_the_text_part_of_a_multimodal_checkpoint(name, tiny, tiny_mesh, batch, reference, tmp_path):
     """The Hub's Gemma 3 and 4 have a vision tower, a nested config, and the text model below another name."""

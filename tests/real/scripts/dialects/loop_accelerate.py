@@ -26,10 +26,7 @@ def main():
 
     def tokenize(rows):
         ids = tokenizer(rows["output"], truncation=True, max_length=64, padding="max_length")
-        ids["labels"] = [
-            [token if seen else -100 for token, seen in zip(*row)]
-            for row in zip(ids["input_ids"], ids["attention_mask"])
-        ]
+        ids["labels"] = ids["input_ids"].copy()
         return ids
 
     with accelerator.main_process_first():
