@@ -19,6 +19,8 @@ from .trace import Trace, join_ranks
 
 HUB = ("huggingface.co", 443)
 KEPT_LINES = 60
+# XLA ends a process whose devices wait 40 s for each other: several simulated devices on few busy cores may have to.
+PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=600"
 
 
 class RunFailed(Exception):
@@ -131,7 +133,7 @@ def environment(side: str, *, dtype: str, devices: int, online: bool, tiny: bool
         kept["OMP_NUM_THREADS"] = "1"
     if side == "port":
         flags = [flag for flag in kept.get("XLA_FLAGS", "").split() if "host_platform_device_count" not in flag]
-        kept["XLA_FLAGS"] = " ".join([*flags, f"--xla_force_host_platform_device_count={devices}"])
+        kept["XLA_FLAGS"] = " ".join([PATIENCE, *flags, f"--xla_force_host_platform_device_count={devices}"])
         if not tpu_there():
             kept["JAX_PLATFORMS"] = "cpu"
         if dtype == "float32":

@@ -77,7 +77,7 @@ def test_the_environment_of_each_side(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert "ACCELERATE_MIXED_PRECISION" not in source
     assert (source["OMP_NUM_THREADS"], source["HF_HUB_OFFLINE"]) == ("1", "1")
-    assert port["XLA_FLAGS"] == "--xla_other=1 --xla_force_host_platform_device_count=4"
+    assert port["XLA_FLAGS"].endswith("--xla_other=1 --xla_force_host_platform_device_count=4")
     assert port["JAX_DEFAULT_MATMUL_PRECISION"] == "highest"
 
 
