@@ -32,7 +32,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 tests: $(INSTALLED)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 # Without the tests that train: seconds instead of minutes.
 fast: $(INSTALLED)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 from .merged import Merged
 from .module import Module
-from .parsing import read_module
+from .parsing import LARGEST, read_module
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -167,11 +167,14 @@ class SourceTree:
 
 
 def imported_names(path: Path) -> list[str]:
-    """What a file imports, as dotted names (`..config.LR`); nothing of a file that can't be read or parsed."""
+    """What a file imports, as dotted names (`..config.LR`); nothing of a file that can't be read, parsed or ported."""
     try:
+        data = path.read_bytes()
+        if len(data) > LARGEST:
+            return []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(path.read_bytes())
+            tree = ast.parse(data)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     names: list[str] = []

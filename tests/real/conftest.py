@@ -30,11 +30,7 @@ class Recorded:
         script = folder / f"{self.port.stem}_{len(list(folder.iterdir()))}.py"
         script.write_text(text, encoding="utf-8")
         options = replace(self.options, steps=steps, mesh=mesh or self.options.mesh)
-        with pytest.MonkeyPatch.context() as patch:
-            # The ports of one recipe differ in little of what XLA compiles.
-            patch.setenv("JAX_COMPILATION_CACHE_DIR", str(self.work / "compiled"))
-            patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-            return run_port(script, options, str(self.work), lambda line: None)
+        return run_port(script, options, str(self.work), lambda line: None)
 
 
 @pytest.fixture(scope="session")

@@ -39,10 +39,7 @@ class Case:
     def run(self, text: str) -> Any:
         script = self.work / f"port_{len(list(self.work.glob('port_*')))}.py"
         script.write_text(text, encoding="utf-8")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("JAX_COMPILATION_CACHE_DIR", str(self.work / "compiled"))
-            patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-            return run_port(script, self.options, str(self.work), lambda line: None)
+        return run_port(script, self.options, str(self.work), lambda line: None)
 
     def differing(self, port: Any) -> dict[str, Any]:
         return {check.name: check for check in checks.compare(self.trace, port, FLOAT32) if check.status == "differs"}

@@ -1,4 +1,7 @@
-"""Every mistake that a port can make silently is caught, and named by the first check that can see it."""
+"""Every mistake that a port can make silently is caught, and named by the first check that can see it.
+
+What else compares with these two recorded sources stands here, too: they are run once a process.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,8 @@ SMALL = {
     "clipping dropped": (CLIP, "", "clipping was dropped"),
     "weight decay 1e-4": (", weight_decay=0.01", "", "Optax's default"),
 }
+MAX_LENGTH = "    max_length=128,\n"
+SHAPES = "    step_packing=[(4, 128), (8, 128), (4, 256)],\n"
 
 
 def changed(text: str, old: str, new: str) -> str:
@@ -119,3 +124,26 @@ def test_gemma4_with_keys_and_values_in_one_adapter(gemma4: Any) -> None:
 
     assert "put rt.separate_kv(model) first" in differing[checks.CONFIGURATION].cause
     assert checks.GRAD_NORM in differing, "the gradient shows it from the first step on"
+
+
+def test_what_the_first_steps_do_not_show_is_in_the_configuration(qwen3: Any) -> None:
+    """Training starts from the source's adapter and without dropout: only what the port asked for tells."""
+    text = qwen3.port.read_text().replace("            lora_a_initializer=rt.PEFT_INIT,\n", "")
+    port = qwen3.run(text.replace("dropout=0.05", "dropout=0.1"), steps=2)
+
+    found = {check.name: check for check in checks.compare(qwen3.trace.first(2), port, FLOAT32)}
+
+    assert found[checks.CONFIGURATION].status == "differs"
+    assert "LoRA dropout: source 0.05, port 0.1" in found[checks.CONFIGURATION].detail
+    assert "initial A of shape" in found[checks.CONFIGURATION].detail
+    assert found[checks.LOSS].status == "equal"
+
+
+def test_packed_steps_are_trls(gemma4: Any) -> None:
+    """Gemma 4 with local, global and K=V layers: windows, positions and masks of rows that share one."""
+    text = gemma4.port.read_text(encoding="utf-8")
+    assert text.count(MAX_LENGTH) == 1
+    port = gemma4.run(text.replace(MAX_LENGTH, MAX_LENGTH + SHAPES), steps=3)
+    assert verdict(gemma4.trace, port) == []
+    assert all(sum(step.micro) == 16 for step in port.steps)
+    assert max(len(step.micro) for step in port.steps) < 4  # GPU micro-steps of four rows

@@ -68,20 +68,6 @@ def test_two_processes_are_the_folded_batch(tmp_path: Path) -> None:
         assert found[name].status == "equal", found[name]
 
 
-def test_what_the_first_steps_do_not_show_is_in_the_configuration(recorded: Callable[..., Any]) -> None:
-    """Training starts from the source's adapter and without dropout: only what the port asked for tells."""
-    qwen3 = recorded("sft_lora_qwen3", steps=20, mesh=(2, 4))
-    text = qwen3.port.read_text().replace("            lora_a_initializer=rt.PEFT_INIT,\n", "")
-    port = qwen3.run(text.replace("dropout=0.05", "dropout=0.1"), steps=2)
-
-    found = {check.name: check for check in checks.compare(qwen3.trace.first(2), port, FLOAT32)}
-
-    assert found[checks.CONFIGURATION].status == "differs"
-    assert "LoRA dropout: source 0.05, port 0.1" in found[checks.CONFIGURATION].detail
-    assert "initial A of shape" in found[checks.CONFIGURATION].detail
-    assert found[checks.LOSS].status == "equal"
-
-
 def test_a_source_that_crashes_shows_its_own_traceback(tmp_path: Path, capsys: Any) -> None:
     script = tmp_path / "train.py"
     script.write_text("def load():\n    raise KeyError('no such column')\n\nload()\n")
@@ -105,8 +91,8 @@ def test_a_hang_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     )
     started = time.monotonic()
 
-    with pytest.raises(RunFailed, match=r"source had not finished after 25 s") as failure:
-        validate(script, PORT, Options(timeout=25))
+    with pytest.raises(RunFailed, match=r"source had not finished after 15 s") as failure:
+        validate(script, PORT, Options(timeout=15))
 
     assert time.monotonic() - started < 60
     assert failure.value.side == "source"
