@@ -131,18 +131,12 @@ def _stop_at_padding(embedder: Any) -> None:
     """Embedder.encode, and gemma4's encode_per_layer_input, without a gradient at tokens that are `padding_idx`."""
     if getattr(embedder.encode, "stops_at_padding", False):
         return
-    import jax
-    import jax.numpy as jnp
-
     upstream = embedder.encode
 
     @functools.wraps(upstream)
     def encode(self: Any, tokens: Any) -> Any:
         embedded = upstream(self, tokens)
-        if not hasattr(self, "padding_idx"):
-            return embedded
-        padding = (tokens == self.padding_idx)[..., None]
-        return jnp.where(padding, jax.lax.stop_gradient(embedded), embedded)
+        return _stopped(embedded, tokens == self.padding_idx) if hasattr(self, "padding_idx") else embedded
 
     encode.stops_at_padding = True  # type: ignore[attr-defined]
     embedder.encode = encode
@@ -152,18 +146,33 @@ def _stop_at_padding(embedder: Any) -> None:
 
     @functools.wraps(upstream_per_layer)
     def encode_per_layer_input(self: Any, embedded: Any, tokens: Any) -> Any:
-        per_layer = upstream_per_layer(self, embedded, tokens)
-        if not hasattr(self, "padding_idx"):
-            return per_layer
-        # What was read from the table is already added to what comes from `embedded`: this is zero, with minus its
-        # gradient, computed as upstream does so that low precision cancels, too.
-        read = self.per_layer_input_embedding.value[tokens]
-        read = read * jnp.sqrt(self.config.per_layer_input_dim).astype(read.dtype)
-        padding = (tokens == self.padding_idx)[..., None, None]
-        nothing = jnp.where(padding, jax.lax.stop_gradient(read) - read, 0)
-        return per_layer + nothing * jax.lax.rsqrt(2.0).astype(embedded.dtype)
+        known = _SecondTable(self) if hasattr(self, "padding_idx") else self
+        return upstream_per_layer(known, embedded, tokens)
 
     embedder.encode_per_layer_input = encode_per_layer_input
+
+
+class _SecondTable:
+    """gemma4's Embedder whose `per_layer_input_embedding.value[tokens]` has no gradient at padding."""
+
+    def __init__(self, embedder: Any) -> None:
+        self._embedder = embedder
+        self.per_layer_input_embedding = self.value = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    def __getitem__(self, tokens: Any) -> Any:
+        read = self._embedder.per_layer_input_embedding.value[tokens]
+        return _stopped(read, (tokens == self._embedder.padding_idx)[..., None])
+
+
+def _stopped(values: Any, where: Any) -> Any:
+    """The same values, (..., D), without a gradient where `where`, (...), holds."""
+    import jax
+    import jax.numpy as jnp
+
+    return jnp.where(where[..., None], jax.lax.stop_gradient(values), values)
 
 
 def rotary_embedding_is_wrong(module: Any) -> bool:

@@ -132,7 +132,8 @@ def test_padding_in_the_text_learns_nothing(name, tiny, tiny_mesh):
     from porter.runtime.models import load_model
 
     ids = np.random.default_rng(0).integers(3, 512, (2, 16)).astype(np.int32)
-    ids[:, 5:8] = json.loads((tiny(name) / "config.json").read_text())["pad_token_id"]
+    padding = json.loads((tiny(name) / "config.json").read_text())["pad_token_id"]
+    ids[:, 5:8] = padding
     source = AutoModelForCausalLM.from_pretrained(tiny(name), attn_implementation="eager", dtype=torch.float32)
     tokens = torch.tensor(ids, dtype=torch.long)
     source(input_ids=tokens, labels=tokens).loss.backward()
@@ -148,7 +149,9 @@ def test_padding_in_the_text_learns_nothing(name, tiny, tiny_mesh):
         expected["per_layer_input_embedding"] = source.model.embed_tokens_per_layer.weight.grad
     for table, gradient in expected.items():
         got = np.asarray(gradients["embedder"][table].get_value()).reshape(gradient.shape)
-        assert np.abs(got - gradient.numpy()).max() < 1e-5 * np.abs(gradient.numpy()).max(), table
+        assert np.abs(got - gradient.numpy()).max() < 5e-5 * np.abs(gradient.numpy()).max(), table
+        # Adam would make whole steps of what is nearly nothing.
+        assert bool(gradient[padding].any()) == bool(got[padding].any()) == (table == "input_embedding")
 
 
 @pytest.mark.parametrize("name", ["gemma3", "gemma4_ple"])
