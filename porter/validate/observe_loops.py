@@ -33,11 +33,15 @@ class Watch:
         self.busy = False  # inside a Trainer, which tells its own story
 
     def forward(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
-        """After any module's forward pass: one of a whole model with labels, in training, is a micro-batch."""
+        """After any module's forward pass: one of a whole model with labels and gradients is a micro-batch.
+
+        (A loop that never calls `model.train()` trains too.)
+        """
+        import torch
         import transformers
 
         labels = kwargs.get("labels")
-        if self.busy or labels is None or not module.training or self.observer.done:
+        if self.busy or labels is None or not torch.is_grad_enabled() or self.observer.done:
             return
         if isinstance(module, transformers.PreTrainedModel):
             ids = kwargs.get("input_ids", args[0] if args else None)

@@ -199,7 +199,9 @@ class Observer:
 
     def row_loss(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
         """The summed loss of each document of this micro-batch, from what TRL's fused head or the logits say."""
-        if self.done or self._samples or not module.training or not self._last_split:
+        import torch
+
+        if self.done or self._samples or not torch.is_grad_enabled() or not self._last_split:
             return
         nll = token_losses(outputs, kwargs.get("labels"))
         if nll is None:
