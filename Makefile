@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.tpu-port-installed
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: demo test lint format types tests fast docs examples bench tpu clean
+.PHONY: demo test lint format types tests long fast docs examples bench tpu clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -32,7 +32,11 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 tests: $(INSTALLED)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+
+# The whole trainings that make test leaves out, about a quarter of an hour more.
+long: $(INSTALLED)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 # Without the tests that train: seconds instead of minutes.
 fast: $(INSTALLED)

@@ -12,6 +12,8 @@ import pytest
 from porter.port import port_file
 from porter.validate.run import Options, validate
 
+from .long import mostly_long
+
 pytestmark = pytest.mark.real
 
 DIALECTS = Path(__file__).parent / "scripts" / "dialects"
@@ -33,7 +35,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mostly_long(NAMES, short=("own_config_class", "trainer_in_branches", "yaml_recipe")))
 def test_a_dialect_trains_as_its_source(name: str, tmp_path: Path) -> None:
     source = DIALECTS / f"{name}.py"
     port = port_file(source)

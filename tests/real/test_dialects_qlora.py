@@ -13,6 +13,8 @@ from porter.validate import compare as checks
 from porter.validate.run import Options, run_port, run_source
 from porter.validate.tolerances import FLOAT32
 
+from .long import long, mostly_long
+
 pytestmark = pytest.mark.real
 
 DIALECTS = Path(__file__).parent / "scripts" / "dialects"
@@ -57,7 +59,7 @@ def test_the_classic_script_on_both_meshes(classic: Case) -> None:
     assert port.steps[-1].loss < port.steps[0].loss
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", mostly_long(MISTAKES, short=["the other 4-bit format"]))
 def test_another_base_is_caught(classic: Case, mistake: str) -> None:
     old, new, why = MISTAKES[mistake]
     assert classic.port.count(old) == 1
@@ -66,6 +68,7 @@ def test_another_base_is_caught(classic: Case, mistake: str) -> None:
     assert checks.INITIAL_LOSS in differing, "the loss alone must show it too"
 
 
+@long
 @pytest.mark.parametrize(("name", "mesh"), [("qlora_int8", (8, 1)), ("qlora_fp4_by_name", (2, 4))])
 def test_other_ways_to_ask_for_a_quantised_base(name: str, mesh: tuple[int, int], tmp_path: Path) -> None:
     case = Case(name, tmp_path, 3, mesh)

@@ -14,6 +14,8 @@ from porter.validate import compare as checks
 from porter.validate.processes import RunFailed
 from porter.validate.tolerances import FLOAT32
 
+from .long import long
+
 pytestmark = pytest.mark.real
 
 CLIP = "    optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm\n"
@@ -116,6 +118,7 @@ def test_gemma4_without_its_global_keys(gemma4: Any) -> None:
     assert "lacks k_proj in layers 5" in first.cause
 
 
+@long
 def test_gemma4_with_keys_and_values_in_one_adapter(gemma4: Any) -> None:
     text = gemma4.port.read_text().replace("    rt.separate_kv(model),\n", "")
     text = text.replace('rt.save_adapter(model, "out/adapter")\n', "")  # which refuses what can't be PEFT's

@@ -13,6 +13,8 @@ from porter.validate import compare as checks
 from porter.validate.run import Options, run_port, run_source, validate
 from porter.validate.tolerances import FLOAT32
 
+from .long import mostly_long
+
 pytestmark = pytest.mark.real
 
 SCRIPTS = Path(__file__).parent / "scripts" / "dialects"
@@ -34,6 +36,9 @@ DIALECTS = {
 }
 
 
+SHORT = ("transformers/cases/trainer_supervised_dataset", "trainer_padded_rows", "loop_accelerate")
+
+
 @pytest.fixture(scope="module")
 def instructions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("data") / "instructions.jsonl"
@@ -46,7 +51,7 @@ def instructions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", mostly_long(DIALECTS, short=SHORT))
 def test_port_trains_as_the_source(name: str, instructions: Path, tmp_path: Path) -> None:
     source = RULES / name / "before.py" if "/" in name else SCRIPTS / f"{name}.py"
     port = port_file(source)

@@ -17,6 +17,8 @@ from porter.validate.processes import RunFailed
 from porter.validate.run import Options, run_source, validate
 from porter.validate.tolerances import FLOAT32
 
+from .long import long
+
 pytestmark = pytest.mark.real
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -52,6 +54,7 @@ def test_a_good_pair_on_every_mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v.html"]
 
 
+@long
 def test_two_processes_are_the_folded_batch(tmp_path: Path) -> None:
     traces = []
     for how in ("fold", "real"):
