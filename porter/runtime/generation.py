@@ -112,7 +112,9 @@ class Sampler:
             last = jax.lax.dynamic_slice_in_dim(tokens, length + step - 1, 1, axis=1)
             seen = jax.lax.dynamic_update_slice_in_dim(seen, jnp.ones_like(last, bool), length + step - 1, axis=1)
             place = positions[:, -1:] + step
-            logits, cache = nnx.merge(self._graph, state)(last, place, cache, seen[:, None, :])
+            # Variables of this trace: the counter of an adapter's dropout, which does nothing here, is one.
+            local = jax.tree.map(lambda array: array, state)
+            logits, cache = nnx.merge(self._graph, local)(last, place, cache, seen[:, None, :])
             tokens, ended = put(tokens, logits[:, -1], step)
             return step + 1, tokens, seen, cache, done | ended
 

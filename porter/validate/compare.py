@@ -95,7 +95,7 @@ def check_initial_loss(source: Trace, port: Trace, tolerances: Tolerances) -> Ch
     """Loss of the first step: the same weights on the same tokens."""
     if not source.steps or not port.steps:
         return Check(INITIAL_LOSS, "differs", "no step on one of the sides", cause="nothing to compare")
-    error = relative(source.losses[0], port.losses[0], _floor(source))
+    error = relative(source.losses[0], port.losses[0], loss_floor(source))
     detail = f"source {source.losses[0]:.7f}, port {port.losses[0]:.7f}"
     if error <= tolerances.initial_loss:
         return Check(INITIAL_LOSS, "equal", detail, error, tolerances.initial_loss)
@@ -105,7 +105,7 @@ def check_initial_loss(source: Trace, port: Trace, tolerances: Tolerances) -> Ch
 
 def check_losses(source: Trace, port: Trace, tolerances: Tolerances) -> Check:
     """Largest and mean relative difference over the steps that both trained."""
-    errors = [relative(a, b, _floor(source)) for a, b in zip(source.losses, port.losses, strict=False)]
+    errors = [relative(a, b, loss_floor(source)) for a, b in zip(source.losses, port.losses, strict=False)]
     if not errors:
         return Check(LOSS, "differs", "no loss on one of the sides", cause="nothing to compare")
     worst, mean = max(errors, key=_nan_first), float(np.mean(errors))
@@ -219,12 +219,14 @@ def check_evaluation(source: Trace, port: Trace, tolerances: Tolerances) -> list
     return [Check(EVALUATION, "differs", detail, worst, tolerances.evaluation, step, cause)]
 
 
-def check_devices(reference: Trace, others: Sequence[tuple[str, Trace]], tolerances: Tolerances) -> list[Check]:
-    """The port against itself on other meshes: loss of every step that both ran."""
+def check_devices(
+    reference: Trace, others: Sequence[tuple[str, Trace]], tolerances: Tolerances, *, floor: float = 1e-30
+) -> list[Check]:
+    """The port against itself on other meshes: loss of every step that both ran, relative to at least `floor`."""
     checks = []
     for name, trace in others:
         title = DEVICES.format(name)
-        errors = [relative(a, b) for a, b in zip(reference.losses, trace.losses, strict=False)]
+        errors = [relative(a, b, floor) for a, b in zip(reference.losses, trace.losses, strict=False)]
         if not errors:
             checks.append(Check(title, "differs", "no step was trained", cause="nothing to compare"))
             continue
@@ -257,7 +259,7 @@ def relative(a: float, b: float, floor: float = 1e-30) -> float:
     return abs(a - b) / max(abs(a), floor)
 
 
-def _floor(source: Trace) -> float:
+def loss_floor(source: Trace) -> float:
     """What a loss is measured against that is a sum of large terms which cancel."""
     return float(source.config.get("loss_floor", 1e-30))
 

@@ -37,7 +37,12 @@ def documents(batch: Mapping[str, np.ndarray]) -> list[Row]:
 
 
 def stored_metrics(trainer: Any, mode: str = "train") -> dict[str, list[float]]:
-    """What a TRL trainer has stored of `METRICS` since it last logged."""
+    """What a TRL trainer has stored of `METRICS` since it last logged.
+
+    Nothing of those that sample: what they store is told by their loss and its gradient.
+    """
+    if hasattr(trainer, "reward_funcs"):
+        return {}
     found = getattr(trainer, "_metrics", None) or getattr(trainer, "_stored_metrics", None) or {}
     stored = found.get(mode, {})
     return {name: list(stored[name]) for name in METRICS if name in stored}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import InputError
-from .compare import check_devices, compare
+from .compare import check_devices, compare, loss_floor
 from .processes import environment, hub_reachable, run_observed
 from .settings import Dtype, Settings
 from .tolerances import tolerances
@@ -66,7 +66,7 @@ def validate(
         ported = run_port(port, options, work, say)
         checks = compare(trace, ported, tolerances(options.dtype))
         others = run_elsewhere(port, options, work, say) if ported.steps else []
-        checks += check_devices(ported, others, tolerances(options.dtype))
+        checks += check_devices(ported, others, tolerances(options.dtype), floor=loss_floor(trace))
     notes.append(NEVER.format(steps=options.steps, dtype=options.dtype))
     notes += [f"port on mesh {ported.config.get('mesh')}", f"{options.dtype}, tolerances for {options.dtype}"]
     return Verdict(

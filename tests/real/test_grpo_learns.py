@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import sys
 from collections.abc import Callable
@@ -12,6 +13,10 @@ from pathlib import Path
 import pytest
 
 from porter.port import port_file
+from porter.validate.run import Options, validate
+from porter.validate.stand_in import make_stand_in
+
+from .long import long
 
 pytestmark = pytest.mark.real
 
@@ -29,9 +34,9 @@ PROMPTS = ["the capital of France is", "two and two are", "the sea is", "count t
 STEPS = 24
 
 
-def test_the_reward_rises_on_both_sides(
-    tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def trls_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """TRL's script and its port, in a folder with prompts and a module of rewards."""
     package = find_spec("trl")
     assert package is not None and package.origin is not None
     source = Path(package.origin).parent / "scripts" / "grpo.py"
@@ -44,17 +49,37 @@ def test_the_reward_rises_on_both_sides(
     (tmp_path / "prompts" / "train.jsonl").write_text("".join(rows), "utf-8")
     (tmp_path / "toy_rewards.py").write_text(REWARD, "utf-8")
     monkeypatch.chdir(tmp_path)
+    return source, script
+
+
+def test_the_reward_rises_on_both_sides(
+    tiny: Callable[..., Path], trls_own: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both train with LoRA's dropout, TRL's default; measured: from 0.12 to 0.30, and from 0.14 to 0.62."""
     monkeypatch.syspath_prepend(tmp_path)
     flags = f"""--model_name_or_path {tiny("qwen3")} --dataset_name prompts --reward_funcs toy_rewards.low
         --output_dir out
         --use_peft --lora_r 16 --lora_alpha 64 --lora_target_modules all-linear --learning_rate 1e-2 --max_steps {STEPS}
         --lr_scheduler_type constant --per_device_train_batch_size 32 --num_generations 8 --max_completion_length 8
         --bf16 False --gradient_checkpointing False --save_strategy no --report_to none"""
-    for side in (source, script):
-        monkeypatch.setattr(sys, "argv", [str(side), *flags.split(), *(["--use_cpu"] if side is source else [])])
+    for side in trls_own:
+        monkeypatch.setattr(sys, "argv", [str(side), *flags.split(), *(["--use_cpu"] if side is trls_own[0] else [])])
         monkeypatch.delitem(sys.modules, "toy_rewards", raising=False)
         runpy.run_path(str(side), run_name="__main__")
         means = sys.modules["toy_rewards"].MEANS
         begin, end = sum(means[:3]) / 3, sum(means[-3:]) / 3
         assert len(means) == STEPS and begin < 0.2 and begin + 0.1 < end, (side.name, means)
-        print(side.name, means)
+
+
+@long
+def test_on_the_same_completions_both_train_the_same(
+    trls_own: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    model = make_stand_in(tmp_path / "model", "Qwen/Qwen3-0.6B", "qwen3", kv_heads=8)
+    flags = f"""--model_name_or_path {model} --dataset_name {tmp_path / "prompts"} --reward_funcs toy_rewards.low
+        --output_dir out --use_peft --lora_r 8 --lora_alpha 16 --lora_target_modules all-linear --learning_rate 1e-3
+        --max_steps 4 --per_device_train_batch_size 8 --num_generations 4 --max_completion_length 8 --beta 0.1
+        --report_to none"""
+    verdict = validate(*trls_own, Options(steps=4, mesh=(8, 1), meshes=((2, 4),), arguments=tuple(flags.split())))
+    assert verdict.equal, verdict.to_json()
