@@ -9,10 +9,13 @@ import pytest
 
 from tests.tiny import VOCAB
 
+from .long import mostly_long
+
 pytestmark = pytest.mark.real
 
 
-@pytest.mark.parametrize("family", ["gemma2", "gemma4", "llama3"])  # softcaps of both kinds; tied and untied
+# Softcaps of both kinds; tied and untied.
+@pytest.mark.parametrize("family", mostly_long(["gemma2", "gemma4", "llama3"], short=["gemma4", "llama3"]))
 @pytest.mark.parametrize("chunks", [3])
 def test_chunks_change_neither_loss_nor_gradients(tiny: Any, tiny_mesh: Any, family: str, chunks: int) -> None:
     import jax
