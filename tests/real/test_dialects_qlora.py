@@ -77,6 +77,7 @@ def test_other_ways_to_ask_for_a_quantised_base(name: str, mesh: tuple[int, int]
     assert port.config["quantization"] == {"qlora_int8": "int8", "qlora_fp4_by_name": "fp4"}[name]
 
 
+@long
 def test_a_callback_stops_both_at_the_same_evaluation(tmp_path: Path) -> None:
     """At its rate of 0.05 the norms part by 8e-5 after 30 steps; the losses stay within their tolerance."""
     case = Case("qlora_early_stop", tmp_path, 40, (2, 4))

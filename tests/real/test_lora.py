@@ -27,6 +27,7 @@ from porter.runtime.rematerialize import remat
 from porter.runtime.saving import save_model
 from tests import tiny as models
 
+from .long import long
 from .lora import SEVEN, batches, logits, random_adapter, small, token_loss
 
 pytestmark = pytest.mark.real
@@ -233,6 +234,7 @@ def test_rules_by_name(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
         lora_rules(model, use_dora=True)
 
 
+@long
 def test_what_qwix_and_tunix_still_do_differently(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
     """Each assertion fails once upstream does as PEFT does: then its workaround in lora_provider.py can go."""
     mesh = tiny_mesh(1, 1)
