@@ -15,6 +15,7 @@ import libcst as cst
 from ..port import Edit, Options
 from ..recipe import Field, Finding, Recipe, Severity, Value
 from ..source.module import Module
+from ..source.remarks import Heading
 from ..source.scopes import Scope
 from ..source.values import SEES_GPU
 from ..target.expressions import python, quoted
@@ -85,6 +86,8 @@ class Porting:
     given_away: bool = False  # the trainer is returned to code that this file hasn't
     used_elsewhere: bool = False  # by functions that don't make the trainer
     elsewhere: set[str] = field(default_factory=set)  # what those call it
+    remarked: set[object] = field(default_factory=set)  # the source's comments that the port has
+    headings: list[tuple[Heading, int, int]] = field(default_factory=list)  # marked places of a section's keywords
 
     def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
         """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs."""
@@ -230,15 +233,6 @@ class Porting:
         """The code of the output folder; transformers takes `trainer_output` when it is left out."""
         value = self.value("run.output_dir")
         return '"trainer_output"' if value is None or value.is_literal(None) else self.text("run.output_dir")
-
-    def comment_of(self, place: str) -> str:
-        """The comment that stood behind the keyword of `place` in the source, or an empty string."""
-        value = self.recipe.get(place)
-        for site in (self.arguments, self.trainer):
-            for argument in site.arguments if site is not None else ():
-                if value is not None and argument.value is value:
-                    return argument.comment
-        return ""
 
     def eval_rows(self) -> str:
         """The code of an evaluation batch's rows on all processes of the GPU run."""

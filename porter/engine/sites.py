@@ -16,6 +16,7 @@ import libcst as cst
 from ..recipe import Origin, Value
 from ..source.filled import Item, built_items
 from ..source.module import Module
+from ..source.remarks import UNSAID, Remark, remarks_in
 from ..source.returned import ReturnedItem, returned_items
 from ..source.scopes import Scope
 from ..source.values import dict_items, read_value
@@ -28,7 +29,7 @@ PAIRS = frozenset({"unsloth.FastLanguageModel.from_pretrained", "unsloth.FastMod
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a call: its keyword (`""` while positional), its value, its place and its comment.
+    """One argument of a call: its keyword (`""` while positional), its value, its place and what is said of it.
 
     `reference` is the variable that it is, a name or `self.x`; `certain` whether the call surely has it.
     """
@@ -37,7 +38,7 @@ class Argument:
     value: Value
     line: int
     column: int
-    comment: str = ""
+    remark: Remark = UNSAID
     reference: str | None = None
     node: cst.BaseExpression | None = None
     certain: bool = True
@@ -204,6 +205,7 @@ def small_statement(module: Module, node: cst.CSTNode) -> tuple[cst.BaseSmallSta
 
 
 def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) -> Iterator[Argument]:
+    remarks = remarks_in(call)
     for argument in call.args:
         if argument.star == "**":
             items = dict_items(module, argument.value)
@@ -217,14 +219,15 @@ def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) ->
                     continue
                 yield from (_returned_argument(module, item, argument.value, rule) for item in returned)
                 continue
+            inside = remarks_in(argument.value) if isinstance(argument.value, cst.Dict | cst.Call) else {}
             for name, value in items:
-                found = _argument(module, name, value, rule)
+                found = replace(_argument(module, name, value, rule), remark=inside.get(value, UNSAID))
                 yield _held(module, found, argument.value)
         elif argument.star == "*":
             unknown.append(module.code(argument))
         else:
             name = argument.keyword.value if argument.keyword is not None else ""
-            yield replace(_argument(module, name, argument.value, rule), comment=_comment(argument))
+            yield replace(_argument(module, name, argument.value, rule), remark=remarks[argument.value])
 
 
 def _held(module: Module, argument: Argument, keywords: cst.BaseExpression) -> Argument:
@@ -249,7 +252,7 @@ def _built(module: Module, item: Item, rule: str) -> Argument:
 def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -> Argument:
     line, column = module.location(value)
     reference = module.code(value) if isinstance(value, cst.Name) or module.meaning(value) is not None else None
-    return Argument(name, read_value(module, value, rule), line, column, "", reference, value)
+    return Argument(name, read_value(module, value, rule), line, column, UNSAID, reference, value)
 
 
 def _returned_argument(module: Module, item: ReturnedItem, place: cst.BaseExpression, rule: str) -> Argument:
@@ -259,15 +262,6 @@ def _returned_argument(module: Module, item: ReturnedItem, place: cst.BaseExpres
     if isinstance(item.value, cst.Name) and item.value.value == "None":
         return Argument(item.key, Value("literal", "None", origin, "None"), line, column)
     return Argument(item.key, Value("expression", item.code, origin, item.code), line, column)
-
-
-def _comment(argument: cst.Arg) -> str:
-    """The comment behind an argument on its line."""
-    comma = argument.comma
-    space = comma.whitespace_after if isinstance(comma, cst.Comma) else argument.whitespace_after_arg
-    if isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is not None:
-        return space.first_line.comment.value
-    return ""
 
 
 def _named(arguments: Iterator[Argument], positional: tuple[str, ...]) -> Iterator[Argument]:

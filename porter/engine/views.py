@@ -51,7 +51,7 @@ def _view(whole: Porting, site: Site, trainers: Sequence[Site], kept: frozenset[
     names = Names()
     todos = {line: list(said) for line, said in whole.todos.items()}
     made = replace(whole, trainer=site, others=others, kept=kept, names=names, todos=todos)
-    made.edits, made.loads = list(whole.edits), {}
+    made.edits, made.loads, made.remarked, made.headings = list(whole.edits), {}, set(), []
     return made
 
 

@@ -13,7 +13,6 @@ from .layout import Arg
 from .parts import (
     Writing,
     batch_lines,
-    comment_for,
     joined,
     lora_lines,
     model_lines,
@@ -23,6 +22,7 @@ from .parts import (
     seed_arguments,
     trainer_lines,
 )
+from .remarks import placed
 
 # Recipe place → rt.TrainerBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -33,7 +33,7 @@ DATA = {
     "loss.mean_over": ("mean_over", "step"),
     "batch.average_tokens_across_devices": ("average_tokens_across_devices", True),
 }
-COMMENTS = {"data.inputs": "# the loop's own"}
+NOTES = {"data.inputs": "# the loop's own"}
 
 
 def trainer_block(porting: Porting, writing: Writing) -> str:
@@ -86,5 +86,5 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     for place, (keyword, default) in DATA.items():
         value = porting.value(place)
         if value is not None and not value.is_literal(default):
-            arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place, COMMENTS.get(place, ""))))
+            arguments.append(placed(porting, place, keyword, NOTES.get(place, "")))
     return [*arguments, *seed_arguments(porting)]

@@ -18,7 +18,6 @@ from .parts import (
     Writing,
     assign,
     batch_lines,
-    comment_for,
     joined,
     lora_lines,
     model_lines,
@@ -27,6 +26,7 @@ from .parts import (
     run_arguments,
     seed_arguments,
 )
+from .remarks import placed
 from .training import training_config, with_hooks
 
 EXACT_FROM = (1, 7)  # the first release of TRL whose loss is today's
@@ -122,7 +122,7 @@ def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -
     models = [Arg(porting.names.model, "model"), Arg(teacher, "teacher_model")]
 
     def settings() -> list[Arg]:
-        length = Arg(porting.text("data.max_length"), "max_length", comment_for(porting, "data.max_length"))
+        length = placed(porting, "data.max_length", "max_length")
         found = [*_sampling(porting, models), *run_arguments(porting, writing), length, *_given(porting)]
         together = porting.value("batch.average_tokens_across_devices")
         if writing.processes > 1 and together is not None and not together.is_literal(True):
@@ -146,7 +146,7 @@ def _sampling(porting: Porting, models: list[Arg]) -> list[Arg]:
         "rollout.max_completion_length": ("max_new_tokens", False),
     }
     written = {place: name for place, (name, left_out) in places.items() if not left_out}
-    return found + [Arg(porting.text(place), name, comment_for(porting, place)) for place, name in written.items()]
+    return found + [placed(porting, place, name) for place, name in written.items()]
 
 
 def _given(porting: Porting) -> list[Arg]:
@@ -154,14 +154,14 @@ def _given(porting: Porting) -> list[Arg]:
     for place, (keyword, default) in DATA.items():
         value = porting.value(place)
         if value is not None and not value.is_literal(default):
-            found.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+            found.append(placed(porting, place, keyword))
     return found
 
 
 def _trainer_lines(porting: Porting, indent: str, teacher: str) -> list[str]:
     names = porting.names
     arguments = [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting)), Arg(teacher, "teacher_model")]
-    arguments.append(Arg(porting.text("loss.beta"), "beta", comment_for(porting, "loss.beta")))
+    arguments.append(placed(porting, "loss.beta", "beta"))
     skip = (
         f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"
     )

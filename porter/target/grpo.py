@@ -14,11 +14,9 @@ from ..engine.reading import plain_version, short_name, table_of
 from ..recipe import Field
 from ..runtime.field_tables import version_key
 from .layout import Arg, Call
-from .optimizer import default_of
 from .parts import (
     Writing,
     assign,
-    comment_for,
     joined,
     lora_lines,
     model_lines,
@@ -26,6 +24,7 @@ from .parts import (
     resume_lines,
     run_arguments,
 )
+from .remarks import default_of, handed, placed, remarked
 from .training import training_config, with_hooks
 
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
@@ -99,12 +98,12 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     dataset, rewards = site.argument("train_dataset"), site.argument("reward_funcs")
     runtime = porting.rt("RLOOBatches" if rloo else "GRPOBatches")
     data = [
-        Arg(dataset.text if dataset is not None else "None"),
+        handed(porting, dataset),
         Arg(names.tokenizer),
         Arg(names.mesh),
         Arg(names.model),
     ]
-    functions = Arg(rewards.text if rewards is not None else "None", "reward_funcs")
+    functions = handed(porting, rewards, "reward_funcs")
     if porting.arguments_object:
         processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
         call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *data, functions, *processes])
@@ -112,7 +111,7 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}
     loss = [] if rloo else [_loss(porting)]
     arguments = [*data, functions, *loss, *run_arguments(porting, writing), *_keywords(porting, settings)]
-    arguments.append(Arg(porting.text("run.seed"), "seed", comment_for(porting, "run.seed", "# the GPU run's order")))
+    arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))
     return assign(names.batches, Call(runtime, arguments, spread=True), indent)
 
 
@@ -122,7 +121,7 @@ def _keywords(porting: Porting, settings: Mapping[str, tuple[str, Any]]) -> list
         value = porting.value(place)
         if value is None or (default is not ... and _is(value, default)):
             continue
-        found.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+        found.append(placed(porting, place, keyword))
     return found
 
 
@@ -142,12 +141,12 @@ def _loss(porting: Porting) -> Arg:
     """`rt.PolicyLoss("dapo", beta=0.04)`."""
     kind = porting.known("loss.type")
     comment = "" if porting.given("loss.type") else f"# {default_of(porting)} loss_type"
-    arguments = [Arg(porting.text("loss.type"))]
+    arguments = [remarked(porting, Arg(porting.text("loss.type")), "loss.type")]
     for place, (keyword, default, only) in LOSS.items():
         value = porting.value(place)
         if value is None or _is(value, default) or (only and kind is not None and kind not in only):
             continue
-        arguments.append(Arg(porting.text(place), keyword))
+        arguments.append(remarked(porting, Arg(porting.text(place), keyword), place))
     correction = porting.value("loss.bias_correction")
     if correction is not None and not correction.is_literal(True) and not _is(porting.value("loss.beta"), 0.0):
         arguments.append(Arg(porting.text("loss.bias_correction"), "use_bias_correction_kl"))

@@ -10,11 +10,12 @@ ROW_WIDTH = 150
 
 @dataclass(frozen=True)
 class Arg:
-    """One argument: `name=value` or `value`, with the comment that stands behind it."""
+    """One argument: `name=value` or `value`, with the comment that stands behind it and the lines above it."""
 
     value: str | Call
     name: str = ""
     comment: str = ""
+    above: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,26 @@ def render(node: str | Call, indent: str = "", step: str = "    ", before: int =
     lines = [f"{node.head}{node.brackets[0]}"]
     for argument in node.arguments:
         prefix = f"{argument.name}=" if argument.name else ""
-        comment = f"  {argument.comment}" if argument.comment else ""
-        lines.append(f"{inner}{prefix}{render(argument.value, inner, step, len(prefix) + 1)},{comment}")
+        line = f"{inner}{prefix}{render(argument.value, inner, step, len(prefix) + 1)},"
+        is_row = isinstance(argument.value, Call) and argument.value.flat
+        above, line = commented(line, argument.comment, width=ROW_WIDTH if is_row else WIDTH)
+        lines += [f"{inner}{comment}" for comment in (*argument.above, *above)]
+        lines.append(line)
     lines.append(f"{indent}{node.brackets[1]}{node.tail}")
     return "\n".join(lines)
+
+
+def commented(code: str, comment: str, indent: str = "", width: int = WIDTH) -> tuple[list[str], str]:
+    """Code with a comment behind it; where that makes its last line too long, the comment is a line above it.
+
+    `indent` is what stands in front of code of one line, where it isn't part of `code`.
+    """
+    last = code.rsplit("\n", 1)[-1]
+    columns = len(last) + (0 if "\n" in code else len(indent))
+    if not comment:
+        return [], code
+    fits = columns + 2 + len(comment) <= width or columns > width
+    return ([], f"{code}  {comment}") if fits else ([comment], code)
 
 
 def _hugs(argument: Arg) -> bool:
@@ -71,7 +88,7 @@ def _flat(node: str | Call) -> str | None:
     parts = []
     for argument in node.arguments:
         inner = _flat(argument.value)
-        if inner is None or argument.comment:
+        if inner is None or argument.comment or argument.above:
             return None
         parts.append(f"{argument.name}={inner}" if argument.name else inner)
     return f"{node.head}{node.brackets[0]}{', '.join(parts)}{node.brackets[1]}{node.tail}"

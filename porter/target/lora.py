@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..engine.porting import Porting, in_reach
@@ -11,6 +13,7 @@ from ..runtime.families import Family
 from ..runtime.lora_targets import LoraSpec, Rule, beyond_text, port_rules
 from .expressions import number, python, times
 from .layout import Arg, Call, render
+from .remarks import named_remarks, remarked
 
 # Recipe place → LoraConfig keyword, for what decides which linears get which adapter.
 KEYWORDS = {
@@ -27,6 +30,8 @@ KEYWORDS = {
     "lora.alpha_pattern": "alpha_pattern",
 }
 DEFAULTS = LoraSpec()
+# A comment that says no more than the name that the rule has for it: `r=16,  # rank`.
+SPELLS_OUT = re.compile(r"# (r|lora_alpha|lora_dropout): (lora )?(rank|alpha|dropout)\.?", re.IGNORECASE)
 
 
 def literal_rules(porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None) -> tuple[Rule, ...] | None:
@@ -60,14 +65,22 @@ def provider_code(
     if rules is None:
         arguments = [Arg(porting.names.model)]
         for place, keyword in KEYWORDS.items():
-            value = porting.value(place)
-            if value is not None and not value.is_literal(getattr(DEFAULTS, keyword, None)):
-                arguments.append(Arg(porting.text(place), keyword, _comment(porting, keyword)))
-            elif place in ("lora.r", "lora.alpha"):
-                arguments.append(Arg(porting.text(place), keyword))
+            if _is_asked(porting, place):
+                arguments.append(remarked(porting, Arg(porting.text(place), keyword), place))
         return render(Call(provider, [Arg(Call(porting.rt("lora_rules"), arguments))]), indent, before=before)
     rows = [Arg(_rule(porting, rule), comment=_row_comment(porting, rule)) for rule in rules]
+    said = named_remarks(porting, *(place for place in KEYWORDS if _is_asked(porting, place)))
+    said = tuple(line for line in said if SPELLS_OUT.fullmatch(line) is None)
+    rows[:1] = [replace(row, above=said) for row in rows[:1]]
     return render(Call(provider, [Arg(Call("", rows, brackets="[]", spread=len(rows) > 1))]), indent, before=before)
+
+
+def _is_asked(porting: Porting, place: str) -> bool:
+    """Whether the port says what `place` holds: the rank, its scale, and what isn't PEFT's default."""
+    value = porting.value(place)
+    default = getattr(DEFAULTS, KEYWORDS[place], None)
+    defaults = (0, 0.0) if place == "lora.dropout" else (default,)
+    return place in ("lora.r", "lora.alpha") or (value is not None and not value.is_literal(*defaults))
 
 
 def _rule(porting: Porting, rule: Rule) -> Call:
@@ -113,11 +126,6 @@ def _row_comment(porting: Porting, rule: Rule) -> str:
     if porting.known("lora.use_rslora") is True:
         said.append("alpha times sqrt(rank) for rsLoRA")
     return f"# {'; '.join(said)}" if said else ""
-
-
-def _comment(porting: Porting, keyword: str) -> str:
-    argument = porting.lora.argument(keyword) if porting.lora is not None else None
-    return argument.comment if argument is not None else ""
 
 
 def apply_call(porting: Porting, provider: str) -> Call:

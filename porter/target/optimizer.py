@@ -6,10 +6,10 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 from __future__ import annotations
 
 from ..engine.porting import Porting
-from ..engine.reading import table_of
 from ..runtime.field_tables import version_key
 from .expressions import is_atom, python
-from .layout import WIDTH, Arg, Call, render
+from .layout import Arg, Call, render
+from .remarks import default_of, remarked, remarked_line
 
 ADAMW = (
     "adamw_torch",
@@ -25,6 +25,14 @@ ADAMW = (
 )
 
 
+# What one statement is made of: its schedule, and how long it warms up.
+SAID_OF = (
+    "optimizer.learning_rate",
+    "schedule.name",
+    "schedule.warmup_ratio",
+    "schedule.warmup_steps",
+    "schedule.kwargs",
+)
 OPTAX_SCHEDULES = ("constant", "constant_with_warmup", "cosine", "linear")
 
 
@@ -45,16 +53,17 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
     else:
         if warmup.startswith("math."):
             variable = porting.fresh("warmup_steps")
-            lines, warmup = [f"{variable} = {warmup}"], variable
+            lines, warmup = remarked_line(porting, f"{variable} = {warmup}", indent, warmup_place(porting)), variable
         call = _optax_schedule(porting, name, rate, warmup, steps)
-    comment = porting.comment_of("optimizer.learning_rate")
-    if not porting.given("optimizer.learning_rate"):
-        comment = f"# {default_of(porting)} learning_rate"
     schedule = porting.names.schedule
     line = f"{schedule} = {render(call, indent, before=len(schedule) + 3)}"
-    if comment and len(indent) + len(line.rsplit("\n", 1)[-1]) + len(comment) + 2 > WIDTH:
-        return [*lines, comment, line]
-    return [*lines, f"{line}  {comment}" if comment else line]
+    return [*lines, *_with_comments(porting, line, indent)]
+
+
+def _with_comments(porting: Porting, line: str, indent: str) -> list[str]:
+    given = porting.given("optimizer.learning_rate")
+    note = "" if given else f"# {default_of(porting)} learning_rate"
+    return remarked_line(porting, line, indent, *SAID_OF, note=note)
 
 
 def _optax_name(porting: Porting) -> str | None:
@@ -151,41 +160,23 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
 
 
 def _clip(porting: Porting) -> list[Arg]:
-    norm = porting.value("optimizer.max_grad_norm")
+    place = "optimizer.max_grad_norm"
+    norm = porting.value(place)
     if norm is None:
         return []
     if not norm.known:
-        return [Arg(f"{porting.rt('clip_by_global_norm')}({porting.text('optimizer.max_grad_norm')})")]
+        return [remarked(porting, Arg(f"{porting.rt('clip_by_global_norm')}({porting.text(place)})"), place)]
     if norm.literal is None or norm.literal <= 0:
         return []
-    comment = porting.comment_of("optimizer.max_grad_norm")
-    if not porting.given("optimizer.max_grad_norm"):
-        comment = f"# {default_of(porting)} max_grad_norm"
-    return [Arg(f"optax.clip_by_global_norm({porting.text('optimizer.max_grad_norm')})", comment=comment)]
-
-
-def default_of(porting: Porting) -> str:
-    """Whose default a value is, for a comment: `SFTConfig's default`."""
-    name = config_name(porting)
-    possessive = f"{name}'" if name.endswith("s") else f"{name}'s"
-    return f"{possessive} default"
-
-
-def config_name(porting: Porting) -> str:
-    """The class whose defaults hold: the config's that the script makes, else the one that its trainer makes."""
-    if porting.arguments is not None:
-        return porting.arguments.qualified.rsplit(".", 1)[-1]
-    if porting.loop is not None:
-        return "torch"
-    assert porting.trainer is not None
-    return table_of(porting, porting.trainer).config.rsplit(".", 1)[-1]
+    comment = "" if porting.given(place) else f"# {default_of(porting)} max_grad_norm"
+    return [remarked(porting, Arg(f"optax.clip_by_global_norm({porting.text(place)})", comment=comment), place)]
 
 
 def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     name = porting.value("optimizer.name")
     keywords = {"beta1": "b1", "beta2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
     common = [
-        Arg(porting.text(f"optimizer.{name}"), keyword, porting.comment_of(f"optimizer.{name}"))
+        remarked(porting, Arg(porting.text(f"optimizer.{name}"), keyword), f"optimizer.{name}")
         for name, keyword in keywords.items()
     ]
     decay = porting.value("optimizer.weight_decay")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..engine.porting import Porting
 from ..engine.sites import Site, pair_names
 from .layout import Call, render
+from .remarks import MARKS
 
 
 def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
@@ -21,5 +22,5 @@ def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
         identifier = call.arguments[0].value
         assert isinstance(identifier, str)
         porting.imports.add("from transformers import AutoTokenizer")
-        lines.append(f"{tokenizer} = AutoTokenizer.from_pretrained({identifier})")
+        lines.append(f"{tokenizer} = AutoTokenizer.from_pretrained({MARKS.sub('', identifier)})")
     porting.replace_statement(site, f"\n{site.indent}".join(lines), "the same weights in Tunix's model")

@@ -20,8 +20,12 @@ from ..runtime.lora_targets import Rule
 from .expressions import is_atom, python
 from .layout import Arg, Call, render
 from .lora import apply_call, dropout_arguments, provider_code
-from .optimizer import default_of, optimizer_call, schedule_lines
+from .optimizer import optimizer_call, schedule_lines
+from .remarks import argument_of, handed, placed, remarked, remarked_line, said_by
 from .training import training_config, with_hooks
+
+# The keywords of a BitsAndBytesConfig that say the format's name.
+FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokeni
     made_here = porting.model is not None and site.start <= porting.model.start < site.end
     if made_here and porting.model is not None:
         identifier = porting.model.argument("pretrained_model_name_or_path")
-        call = load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
+        call = load_call(porting, identifier or porting.text("model.id"))
         lines.append(assign(porting.names.model, call, indent))
     elif (porting.foreign_model or porting.model is not None) and model is not None and not model.reference:
         lines.append(f"{porting.names.model} = {model.text}")
@@ -101,9 +105,10 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     return name
 
 
-def load_call(porting: Porting, model: str) -> Call:
+def load_call(porting: Porting, model: str | Argument) -> Call:
     """`rt.load_model(...)` in the precision that the source trains in."""
-    arguments = [Arg(model), Arg(porting.names.mesh)]
+    first = handed(porting, model) if isinstance(model, Argument) else remarked(porting, Arg(model), "model.id")
+    arguments = [first, Arg(porting.names.mesh)]
     if porting.arguments_object and porting.model is None:
         arguments.append(Arg(f"**{porting.rt('load_arguments')}({porting.arguments_object})"))
         arguments += _quantization(porting)
@@ -112,16 +117,13 @@ def load_call(porting: Porting, model: str) -> Call:
         value = porting.value(place)
         if value is None or value.is_literal(None, "auto"):
             continue
-        if value.text and value.known:
-            arguments.append(Arg(value.text, keyword))
-        elif value.known:
+        if value.known and not value.text:
             porting.imports.add("import jax.numpy as jnp")
-            arguments.append(Arg(f"jnp.{value.literal}", keyword))
-        else:
-            arguments.append(Arg(value.code, keyword))
+        code = (value.text or f"jnp.{value.literal}") if value.known else value.code
+        arguments.append(remarked(porting, Arg(code, keyword), place))
     revision = porting.value("model.revision")
     if revision is not None and not revision.is_literal(None, "main"):
-        arguments.append(Arg(porting.text("model.revision"), "revision"))
+        arguments.append(remarked(porting, Arg(porting.text("model.revision"), "revision"), "model.revision"))
     arguments += _quantization(porting)
     table = porting.known("model.family_table")
     if table is not None:
@@ -133,33 +135,26 @@ def _quantization(porting: Porting) -> list[Arg]:
     value = porting.value("model.quantization")
     if value is None:
         return []
-    return [Arg(python(value.literal) if value.known else value.code, "quantization")]
-
-
-def comment_for(porting: Porting, place: str, fallback: str = "") -> str:
-    """The source's own comment on a keyword, else `fallback`, else whose default it is."""
-    own = porting.comment_of(place)
-    return own or fallback or ("" if porting.given(place) else f"# {default_of(porting)}")
+    arg = Arg(python(value.literal) if value.known else value.code, "quantization")
+    site = porting.quantization
+    own = [site.argument(name) for name in FORMAT] if site is not None else []
+    return [said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)]
 
 
 def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     """How long and how large: `max_steps` or `epochs`, `batch_size`, `accumulation`, `processes`."""
-
-    def comment(place: str) -> str:
-        return comment_for(porting, place)
-
     arguments = []
     steps = porting.value("run.max_steps")
     if steps is not None and not steps.is_literal(-1, 0, None):
-        arguments.append(Arg(porting.text("run.max_steps"), "max_steps", comment("run.max_steps")))
+        arguments.append(placed(porting, "run.max_steps", "max_steps"))
         if porting.given("run.epochs") or not steps.known:
-            arguments.append(Arg(porting.text("run.epochs"), "epochs", comment("run.epochs")))
+            arguments.append(placed(porting, "run.epochs", "epochs"))
     else:
-        arguments.append(Arg(porting.text("run.epochs"), "epochs", comment("run.epochs")))
-    arguments.append(_batch_size(porting, writing, comment("batch.per_device")))
+        arguments.append(placed(porting, "run.epochs", "epochs"))
+    arguments.append(_batch_size(porting, writing))
     accumulation = porting.value("batch.accumulation")
     if accumulation is not None and not accumulation.is_literal(1, None):
-        arguments.append(Arg(porting.text("batch.accumulation"), "accumulation", comment("batch.accumulation")))
+        arguments.append(placed(porting, "batch.accumulation", "accumulation"))
     if writing.processes > 1:
         arguments.append(Arg(str(writing.processes), "processes"))
     return arguments
@@ -167,24 +162,25 @@ def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:
 
 def seed_arguments(porting: Porting) -> list[Arg]:
     """`seed` and `data_seed`, which give the order of the rows."""
-    comment = "# the GPU run's order" if porting.loop is None else "# another order than the GPU run's"
-    comment = comment_for(porting, "run.seed", comment)
-    arguments = [Arg(porting.text("run.seed"), "seed", comment)]
+    note = "# the GPU run's order" if porting.loop is None else "# another order than the GPU run's"
+    arguments = [placed(porting, "run.seed", "seed", note)]
     data_seed = porting.value("run.data_seed")
     if data_seed is not None and not data_seed.is_literal(None):
-        arguments.append(Arg(porting.text("run.data_seed"), "data_seed", comment_for(porting, "run.data_seed")))
+        arguments.append(placed(porting, "run.data_seed", "data_seed"))
     return arguments
 
 
-def _batch_size(porting: Porting, writing: Writing, comment: str) -> Arg:
-    per_device = porting.value("batch.per_device")
-    text = porting.text("batch.per_device")
+def _batch_size(porting: Porting, writing: Writing) -> Arg:
+    place = "batch.per_device"
+    per_device, text = porting.value(place), porting.text(place)
     if writing.processes == 1:
-        return Arg(text, "batch_size", comment)
+        return placed(porting, place, "batch_size")
     if per_device is not None and per_device.known and text == per_device.code:
         total = str(per_device.literal * writing.processes)
-        return Arg(total, "batch_size", f"# {text} a GPU on {writing.processes} GPUs")
-    return Arg(f"{_atom(text)} * {writing.processes}", "batch_size", comment or "# of all GPUs")
+        arg = Arg(total, "batch_size", f"# {text} a GPU on {writing.processes} GPUs")
+    else:
+        arg = Arg(f"{_atom(text)} * {writing.processes}", "batch_size", "# of all GPUs")
+    return remarked(porting, arg, place)
 
 
 def _atom(text: str) -> str:
@@ -210,7 +206,7 @@ def batch_lines(
     site, names = porting.trainer, porting.names
     assert site is not None
     dataset = site.argument("train_dataset")
-    given = [Arg(dataset.text if dataset is not None else "None"), Arg(behind), Arg(names.mesh)]
+    given = [handed(porting, dataset), Arg(behind), Arg(names.mesh)]
     runtime = porting.rt(helper)
     if bool(porting.arguments_object) if from_object is None else from_object:
         processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
@@ -277,7 +273,7 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
         # Assigning the outer model's name here would make it a local one that isn't set yet.
         outer, names.model = names.model, porting.fresh("tuned_model")
         lines.append(f"{names.model} = {outer}")
-    remat = memory_line(porting)
+    remat = memory_line(porting, indent)
     if porting.inject is None:
         if porting.lora_object:
             config = porting.lora_object
@@ -318,7 +314,7 @@ def _is_outer(porting: Porting) -> bool:
     return found is not None and found[0] is not trainer.scope
 
 
-def memory_line(porting: Porting) -> list[str]:
+def memory_line(porting: Porting, indent: str) -> list[str]:
     """`model = rt.remat(model)`, after LoRA is in."""
     places = (
         "gradient_checkpointing",
@@ -337,7 +333,8 @@ def memory_line(porting: Porting) -> list[str]:
         default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
         default = "Unsloth" if "unsloth_gradient_checkpointing" in asked else default
         comment = "gradient checkpointing, a decoder layer at a time"
-        return [f"{line}  # {comment}{'' if given else f' (on by default in {default})'}"]
+        note = f"# {comment}{'' if given else f' (on by default in {default})'}"
+        return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)
     unknown = next((value for value in wanted if value is not None and not value.known), None)
     if unknown is not None:
         return [f"if {unknown.code}:", f"{porting.module.indent}{line}"]

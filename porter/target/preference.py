@@ -18,7 +18,6 @@ from .parts import (
     Writing,
     assign,
     batch_lines,
-    comment_for,
     joined,
     load_call,
     lora_lines,
@@ -28,6 +27,7 @@ from .parts import (
     run_arguments,
     seed_arguments,
 )
+from .remarks import placed, remarked
 from .training import training_config, with_hooks
 
 Defaults = Mapping[str, tuple[str, Any]]
@@ -118,7 +118,7 @@ def preference_block(porting: Porting, writing: Writing) -> str:
         if site.start <= reference.start < site.end:
             continue  # loaded where the trainer takes it
         identifier = reference.argument("pretrained_model_name_or_path")
-        call = load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
+        call = load_call(porting, identifier or porting.text("model.id"))
         before = len(reference.variable) + 3 if reference.variable else 0
         code = render(call, reference.indent, porting.module.indent, before)
         porting.replace(reference, code, "the reference's weights in Tunix's model")
@@ -144,7 +144,7 @@ def preference_block(porting: Porting, writing: Writing) -> str:
 
 def _batch_arguments(porting: Porting, writing: Writing, kind: str) -> list[Arg]:
     arguments = run_arguments(porting, writing)
-    arguments.append(Arg(porting.text("data.max_length"), "max_length", comment_for(porting, "data.max_length")))
+    arguments.append(placed(porting, "data.max_length", "max_length"))
     arguments += _given(porting, KINDS[kind].data)
     if kind == "dpo" and any(name.startswith("aot") for name in _loss_types(porting) or ()):
         arguments.append(Arg("True", "whole_micro_batches", "# aot compares the pairs of a micro-batch"))
@@ -162,7 +162,7 @@ def _given(porting: Porting, places: Defaults) -> list[Arg]:
             continue  # pad_to_multiple_of="auto": none but on Neuron
         if place == "loss.type" and value.known and value.literal == [default]:
             continue
-        arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+        arguments.append(placed(porting, place, keyword))
     return arguments
 
 
@@ -170,7 +170,7 @@ def _loss(porting: Porting, kind: str) -> Call:
     if _from_object(porting):
         terms = {"loss.beta": ("beta", None), "loss.rpo_alpha": ("rpo_alpha", None), **KINDS[kind].terms}
         return Call(porting.rt("preference_loss"), [Arg(porting.arguments_object), *_trainers_own(porting, terms)])
-    beta = Arg(porting.text("loss.beta"), "beta", comment_for(porting, "loss.beta"))
+    beta = placed(porting, "loss.beta", "beta")
     arguments = [beta, *_given(porting, KINDS[kind].terms)]
     likelihood = porting.value("loss.rpo_alpha")
     if kind == "dpo" and likelihood is not None and not likelihood.is_literal(None):
@@ -184,8 +184,8 @@ def _with_likelihood(porting: Porting, arguments: list[Arg]) -> list[Arg]:
     names = ", ".join(f'"{name}"' for name in [*types, "sft"])
     weights = ", ".join(["1.0"] * len(types) + [porting.text("loss.rpo_alpha")])
     kept = [argument for argument in arguments if argument.name not in ("loss_type", "loss_weights")]
-    comment = comment_for(porting, "loss.rpo_alpha") or "# rpo_alpha"
-    return [*kept, Arg(f"[{names}]", "loss_type"), Arg(f"[{weights}]", "loss_weights", comment)]
+    summed = remarked(porting, Arg(f"[{weights}]", "loss_weights", "# rpo_alpha"), "loss.rpo_alpha")
+    return [*kept, Arg(f"[{names}]", "loss_type"), summed]
 
 
 def _trainer_lines(porting: Porting, indent: str, kind: str) -> list[str]:
@@ -208,7 +208,7 @@ def _reference(porting: Porting) -> Arg | None:
         inside = next((each for each in porting.references if site.start <= each.start < site.end), None)
         if inside is not None or argument.value.known:
             identifier = inside.argument("pretrained_model_name_or_path") if inside is not None else argument
-            return Arg(load_call(porting, identifier.text if identifier is not None else argument.text), "ref_model")
+            return Arg(load_call(porting, identifier or argument), "ref_model")
         if not saved:
             return Arg(argument.text, "ref_model")
         porting.imports.add("from flax import nnx")

@@ -15,7 +15,6 @@ from .layout import Arg
 from .parts import (
     Writing,
     batch_lines,
-    comment_for,
     joined,
     lora_lines,
     model_lines,
@@ -24,6 +23,7 @@ from .parts import (
     seed_arguments,
     trainer_lines,
 )
+from .remarks import placed
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -84,7 +84,7 @@ def _beside_object(porting: Porting) -> list[Arg]:
 
 def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     arguments = run_arguments(porting, writing)
-    arguments.append(Arg(porting.text("data.max_length"), "max_length", _length_comment(porting)))
+    arguments.append(placed(porting, "data.max_length", "max_length", _length_note(porting)))
     arguments += data_arguments(porting, given_only=False)
     return [*arguments, *seed_arguments(porting), *release_arguments(porting)]
 
@@ -95,10 +95,10 @@ def _trainers_length(porting: Porting) -> list[Arg]:
     return [Arg(porting.text("data.max_length"), "max_length")] if given else []
 
 
-def _length_comment(porting: Porting) -> str:
+def _length_note(porting: Porting) -> str:
     value = porting.value("data.max_length")
     if porting.given("data.max_length") or version_key(release(porting)) >= (0, 15):
-        return comment_for(porting, "data.max_length")
+        return ""
     return "# cut at the tokenizer's own limit" if value is not None and value.is_literal(None) else "# TRL's default"
 
 
@@ -121,7 +121,7 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
             continue
         if value.is_literal("auto"):  # pad_to_multiple_of: none but on Neuron
             continue
-        arguments.append(Arg(porting.text(place), keyword, comment_for(porting, place)))
+        arguments.append(placed(porting, place, keyword))
     kwargs = porting.known("data.kwargs") or {}
     if isinstance(kwargs, dict):
         if kwargs.get("skip_prepare_dataset"):

@@ -6,6 +6,7 @@ from ..engine.callbacks import callbacks_code, loads_best, needs_hooks
 from ..engine.porting import Porting
 from .expressions import python, quoted
 from .layout import Arg, Call, render
+from .remarks import remarked, remarked_line
 
 
 def training_config(porting: Porting) -> Call:
@@ -23,11 +24,18 @@ def training_config(porting: Porting) -> Call:
     arguments = [
         Arg(steps, "max_steps"),
         Arg(f"{names.batches}.accumulation", "gradient_accumulation_steps"),
-        Arg(_every(porting, "eval", steps) if names.eval_batches else steps, "eval_every_n_steps"),
+        _evaluates_every(porting, steps),
     ]
     arguments += _checkpoints(porting, steps)
     arguments += _metrics(porting)
     return Call("TrainingConfig", arguments, spread=True)
+
+
+def _evaluates_every(porting: Porting, steps: str) -> Arg:
+    if not porting.names.eval_batches:
+        return Arg(steps, "eval_every_n_steps")
+    arg = Arg(_every(porting, "eval", steps), "eval_every_n_steps")
+    return remarked(porting, arg, "eval.strategy", "eval.steps")
 
 
 def _every(porting: Porting, part: str, steps: str) -> str:
@@ -62,15 +70,16 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
     policy = Call("ocp.checkpoint_managers.FixedIntervalPolicy", [Arg(_every(porting, "save", steps))])
-    options = [Arg(policy, "save_decision_policy")]
+    options = [remarked(porting, Arg(policy, "save_decision_policy"), "save.strategy", "save.steps")]
     limit = porting.value("save.total_limit")
     kept = porting.text("save.total_limit") if limit is not None else "None"
     if loads_best(porting):
-        options.append(Arg(f"{porting.rt('KeepBest')}({'' if kept == 'None' else kept})", "preservation_policy"))
+        best = Arg(f"{porting.rt('KeepBest')}({'' if kept == 'None' else kept})", "preservation_policy")
+        options.append(remarked(porting, best, "save.best_at_end", "save.total_limit"))
     else:
-        options.append(Arg(kept, "max_to_keep"))
+        options.append(remarked(porting, Arg(kept, "max_to_keep"), "save.total_limit"))
     return [
-        Arg(start, "checkpoint_root_directory"),
+        remarked(porting, Arg(start, "checkpoint_root_directory"), "run.output_dir"),
         Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
     ]
 
@@ -91,15 +100,16 @@ def _metrics(porting: Porting) -> list[Arg]:
     wanted = reporters(porting)
     if wanted == []:
         return []
-    options = [Arg(porting.text("log.report_to") if wanted is None else python(wanted))]
+    names = Arg(porting.text("log.report_to") if wanted is None else python(wanted))
+    options = [remarked(porting, names, "log.report_to")]
     folder = porting.value("log.dir")
     if folder is not None and not folder.is_literal(None):
-        options.append(Arg(porting.text("log.dir"), "log_dir"))
+        options.append(remarked(porting, Arg(porting.text("log.dir"), "log_dir"), "log.dir"))
     else:
         options.append(Arg(_runs(porting), "log_dir"))
     name = porting.value("log.run_name")
     if name is not None and not name.is_literal(None):
-        options.append(Arg(porting.text("log.run_name"), "run_name"))
+        options.append(remarked(porting, Arg(porting.text("log.run_name"), "run_name"), "log.run_name"))
     return [Arg(Call(porting.rt("metrics_options"), options), "metrics_logging_options")]
 
 
@@ -130,12 +140,15 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         every = f"{porting.names.batches}.steps_per_epoch"
     first = porting.value("log.first_step")
     arguments = [Arg(every)]
+    said_of = ["log.strategy", "log.steps"]
     if first is not None and not first.is_literal(False):
         arguments.append(Arg(porting.text("log.first_step"), "first_step"))
+        said_of.append("log.first_step")
     arguments.append(Arg(porting.names.schedule, "schedule"))
     arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
     arguments += [Arg(callbacks, "callbacks")] if callbacks else []
     if metrics:
         arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
     log = Call(porting.rt("log_every"), arguments)
-    return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)]
+    code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
+    return remarked_line(porting, code, indent, *said_of)

@@ -28,6 +28,7 @@ from .lora import apply_call, dropout_arguments, literal_rules, provider_code, s
 from .pairs import write_fast_model
 from .parts import Writing, load_call
 from .preference import KINDS, preference_block, without_dropout
+from .remarks import place_headings
 
 # How a trainer trains (`kind` in its table) → the statements that stand where it stood.
 BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {
@@ -67,6 +68,7 @@ def write(
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
     block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
     porting.replace_statement(trainer, block, TRAINER_BLOCK)
+    place_headings(porting)
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
     if note:
@@ -225,7 +227,7 @@ def _with_model(values: Mapping[str, Value], of_branch: Mapping[str, Value]) -> 
 def _load(porting: Porting, site: Site) -> Call:
     """`rt.load_model(...)` for a `from_pretrained(...)`."""
     identifier = site.argument("pretrained_model_name_or_path") if site.qualified not in PAIRS else None
-    return load_call(porting, identifier.text if identifier is not None else porting.text("model.id"))
+    return load_call(porting, identifier or porting.text("model.id"))
 
 
 def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...] | None) -> tuple[str, bool]:

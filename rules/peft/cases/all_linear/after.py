@@ -29,7 +29,8 @@ lora = rt.LoraProvider([
         alpha=362.0386719675123,
         lora_a_initializer=rt.PEFT_INIT,
     ),  # alpha times sqrt(rank) for rsLoRA
-    qwix.LoraRule(module_path=".*/kv_einsum", rank=64, alpha=724.0773439350246, lora_a_initializer=rt.PEFT_INIT),  # K and V, 32 each; alpha times sqrt(rank) for rsLoRA
+    # K and V, 32 each; alpha times sqrt(rank) for rsLoRA
+    qwix.LoraRule(module_path=".*/kv_einsum", rank=64, alpha=724.0773439350246, lora_a_initializer=rt.PEFT_INIT),
 ])
 model = rt.apply_lora(model, lora, mesh, seed=42, targets="all-linear")
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)

@@ -13,6 +13,7 @@ from porter import runtime as rt
 dataset = load_dataset("trl-lib/Capybara", split="train")
 
 peft_config = rt.LoraProvider([
+    # lora_dropout: a little
     qwix.LoraRule(module_path=".*/(q_proj|k_proj|v_proj|o_proj)", rank=16, alpha=32.0, dropout=0.05, lora_a_initializer=rt.PEFT_INIT),
 ])
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
