@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..recipe import Origin, Value
-from .porting import Porting
-from .reading import fill_defaults, fill_site, table_of
+from .porting import Porting, in_reach
+from .reading import fill_defaults, fill_site, short_name, table_of
 from .sites import Site
 
 QUANTIZATION = "model.quantization"
@@ -50,7 +50,9 @@ def read_fast_model(porting: Porting, site: Site) -> None:
         porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin if dtype else None)})
     _read_bits(porting, mirror)
     _read_checkpointing(porting)
-    _say_rows(porting, site)
+    if porting.trainer is not None and table_of(porting, porting.trainer).kind == "sft":
+        _read_length(porting, site)
+        _say_rows(porting, site)
 
 
 def _read_bits(porting: Porting, mirror: bool) -> None:
@@ -81,10 +83,30 @@ def _read_checkpointing(porting: Porting) -> None:
         porting.fill({CHECKPOINTING: replace(value, code=repr(value.literal not in (False, None, "none", "False")))})
 
 
-def _say_rows(porting: Porting, site: Site) -> None:
-    trainer = porting.trainer
-    if trainer is None or table_of(porting, trainer).kind != "sft":
+def _read_length(porting: Porting, site: Site) -> None:
+    """Unsloth's SFTTrainer cuts rows at the model's max_seq_length, unless it is given a max_seq_length itself; a
+    max_length beside it doesn't count."""
+    trainer, length = porting.trainer, porting.value("model.max_seq_length")
+    assert trainer is not None
+    sites = (trainer, porting.config)
+    named = [each.argument("max_seq_length") for each in sites if each is not None]
+    if length is None or any(argument is not None and not argument.value.is_literal(None) for argument in named):
         return
+    name = short_name(site)
+    code = length.text or length.code
+    if porting.arguments_object or not (length.known or in_reach(site.scope, trainer.scope)):
+        message = f"{name}.max_seq_length={code}: Unsloth cuts rows at this length, whatever max_length says."
+        fix = "Give the training config this max_length."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column, todo=True)
+        return
+    kind = "literal" if length.known else "expression"
+    porting.fill({"data.max_length": replace(length, kind=kind)})
+    target, reason = "rt.SFTBatches(max_length=)", "Unsloth cuts rows at the model's length"
+    porting.change_fate(f"{name}.max_seq_length", fate="exact", target=target, reason=reason)
+    porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=f"{reason}, whatever this says")
+
+
+def _say_rows(porting: Porting, site: Site) -> None:
     message = (
         "Unsloth prepares text rows itself: no end-of-text token is added, and no BOS where the text begins with it "
         "or the chat template has it; the port prepares them as TRL does."
