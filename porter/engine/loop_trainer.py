@@ -95,7 +95,7 @@ def _as_site(porting: Porting, loop: Loop, rule: str) -> Site:
 def _argument(porting: Porting, name: str, node: cst.BaseExpression, rule: str) -> Argument:
     line, column = porting.module.location(node)
     reference = node.value if isinstance(node, cst.Name) else None
-    return Argument(name, read_value(porting.module, node, rule), line, column, "", reference, node)
+    return Argument(name, read_value(porting.module, node, rule), line, column, reference=reference, node=node)
 
 
 def _accelerator_setting(porting: Porting, keyword: str) -> cst.BaseExpression | None:

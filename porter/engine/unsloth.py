@@ -99,8 +99,7 @@ def _read_length(porting: Porting, site: Site) -> None:
         fix = "Give the training config this max_length."
         porting.find(site.rule, "warning", message, fix, site.line, site.column, todo=True)
         return
-    kind = "literal" if length.known else "expression"
-    porting.fill({"data.max_length": replace(length, kind=kind)})
+    porting.fill({"data.max_length": replace(length, kind="literal") if length.known else length})
     target, reason = "rt.SFTBatches(max_length=)", "Unsloth cuts rows at the model's length"
     porting.change_fate(f"{name}.max_seq_length", fate="exact", target=target, reason=reason)
     porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=f"{reason}, whatever this says")
