@@ -102,10 +102,10 @@ def vendor_runtime(folder: Path, *, force: bool = False) -> Path:
 
 
 def _copy_tables(runtime: Path) -> None:
-    """`rules/models/*.toml` → `families/`, `rules/<pack>/tables/*.toml` → `rules/`, beside the modules."""
+    """`rules/models/*.toml` → `families/`; `rules/<pack>/tables/*.toml`, `defaults.toml` → `rules/`, by the modules."""
     for table in sorted(rules_folder().glob("models/*.toml")):
         _copy(table, runtime / "families" / table.name)
-    for table in sorted(rules_folder().glob("*/tables/*.toml")):
+    for table in sorted([*rules_folder().glob("*/tables/*.toml"), *rules_folder().glob("*/defaults.toml")]):
         _copy(table, runtime / "rules" / table.relative_to(rules_folder()))
 
 

@@ -54,8 +54,8 @@ def loads_best(porting: Porting) -> bool:
 
 
 def needs_hooks(porting: Porting) -> bool:
-    """Whether the script hands the trainer callbacks after it is made, or reads its state."""
-    return ".add_callback(" in porting.module.text or ".state." in porting.module.text
+    """Whether the script hands the trainer callbacks after it is made, reads its state, or how long it took."""
+    return any(text in porting.module.text for text in (".add_callback(", ".state.", "train_runtime"))
 
 
 def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:

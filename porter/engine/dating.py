@@ -89,6 +89,15 @@ def versions_in(porting: Porting) -> dict[str, str]:
     return found
 
 
+def release_of(porting: Porting, library: str) -> str | None:
+    """The one release that the script or a file beside it pins, of a library whose history no pack tells."""
+    for _, pins in _pins(porting, library):
+        exact = next((version for sign, version in pins if sign.startswith("==")), None)
+        if exact is not None:
+            return exact
+    return None
+
+
 def say_release(porting: Porting) -> None:
     """Tell how the release is known where the source doesn't name it, and what doesn't go with it where it does."""
     site = next((site for site in porting.sites if site.role == "trainer"), None)

@@ -178,6 +178,11 @@ def _replace_held(porting: Porting, use: Use) -> bool:
                 return True
         return False
     dataset = site.argument(parts[0]) if parts[0] in ("train_dataset", "eval_dataset") else None
+    if use.chain == "train_dataset" and _reads_tokens(porting, node) and is_in_reach(porting, use.name):
+        porting.edit(
+            start, end, f"{porting.names.batches}.train_dataset", site.rule, "the batches hold the trained rows"
+        )
+        return True
     argument = module.parents[node]
     call = module.parents[argument]
     counted = isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and module.code(call.func) == "len"
@@ -185,6 +190,23 @@ def _replace_held(porting: Porting, use: Use) -> bool:
         return False
     porting.edit(start, end, dataset.text, site.rule, "the trainer only repeats its arguments")
     return True
+
+
+def _reads_tokens(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether `trainer.train_dataset` is read as rows of tokens, `[5]["input_ids"]`, of an SFTTrainer."""
+    module, site = porting.module, porting.trainer
+    row = module.parents[node]
+    column = module.parents[row]
+    if site is None or table_of(porting, site).kind != "sft" or not isinstance(row, cst.Subscript):
+        return False
+    if row.value is not node or not isinstance(column, cst.Subscript) or column.value is not row:
+        return False
+    return module.code(column)[len(module.code(row)) :] in (
+        '["input_ids"]',
+        "['input_ids']",
+        '["labels"]',
+        "['labels']",
+    )
 
 
 def _is_gone(porting: Porting, use: Use) -> bool:

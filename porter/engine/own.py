@@ -51,6 +51,13 @@ What it does: takes out guards (`if not torch.cuda.is_available(): raise ...`), 
 the answer is a setting of the training (`bf16=torch.cuda.is_available()`); other uses are named.
 Why: a TPU machine answers False, so that the port would end, or train in another precision than the source did.
 """,
+    "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
+
+What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported
+(gradient_accumulation_steps=2, seed=3407, learning_rate=5e-5, a warmup of a tenth, ...), by its release; cuts rows at
+the model's max_seq_length; tokenises texts as Unsloth does (`unsloth=`); raises GRPO's batch to num_generations.
+Why: the script trains with them. A class of TRL that is imported before unsloth keeps TRL's own.
+""",
     "TP717": """`if False:` blocks that would need Unsloth: what its notebooks offer to do next.
 
 What it does: takes out blocks that never run and use Unsloth's names; other blocks that never run stay.
@@ -58,8 +65,8 @@ Why: they would keep an import that the TPU machine doesn't have.
 """,
     "TP720": """train_on_responses_only(trainer, ...): Unsloth's mask of everything but the answers.
 
-What it does: with both parts given the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Without them
-it is a finding: Unsloth then reads them off the tokenizer's chat template.
+What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
+are read off the tokenizer's chat template, as Unsloth does.
 Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
 """,
     "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.

@@ -54,6 +54,7 @@ from .sites import Site
 from .subclasses import imported_base
 from .todos import with_todos
 from .understanding import read_trainer
+from .unsloth_chat import answer_chat_templates
 from .views import merge, merge_findings, read_views
 from .world_size import apply_world_size
 
@@ -99,6 +100,7 @@ def port_module(module: Module, options: Options) -> Port:
     rename_annotations(porting, possible)
     answer_gpu_tests(porting)
     drop_gpu_reports(porting)
+    answer_chat_templates(porting)
     apply_rewrites(porting)
     apply_world_size(porting)
     for view in possible:

@@ -84,6 +84,7 @@ class Porting:
     kept: frozenset[cst.CSTNode] = frozenset()  # configs that stay objects for another trainer
     full_elsewhere: bool = False  # another trainer trains all weights of the same model
     given_away: bool = False  # the trainer is returned to code that this file hasn't
+    unsloth_rows: str = ""  # Unsloth's release, where its SFTTrainer prepares the rows
     used_elsewhere: bool = False  # by functions that don't make the trainer
     elsewhere: set[str] = field(default_factory=set)  # what those call it
     remarked: set[object] = field(default_factory=set)  # the source's comments that the port has

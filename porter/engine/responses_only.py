@@ -29,12 +29,12 @@ def responses_only(porting: Porting, trainer: Site) -> Site | None:
 
 
 def read_responses_only(porting: Porting, trainer: Site) -> None:
-    """Say what can't be ported: parts that the call leaves to the tokenizer, or that are made behind the trainer."""
+    """Say what can't be ported: parts that are made behind the trainer."""
     site = responses_only(porting, trainer)
     assert site is not None
     if _parts(porting, site) is None:
-        message = "train_on_responses_only: what stands before instructions and responses is not said in the call."
-        fix = 'Write instruction_part= and response_part= as text, such as "<|im_start|>user\\n", and port again.'
+        message = "train_on_responses_only: instruction_part and response_part can't be read where the trainer is made."
+        fix = 'Write both as text, such as "<|im_start|>user\\n", and port again.'
         porting.find(RESPONSES_ONLY, "error", message, fix, site.line, site.column)
     elif (match := site.argument("force_match")) is not None and not match.value.is_literal(True):
         message = f"force_match={match.text}: Unsloth looks for the parts' common tokens; the port for all of them."
@@ -51,14 +51,17 @@ def write_responses_only(porting: Porting) -> None:
         return
     tokenizer = trainer.argument("processing_class", "tokenizer")
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer or "tokenizer"
-    code = f"{porting.rt('ResponsesOnly')}({parts[0]}, {parts[1]}, {name})"
+    said = f"{parts[0]}, {parts[1]}, {name}" if parts[0] else f"tokenizer={name}"
+    code = f"{porting.rt('ResponsesOnly')}({said})"
     porting.fill({"data.collator": Value("expression", code, Origin("", site.line, site.column, RESPONSES_ONLY), code)})
     porting.remove_statement(site.node, RESPONSES_ONLY, "the batches mask the same tokens: label_mask=")
 
 
 def _parts(porting: Porting, site: Site) -> tuple[str, str] | None:
-    """The code of both parts as it can stand at the trainer; None where one is not given or not known there."""
+    """The code of both parts as it can stand at the trainer, empty where the call has none; None where not known."""
     given = [site.argument("instruction_part"), site.argument("response_part")]
+    if all(argument is None or argument.value.is_literal(None) for argument in given):
+        return "", ""
     codes = [_code(porting, argument) for argument in given if argument is not None]
     return (codes[0], codes[1]) if len(codes) == 2 and codes[0] and codes[1] else None
 

@@ -9,10 +9,12 @@ from dataclasses import replace
 import libcst as cst
 
 from ..runtime.field_tables import version_key
+from ..runtime.settling import OF_TRL
 from .members import apply_rewrite, stands_for_call
 from .packs import Rewrite
 from .porting import Porting
 from .reading import plain_version
+from .unsloth_patches import is_patched_class, unsloth_version
 
 
 def apply_rewrites(porting: Porting) -> None:
@@ -108,7 +110,7 @@ def _spelling(porting: Porting, rule: Rewrite, short: str) -> Callable[[], str]:
 def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpression]) -> None:
     """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
     short = name.rsplit(".", 1)[-1]
-    porting.moved[name] = rule.library or porting.runtime_module(rule.module) + _release(porting, short)
+    porting.moved[name] = rule.library or porting.runtime_module(rule.module) + _release(porting, short, uses[0])
     spelled = _spelling(porting, rule, short)
     for node in uses:
         if isinstance(node, cst.Attribute):
@@ -117,14 +119,20 @@ def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpre
                 porting.edit(start, end, spelled(), rule.id, rule.reason)
 
 
-def _release(porting: Porting, name: str) -> str:
-    """`@0.19` for a class whose fields and defaults are those of an older TRL; the newest table's need no version."""
+def _release(porting: Porting, name: str, use: cst.BaseExpression) -> str:
+    """`@0.19` for a class whose fields and defaults are those of an older TRL; the newest table's need no version.
+
+    `@0.19@2026.8.19` where Unsloth wrote its defaults anew.
+    """
     table = next(
         (rule.table for pack in porting.packs for rule in pack.tables if rule.names[0] == "trl.SFTConfig"), None
     )
+    if table is None or not (name.endswith(("Config", "Arguments")) and name[0].isupper()):
+        return ""
     version = plain_version(porting.versions.get("trl", ""))
-    older = table is not None and version_key(version) < version_key(table.newest)
-    return f"@{version}" if version and older and name.endswith(("Config", "Arguments")) and name[0].isupper() else ""
+    if name in OF_TRL and is_patched_class(porting, use):
+        return f"@{version or table.newest}@{unsloth_version(porting)}"
+    return f"@{version}" if version and version_key(version) < version_key(table.newest) else ""
 
 
 def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, str]]:

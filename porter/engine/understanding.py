@@ -39,6 +39,7 @@ from .reference import read_reference
 from .reward_sources import check_rewards
 from .row_order import read_row_order
 from .sites import Argument, Site, shown
+from .unsloth_patches import fill_patched_defaults, settle_patched
 
 
 def read_trainer(porting: Porting) -> None:
@@ -77,8 +78,11 @@ def read_trainer(porting: Porting) -> None:
     elif porting.arguments is not None:
         rule = table_of(porting, porting.arguments)
         fill_site(porting, porting.arguments, rule, versions)
+        fill_patched_defaults(porting, rule.table, versions)
         fill_defaults(porting, rule, versions)
     if base is not None and not porting.arguments_object:
+        if not given:
+            fill_patched_defaults(porting, base.table, versions)
         fill_defaults(porting, base, versions)
     if table_of(porting, site).kind == "sft":
         _unset_length(porting, versions.get("trl", ""))
@@ -93,6 +97,7 @@ def read_trainer(porting: Porting) -> None:
     _read_fsdp_config(porting)
     _refuse_datasets(porting, site)
     read_model(porting, site, versions)
+    settle_patched(porting)
     refuse_other_models(porting)
     read_reference(porting, site, versions)
     read_lora(porting, versions)

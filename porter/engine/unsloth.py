@@ -1,7 +1,7 @@
 """Unsloth: `FastLanguageModel.from_pretrained`, which gives (model, tokenizer), and its `get_peft_model`.
 
 What Unsloth decides itself is decided here as it does: 4 bits unless the call says no, bfloat16 where no type is
-given, and the name of the 16-bit weights that a `-bnb-4bit` mirror was made from.
+given, and the name of the 16-bit weights that a `-bnb-4bit` mirror was made from. Its trainers: `unsloth_patches.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..recipe import Origin, Value
-from .porting import Porting, in_reach
-from .reading import fill_defaults, fill_site, short_name, table_of
+from .porting import Porting
+from .reading import fill_defaults, fill_site, table_of
 from .sites import Site
 
 QUANTIZATION = "model.quantization"
@@ -30,7 +30,7 @@ def base_name(identifier: str) -> str:
 
 
 def read_fast_model(porting: Porting, site: Site) -> None:
-    """What Unsloth makes of the keywords: base name, weights' type, quantisation, checkpointing; how it reads rows."""
+    """What Unsloth makes of the keywords: base name, weights' type, quantisation, checkpointing."""
     identifier = porting.value("model.id")
     mirror = False
     if identifier is not None and identifier.known and isinstance(identifier.literal, str):
@@ -50,9 +50,6 @@ def read_fast_model(porting: Porting, site: Site) -> None:
         porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin if dtype else None)})
     _read_bits(porting, mirror)
     _read_checkpointing(porting)
-    if porting.trainer is not None and table_of(porting, porting.trainer).kind == "sft":
-        _read_length(porting, site)
-        _say_rows(porting, site)
 
 
 def _read_bits(porting: Porting, mirror: bool) -> None:
@@ -81,40 +78,6 @@ def _read_checkpointing(porting: Porting) -> None:
     value = porting.value(CHECKPOINTING)
     if value is not None and value.known:
         porting.fill({CHECKPOINTING: replace(value, code=repr(value.literal not in (False, None, "none", "False")))})
-
-
-def _read_length(porting: Porting, site: Site) -> None:
-    """Unsloth's SFTTrainer cuts rows at the model's max_seq_length, unless it is given a max_seq_length itself; a
-    max_length beside it doesn't count."""
-    trainer, length = porting.trainer, porting.value("model.max_seq_length")
-    assert trainer is not None
-    sites = (trainer, porting.config)
-    named = [each.argument("max_seq_length") for each in sites if each is not None]
-    if length is None or any(argument is not None and not argument.value.is_literal(None) for argument in named):
-        return
-    name = short_name(site)
-    code = length.text or length.code
-    if porting.arguments_object or not (length.known or in_reach(site.scope, trainer.scope)):
-        message = f"{name}.max_seq_length={code}: Unsloth cuts rows at this length, whatever max_length says."
-        fix = "Give the training config this max_length."
-        porting.find(site.rule, "warning", message, fix, site.line, site.column, todo=True)
-        return
-    porting.fill({"data.max_length": replace(length, kind="literal") if length.known else length})
-    target, reason = "rt.SFTBatches(max_length=)", "Unsloth cuts rows at the model's length"
-    porting.change_fate(f"{name}.max_seq_length", fate="exact", target=target, reason=reason)
-    porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=f"{reason}, whatever this says")
-
-
-def _say_rows(porting: Porting, site: Site) -> None:
-    message = (
-        "Unsloth prepares text rows itself: no end-of-text token is added, and no BOS where the text begins with it "
-        "or the chat template has it; the port prepares them as TRL does."
-    )
-    fix = (
-        "End each text with tokenizer.eos_token, and take off a BOS that apply_chat_template wrote "
-        "(.removeprefix(tokenizer.bos_token)): then both train on the same tokens."
-    )
-    porting.find(site.rule, "warning", message, fix, site.line, site.column)
 
 
 def read_adapters(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:

@@ -46,6 +46,8 @@ _HOMES = {
     "saving": ("save_model",),
     "schedules": ("hf_schedule",),
     "trainer_batches": ("TrainerBatches",),
+    "unsloth_data": ("standardize_data_formats",),
+    "unsloth_templates": ("get_chat_template",),
     "vocabulary": ("check_vocabulary", "setup_chat_format"),
     "training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),
 }

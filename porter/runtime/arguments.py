@@ -18,6 +18,7 @@ from typing import Any, Literal
 from . import settling
 from .field_tables import REQUIRED, FieldTable, Row, at_version, find_table, version_key
 from .trl_parser import TrlParser as TrlParser  # a name of this module too
+from .unsloth_defaults import unsloth_defaults
 
 _CLASSES = {
     "BitsAndBytesConfig": "transformers.BitsAndBytesConfig",
@@ -45,17 +46,18 @@ def __getattr__(name: str) -> Any:
     return argument_class(name, None)
 
 
-def trl_arguments(version: str, *names: str) -> Any:
+def trl_arguments(version: str, *names: str, unsloth: str | None = None) -> Any:
     """The classes `names` as TRL `version` had them: its fields, names and defaults.
 
         SFTConfig, ModelConfig = trl_arguments("0.12", "SFTConfig", "ModelConfig")
 
-    One class for one name. Objects answer to today's names as well, with what that release did.
+    One class for one name. Objects answer to today's names as well, with what that release did. `unsloth`: with the
+    defaults that this release of Unsloth gives TRL's classes when it is imported before them.
     """
     unknown = sorted(set(names) - set(_CLASSES))
     if unknown or not names:
         raise ValueError(f"no argument class {', '.join(unknown)}; known: {', '.join(_CLASSES)}")
-    classes = tuple(argument_class(name, version) for name in names)
+    classes = tuple(argument_class(name, version, unsloth) for name in names)
     return classes if len(classes) > 1 else classes[0]
 
 
@@ -103,8 +105,8 @@ def get_kbit_device_map() -> None:
 
 
 @cache
-def argument_class(name: str, version: str | None) -> type[Any]:
-    """The dataclass `name`, as TRL `version` had it (the newest when None)."""
+def argument_class(name: str, version: str | None, unsloth: str | None = None) -> type[Any]:
+    """The dataclass `name`, as TRL `version` had it (the newest when None), with Unsloth's defaults where asked for."""
     table = find_table(_CLASSES[name])
     versions = {"trl": version} if version else None
     if version and table.library == "transformers":
@@ -113,6 +115,13 @@ def argument_class(name: str, version: str | None) -> type[Any]:
     rows = table.rows(versions)
     if not rows:
         raise ValueError(f"TRL {version} has no {name}")
+    if unsloth is not None:
+        day = at_version(find_table("trl.SFTConfig").contemporary, version) if version else None
+        rows |= {
+            field: dataclasses.replace(rows[field], default=default)
+            for field, default in unsloth_defaults(name, unsloth, day).items()
+            if field in rows
+        }
 
     def __post_init__(self: Any) -> None:
         settling.settle(self, name, rows)

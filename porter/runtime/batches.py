@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import older_rows, order, releases, rows, tokenization
+from . import older_rows, order, releases, rows, tokenization, unsloth_rows
 from . import step_packing as packer
 from .dealing import Deal
 from .evaluation_batches import EvaluationBatches
@@ -73,7 +73,8 @@ class SFTBatches:
     `trl` ("0.8.6"): prepare the data as that release did, see `releases.Release`: which tokens are trained, end and
     start tokens, what `formatting_func` gets, packing; and the loss's mean by the transformers of its day, or by
     `transformers`. `label_mask` masks tokens besides, see `CompletionOnly`; `add_special_tokens` and
-    `append_concat_token` are those of `dataset_kwargs` before 0.15.
+    `append_concat_token` are those of `dataset_kwargs` before 0.15. `unsloth` ("2026.8.19"): tokenise texts as this
+    release of Unsloth does, see `unsloth_rows`.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class SFTBatches:
         transformers: str | None = None,
         add_special_tokens: bool = True,
         append_concat_token: bool = True,
+        unsloth: str | None = None,
     ) -> None:
         self._release = releases.release(trl, transformers)
         first = tokenization.first_row(dataset)
@@ -133,6 +135,14 @@ class SFTBatches:
         )
         self._tokenizer = tokenizer
         self._mesh = mesh
+        self._tokenise = functools.partial(
+            unsloth_rows.tokenised,
+            tokenizer=tokenizer,
+            max_length=max_length,
+            text_field=text_field or "text",
+            formatting_func=formatting_func,
+            release=unsloth,
+        )
         self._plan = functools.partial(
             older_rows.prepare,
             release=self._release,
@@ -245,6 +255,11 @@ class SFTBatches:
             f"{1 - min(filled / slots, 1):.0%} padding"
         )
 
+    @property
+    def train_dataset(self) -> Sequence[dict[str, list[int]]]:
+        """The rows as they are trained, `input_ids` and `labels` each: what the trainer's `train_dataset` holds."""
+        return self._rows.prepared()
+
     def evaluation(self, dataset: Any, *, batch_size: int = 8, packing: bool | None = None) -> EvaluationBatches:
         """Batches of an evaluation set; the mean of their losses, which Tunix reports, is HF's `eval_loss`.
 
@@ -259,6 +274,7 @@ class SFTBatches:
         return EvaluationBatches(self, prepared, batch_size, divisible(batch_size, self._mesh), strategy)
 
     def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1) -> Rows:
+        dataset = self._tokenise(dataset)
         dataset, preparation, buffered = self._plan(
             dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
         )

@@ -7,6 +7,7 @@ step that caused it; the lines here come out in the Trainer's order.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,8 +71,10 @@ class LogLines(TrainingHooks):
         self._sum = 0.0
         self._last_logged = 0
         self._evaluations: list[dict[str, float]] = []
+        self.started: float | None = None  # time.perf_counter() at the start of the run
 
     def on_train_start(self, train_ctx: Any) -> None:
+        self.started = time.perf_counter()
         self._sum, self._last_logged = 0.0, train_ctx.train_steps
         if self._steps is not None and self._steps < 1:
             self._steps = math.ceil(self._steps * train_ctx.config.max_steps)

@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .unsloth_data import turn_marks
+
 IGNORED = -100
 
 LabelMask = Callable[[list[int]], list[int]]
@@ -68,13 +70,22 @@ class ResponsesOnly:
     """Trains what follows each `response_part`, up to the next `instruction_part` or the end of the row.
 
     The parts are text or token ids. Text is tokenised alone and without special tokens, and all its tokens are looked
-    for (`force_match=True`, Unsloth's default). A row without `response_part` trains nothing; Unsloth takes such rows
-    out of the data, which moves the rows behind them.
+    for (`force_match=True`, Unsloth's default). Without parts they are read off the tokenizer's chat template, see
+    `turn_marks`. A row without `response_part` trains nothing and is taken out of the data, as by Unsloth since 2026.2.
     """
 
+    drops_rows = True
+
     def __init__(
-        self, instruction_part: str | Sequence[int], response_part: str | Sequence[int], tokenizer: Any = None
+        self,
+        instruction_part: str | Sequence[int] | None = None,
+        response_part: str | Sequence[int] | None = None,
+        tokenizer: Any = None,
     ) -> None:
+        if instruction_part is None and response_part is None:
+            instruction_part, response_part = turn_marks(tokenizer)
+        if instruction_part is None or response_part is None:
+            raise ValueError("give both instruction_part and response_part, or neither")
         self.instruction = _ids(instruction_part, tokenizer)
         self.response = _ids(response_part, tokenizer)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,27 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def prepared(self) -> PreparedRows:
+        """The rows as dictionaries, made when they are read."""
+        return PreparedRows(self)
+
+
+class PreparedRows(Sequence[dict[str, list[int]]]):
+    """`input_ids` and `labels` of each row, as a prepared dataset gives them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        row, tokens = self._rows.rows[index], self._rows.tokens
+        named = (("input_ids", tokens.ids), ("labels", tokens.labels))
+        return {name: [int(token) for span in row for token in values[slice(*span)]] for name, values in named}
 
 
 def _rows(
@@ -97,6 +118,7 @@ def prepare(
         rows = packer.pack(tokens.spans, max_length, packing, num_proc)
     else:
         drops = preparation.keep is not None and preparation.drops_untrained
+        drops = drops or getattr(preparation.label_mask, "drops_rows", False)
         spans = trained_spans(tokens) if drops else tokens.spans
         rows = [(span,) for span in spans]
     if shuffle_seed is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..engine.porting import Porting
 from ..engine.reading import plain_version, short_name, table_of
+from ..engine.unsloth_patches import raise_batch_size
 from ..recipe import Field
 from ..runtime.field_tables import version_key
 from .layout import Arg, Call
@@ -140,7 +141,7 @@ def _is(value: Any, default: Any) -> bool:
 def _loss(porting: Porting) -> Arg:
     """`rt.PolicyLoss("dapo", beta=0.04)`."""
     kind = porting.known("loss.type")
-    comment = "" if porting.given("loss.type") else f"# {default_of(porting)} loss_type"
+    comment = "" if porting.given("loss.type") else f"# {default_of(porting, 'loss.type')} loss_type"
     arguments = [remarked(porting, Arg(porting.text("loss.type")), "loss.type")]
     for place, (keyword, default, only) in LOSS.items():
         value = porting.value(place)
@@ -194,14 +195,13 @@ def _check(porting: Porting, writing: Writing) -> None:
     scale = porting.value("reward.scale")
     if scale is not None and scale.known and scale.literal not in (True, False, "group", "batch", "none"):
         find(f"scale_rewards={scale.code} is not known.", 'Choose one of "group", "batch", "none".', "reward.scale")
+    raise_batch_size(porting, writing.processes)
     generations, rows = porting.known("rollout.generations"), _generation_rows(porting, writing)
     if isinstance(generations, int) and generations < 2:
         find(f"num_generations={generations}: an advantage needs at least 2 completions.", "", "rollout.generations")
     elif isinstance(generations, int) and rows is not None and rows % generations:
         said = f"num_generations={generations} does not divide the generation batch of {rows} completions."
         fix = "It is per_device_train_batch_size x processes x steps_per_generation; name the processes if it had more."
-        if "unsloth" in porting.module.roots:
-            fix = f"Unsloth raises per_device_train_batch_size to num_generations: write {generations}."
         find(said, fix, "rollout.generations")
 
 

@@ -39,7 +39,8 @@ def plan_imports(
     """The edits of the import statements, given all other edits.
 
     `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`); with a
-    version (`porter.runtime.arguments@0.19`) a class is asked for as that release of TRL had it.
+    version (`porter.runtime.arguments@0.19`) a class is asked for as that release of TRL had it, with a second one as
+    that release of Unsloth made it.
     `anchor` is the statement that imports the trainer.
     """
     plan = ImportPlan()
@@ -103,7 +104,7 @@ def _aliases_to_drop(
             uses = module.references(name, scope)
             left = [use for use in uses if not within(module.span(use)[0], spans)]
             root = _root(node, alias)
-            needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b", written) is not None
+            needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
             source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
             target = moved.get(flatten(source))
             if needed and target is not None:
@@ -199,10 +200,12 @@ def _versioned(items: Sequence[NewImport]) -> tuple[list[NewImport], list[str]]:
     older = [item for item in items if "@" in item.module]
     if not older:
         return plain, []
-    module, version = older[0].module.split("@")
+    module, version, *_ = older[0].module.split("@")
+    unsloth = next((item.module.split("@")[2] for item in older if item.module.count("@") == 2), "")
+    patched = f', unsloth="{unsloth}"' if unsloth else ""
     bound = ", ".join(item.bound for item in older)
     names = ", ".join(f'"{item.name}"' for item in older)
-    return [*plain, NewImport(module, "trl_arguments")], [f'{bound} = trl_arguments("{version}", {names})']
+    return [*plain, NewImport(module, "trl_arguments")], [f'{bound} = trl_arguments("{version}", {names}{patched})']
 
 
 def _merged(items: Sequence[NewImport]) -> list[ImportLine]:

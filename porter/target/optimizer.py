@@ -6,6 +6,7 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 from __future__ import annotations
 
 from ..engine.porting import Porting
+from ..engine.unsloth_patches import unsloth_note
 from ..runtime.field_tables import version_key
 from .expressions import is_atom, python
 from .layout import Arg, Call, render
@@ -53,7 +54,10 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
     else:
         if warmup.startswith("math."):
             variable = porting.fresh("warmup_steps")
-            lines, warmup = remarked_line(porting, f"{variable} = {warmup}", indent, warmup_place(porting)), variable
+            place = warmup_place(porting)
+            note = unsloth_note(porting.value(place))
+            note = f"# {note}" if note else ""
+            lines, warmup = remarked_line(porting, f"{variable} = {warmup}", indent, place, note=note), variable
         call = _optax_schedule(porting, name, rate, warmup, steps)
     schedule = porting.names.schedule
     line = f"{schedule} = {render(call, indent, before=len(schedule) + 3)}"
@@ -62,7 +66,7 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
 
 def _with_comments(porting: Porting, line: str, indent: str) -> list[str]:
     given = porting.given("optimizer.learning_rate")
-    note = "" if given else f"# {default_of(porting)} learning_rate"
+    note = "" if given else f"# {default_of(porting, 'optimizer.learning_rate')} learning_rate"
     return remarked_line(porting, line, indent, *SAID_OF, note=note)
 
 
@@ -168,15 +172,20 @@ def _clip(porting: Porting) -> list[Arg]:
         return [remarked(porting, Arg(f"{porting.rt('clip_by_global_norm')}({porting.text(place)})"), place)]
     if norm.literal is None or norm.literal <= 0:
         return []
-    comment = "" if porting.given(place) else f"# {default_of(porting)} max_grad_norm"
+    comment = "" if porting.given(place) else f"# {default_of(porting, place)} max_grad_norm"
     return [remarked(porting, Arg(f"optax.clip_by_global_norm({porting.text(place)})", comment=comment), place)]
+
+
+def _note(porting: Porting, name: str) -> str:
+    note = unsloth_note(porting.value(f"optimizer.{name}"))
+    return f"# {note}" if note else ""
 
 
 def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     name = porting.value("optimizer.name")
     keywords = {"beta1": "b1", "beta2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
     common = [
-        remarked(porting, Arg(porting.text(f"optimizer.{name}"), keyword), f"optimizer.{name}")
+        remarked(porting, Arg(porting.text(f"optimizer.{name}"), keyword, _note(porting, name)), f"optimizer.{name}")
         for name, keyword in keywords.items()
     ]
     decay = porting.value("optimizer.weight_decay")

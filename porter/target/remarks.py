@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..engine.porting import Porting
 from ..engine.reading import table_of
 from ..engine.sites import Argument, indentation
+from ..engine.unsloth_patches import unsloth_note
 from ..source.remarks import Heading
 from .layout import Arg, Call, commented
 
@@ -29,7 +30,7 @@ def placed(porting: Porting, place: str, name: str = "", note: str = "") -> Arg:
     Where it says nothing: `note`, or whose default it is.
     """
     arg = remarked(porting, Arg(porting.text(place), name), place)
-    note = note or ("" if porting.given(place) else f"# {default_of(porting)}")
+    note = note or ("" if porting.given(place) else f"# {default_of(porting, place)}")
     return arg if arg.comment else replace(arg, comment=note)
 
 
@@ -158,8 +159,10 @@ def _with_headings(line: str, headings: Mapping[str, tuple[str, ...]]) -> list[s
     return [*above, MARKS.sub("", line)]
 
 
-def default_of(porting: Porting) -> str:
+def default_of(porting: Porting, place: str) -> str:
     """Whose default a value is, for a comment: `SFTConfig's default`."""
+    if note := unsloth_note(porting.value(place)):
+        return note
     name = config_name(porting)
     possessive = f"{name}'" if name.endswith("s") else f"{name}'s"
     return f"{possessive} default"

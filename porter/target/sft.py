@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..engine.porting import Porting
 from ..engine.reading import plain_version
 from ..engine.responses_only import RESPONSES_ONLY
+from ..engine.unsloth_patches import is_of_unsloth
 from ..runtime import releases
 from ..runtime.field_tables import version_key
 from .expressions import quoted
@@ -79,24 +80,33 @@ def _beside_object(porting: Porting) -> list[Arg]:
     asked = formatting is not None and not formatting.is_literal(None)
     own = [Arg(porting.text("data.formatting"), "formatting_func")] if asked else []
     given = [argument for argument in data_arguments(porting, given_only=True) if argument.name != "formatting_func"]
-    return [*own, *_trainers_length(porting), *given, *release_arguments(porting)]
+    return [*own, *_trainers_length(porting), *given, *release_arguments(porting), *_unsloths_rows(porting)]
 
 
 def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     arguments = run_arguments(porting, writing)
     arguments.append(placed(porting, "data.max_length", "max_length", _length_note(porting)))
     arguments += data_arguments(porting, given_only=False)
-    return [*arguments, *seed_arguments(porting), *release_arguments(porting)]
+    return [*arguments, *seed_arguments(porting), *release_arguments(porting), *_unsloths_rows(porting)]
 
 
 def _trainers_length(porting: Porting) -> list[Arg]:
     value = porting.value("data.max_length")
-    given = value is not None and _of_trainer(porting, "data.max_length") and not value.is_literal(None)
-    return [Arg(porting.text("data.max_length"), "max_length")] if given else []
+    of_trainer = _of_trainer(porting, "data.max_length") or is_of_unsloth(value)
+    given = value is not None and of_trainer and not value.is_literal(None)
+    return [Arg(porting.text("data.max_length"), "max_length", _length_note(porting))] if given else []
+
+
+def _unsloths_rows(porting: Porting) -> list[Arg]:
+    """`unsloth="2026.8.19"` where Unsloth's SFTTrainer tokenises the texts."""
+    comment = "# texts are tokenised as Unsloth does: no end token is added"
+    return [Arg(quoted(porting.unsloth_rows), "unsloth", comment)] if porting.unsloth_rows else []
 
 
 def _length_note(porting: Porting) -> str:
     value = porting.value("data.max_length")
+    if is_of_unsloth(value):
+        return "# the model's max_seq_length, as in Unsloth"
     if porting.given("data.max_length") or version_key(release(porting)) >= (0, 15):
         return ""
     return "# cut at the tokenizer's own limit" if value is not None and value.is_literal(None) else "# TRL's default"

@@ -6,7 +6,7 @@ Why: TRL's trainer holds its data; Tunix's is given it.
 Example: `trainer.train()`
 Use instead: `with mesh:` and `trainer.train(batches, eval_batches)`
 Safety: exact. `resume_from_checkpoint=True` becomes `rt.resume_dir` at the trainer; a path to a torch checkpoint
-can't be read and is refused. What `train()` returned is `rt.train_result(trainer)`, where something reads it.
+can't be read and is refused. What `train()` returned is `rt.train_result(trainer, batches)`, where something reads it.
 """
 
 ID = "TP111"
@@ -15,7 +15,7 @@ SETTLED = {
     "ignore_keys_for_eval": ("dropped", "", "the port's evaluation keeps nothing but the loss"),
     "trial": ("manual", "", "a search over hyper-parameters has no counterpart"),
 }
-UNMEASURED = ("train_runtime", "train_samples_per_second", "train_steps_per_second", "total_flos")
+UNMEASURED = "total_flos"
 
 
 def apply(site, porting):
@@ -45,15 +45,16 @@ def apply(site, porting):
     call = f"{names.trainer}.train({', '.join(data)})"
     inner = site.indent + porting.module.indent
     new = f"with {names.mesh}:\n{inner}{call}"
+    if site.variable is not None and _is_read(site, porting):
+        code = f"{porting.rt('train_result')}({names.trainer}, {names.batches})"
+        new += f"\n{site.indent}{site.variable} = {code}"
+        if UNMEASURED in porting.module.text:
+            message = f"{site.variable}: {UNMEASURED} is an estimate that transformers makes from the torch model."
+            porting.find(ID, "error", message, "Leave it out.", site.line, site.column)
     if loads_best(porting):
         new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
     if uploads_by_itself(porting):
         new += f"\n{site.indent}{save_code(porting)}\n{site.indent}{push_code(porting, site)}"
-    if site.variable is not None and _is_read(site, porting):
-        new += f"\n{site.indent}{site.variable} = {porting.rt('train_result')}({names.trainer})"
-        if any(key in porting.module.text for key in UNMEASURED):
-            message = f"{site.variable}: of transformers' metrics the port has train_loss alone."
-            porting.find(ID, "error", message, "Take times from the log's clock.", site.line, site.column)
     porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh")
 
 

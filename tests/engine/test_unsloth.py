@@ -8,8 +8,8 @@ from .porting import check_becomes, port
 
 HEAD = """\
 from datasets import load_dataset
-from trl import SFTConfig, SFTTrainer
 from unsloth import FastLanguageModel
+from trl import SFTConfig, SFTTrainer
 
 rows = load_dataset('x', split='train')
 """
@@ -24,8 +24,42 @@ def script(config: str = "'out'", trainer: str = "") -> str:
 
 @pytest.mark.parametrize("config", ["'out'", "'out', max_length=64"])
 def test_rows_are_cut_at_the_models_length(config: str) -> None:
-    found = check_becomes(script(config), "max_length=512,\n", gone=("max_length=64",))
+    found = check_becomes(script(config), "max_length=512,", gone=("max_length=64",))
     assert [row.fate for row in found.fields if row.source == "FastLanguageModel.max_seq_length"] == ["exact"]
+
+
+def test_trl_imported_before_unsloth_stays_as_it_is() -> None:
+    text = script("'out', max_length=64").replace("from unsloth import FastLanguageModel\n", "", 1)
+    text = text.replace("\nrows =", "from unsloth import FastLanguageModel\n\nrows =")
+    check_becomes(text, "max_length=64,\n", "batch_size=8,", "seed=42,", gone=("unsloth=",))
+
+
+def test_defaults_are_unsloths_where_the_config_says_nothing() -> None:
+    check_becomes(script("'out', seed=1"), "accumulation=2,  # Unsloth's default", "seed=1,", 'unsloth="')
+    own = "class Config(SFTConfig):\n    pass\n\n"
+    assert "Read as Unsloth" in str(port(script()).findings) and "Read as Unsloth" not in str(port(own).findings)
+
+
+def test_a_config_that_stays_an_object_has_them_too() -> None:
+    text = (
+        script()
+        .replace("SFTConfig('out')", "config")
+        .replace("model, tok", "config = SFTConfig('out')\nprint(config)\nmodel, tok", 1)
+    )
+    check_becomes(text, 'SFTConfig = trl_arguments("1.16.0", "SFTConfig", unsloth="', "max_length=512")
+
+
+def test_grpos_batch_is_raised_to_its_generations() -> None:
+    text = """\
+from unsloth import FastLanguageModel
+from trl import GRPOConfig, GRPOTrainer
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", load_in_4bit=False)
+args = GRPOConfig("out", per_device_train_batch_size=1, gradient_accumulation_steps=1, num_generations=4, max_steps=2)
+GRPOTrainer(model, reward_funcs=len, args=args, train_dataset=rows, processing_class=tokenizer).train()
+"""
+    text = text.replace("GRPOTrainer(model", "trainer = GRPOTrainer(model").replace(".train()", "\ntrainer.train()")
+    check_becomes(text, "batch_size=4,  # Unsloth raises it to num_generations", 'rt.PolicyLoss("bnpo", beta=0.001')
 
 
 def test_unless_the_trainer_is_given_its_own() -> None:
@@ -35,4 +69,4 @@ def test_unless_the_trainer_is_given_its_own() -> None:
 def test_where_the_length_is_not_seen_a_person_is_asked() -> None:
     loads = f"def load(length):\n    return {LOAD.replace('512', 'length')}\n\nmodel, tokenizer = load(512)\n"
     text = script().replace(f"model, tokenizer = {LOAD}", loads)
-    assert "max_seq_length=length: Unsloth cuts rows at this length" in port(text).after
+    assert "Unsloth cuts rows at the model's max_seq_length, which can't be read" in port(text).after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,17 @@ def test_the_mean_over_the_steps() -> None:
     found = rt.train_result(trainer([3.0, 2.0, 1.0]))
     assert (found.global_step, found.training_loss) == (3, pytest.approx(2.0))
     assert found.metrics == {"train_loss": pytest.approx(2.0)}
+
+
+def test_the_speed_of_the_run() -> None:
+    made = trainer([3.0, 1.0])
+    made.training_hooks = SimpleNamespace(started=time.perf_counter() - 4.0)
+    batches = SimpleNamespace(rows=20, steps=2, steps_per_epoch=4)
+    found = rt.train_result(made, batches).metrics
+    assert found["train_runtime"] == pytest.approx(4.0, abs=0.1)
+    assert found["train_steps_per_second"] == pytest.approx(0.5, abs=0.02)
+    assert found["train_samples_per_second"] == pytest.approx(2.5, abs=0.1)
+    assert found["epoch"] == 0.5 and found["train_loss"] == 2.0
 
 
 def test_a_run_of_no_step() -> None:

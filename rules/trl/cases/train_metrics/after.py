@@ -48,7 +48,7 @@ trainer = PeftTrainer(
 trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
-train_result = rt.train_result(trainer)
+train_result = rt.train_result(trainer, batches)
 metrics = train_result.metrics
 metrics["train_samples"] = len(dataset)
 logger.info("loss %f after %d steps: %s", train_result.training_loss, train_result.global_step, metrics)

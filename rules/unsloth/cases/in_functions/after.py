@@ -1,6 +1,7 @@
 """The model comes from a function, its name and bits from the command line; what Unsloth alone can do is said."""
 
 import argparse
+import math
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,6 @@ import orbax.checkpoint as ocp
 from datasets import load_dataset
 from transformers import AutoTokenizer
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
-from unsloth.chat_templates import get_chat_template, train_on_responses_only
 
 from porter import runtime as rt
 
@@ -39,24 +39,36 @@ parser.add_argument("--four", action="store_true")
 args = parser.parse_args()
 
 model, tokenizer = load(args.model, args.four)
-# TODO(tpu-port TP712): get_chat_template(tokenizer, chat_template="gemma-3"): it puts one of Unsloth's own chat templates into the tokenizer. Run it once with Unsloth, tokenizer.save_pretrained(FOLDER), and load the tokenizer from FOLDER here.
-tokenizer = get_chat_template(tokenizer, chat_template="gemma-3")
+tokenizer = rt.get_chat_template(tokenizer, chat_template="gemma-3")
 batches = rt.SFTBatches(
     load_dataset("trl-lib/Capybara", split="train"),
     tokenizer,
     mesh,
     epochs=3.0,  # SFTConfig's default
-    batch_size=8,  # SFTConfig's default
-    max_length=1024,
-    seed=42,  # the GPU run's order
+    batch_size=4,  # Unsloth's default
+    accumulation=2,  # Unsloth's default
+    max_length=1024,  # the model's max_seq_length, as in Unsloth
+    label_mask=rt.ResponsesOnly(tokenizer=tokenizer),
+    seed=3407,  # the GPU run's order
+    unsloth="2026.8.19",  # texts are tokenised as Unsloth does: no end token is added
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in Unsloth)
 
-schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
+warmup_steps = math.ceil(0.1 * batches.steps)  # Unsloth's default
+schedule = optax.join_schedules(
+    [optax.linear_schedule(0.0, 5e-5, warmup_steps), optax.linear_schedule(5e-5, 0.0, batches.steps - warmup_steps)],
+    [warmup_steps],
+)  # Unsloth's default learning_rate
 optimizer = optax.chain(
     rt.separate_kv(model),  # PEFT trains K and V apart; Tunix holds them in one tensor
     optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
-    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+    optax.adamw(
+        schedule,
+        b1=0.9,
+        b2=0.999,
+        eps=1e-8,
+        weight_decay=0.001,  # Unsloth's default
+    ),
 )
 trainer = PeftTrainer(
     model,
@@ -71,9 +83,7 @@ trainer = PeftTrainer(
         ),
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
-trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
-# TODO(tpu-port TP720): train_on_responses_only: what stands before instructions and responses is not said in the call. Write instruction_part= and response_part= as text, such as "<|im_start|>user\n", and port again.
-trainer = train_on_responses_only(trainer)
+trainer.with_training_hooks(rt.log_every(1, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
 # TODO(tpu-port TP714): model.save_pretrained_merged("merged", tokenizer, save_method="merged_16bit"): Tunix's model has no such method. Save the adapter with rt.save_adapter; `tpu-port export --merged` writes the whole model in safetensors, which llama.cpp and vLLM read.

@@ -1,0 +1,158 @@
+"""What Unsloth makes of TRL's defaults and rows, and its helpers for conversations, without Unsloth."""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from datasets import Dataset
+
+from porter import runtime as rt
+from porter.runtime.arguments import trl_arguments
+from porter.runtime.batches import SFTBatches
+from porter.runtime.response_masks import ResponsesOnly
+from porter.runtime.unsloth_data import turn_marks
+from porter.runtime.unsloth_defaults import unsloth_defaults
+from tests.runtime.byte_tokens import byte_tokenizer, trained_text
+from tests.tiny import tokenizer
+
+MESH: Any = SimpleNamespace(shape={"fsdp": 1, "tp": 1})
+TALK = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Hello"},
+    {"role": "user", "content": "Bye"},
+    {"role": "assistant", "content": "So long"},
+]
+
+
+def test_defaults_by_release() -> None:
+    assert unsloth_defaults("SFTConfig", "2025.2.1") == {}
+    assert unsloth_defaults("LoraConfig") == {} == unsloth_defaults("TrainingArguments")
+    older, newest = unsloth_defaults("GRPOConfig", "2025.3.1", "4.50"), unsloth_defaults("GRPOConfig")
+    assert (older["weight_decay"], older["warmup_ratio"]) == ("0.01", "0.1") and "beta" not in older
+    assert (newest["weight_decay"], newest["warmup_steps"], newest["beta"]) == ("0.001", "0.1", "0.001")
+    assert "beta" not in unsloth_defaults("SFTConfig")
+
+
+def test_the_configs_of_a_parser_have_them_too() -> None:
+    SFTConfig, LoraConfig = trl_arguments("1.16.0", "SFTConfig", "LoraConfig", unsloth="2026.8.19")
+    made, plain = SFTConfig(output_dir="out"), trl_arguments("1.16.0", "SFTConfig")(output_dir="out")
+    assert (made.gradient_accumulation_steps, made.seed, made.learning_rate, made.warmup_steps) == (2, 3407, 5e-5, 0.1)
+    assert (plain.gradient_accumulation_steps, plain.seed, plain.learning_rate, plain.warmup_steps) == (1, 42, 2e-5, 0)
+    assert LoraConfig().r == trl_arguments("1.16.0", "LoraConfig")().r
+
+
+def rows(**settings: Any) -> list[str]:
+    made = byte_tokenizer(**({"bos_token": "<|user|>"} if settings.pop("start", False) else {}))
+    made.chat_template = settings.pop("template", made.chat_template)
+    data = settings.pop("data", [{"text": "one"}, {"text": "two"}])
+    batches = SFTBatches(data, made, MESH, epochs=1, batch_size=2, sampling="sequential", **settings)
+    return [made.decode(row["input_ids"]) for row in batches.train_dataset]
+
+
+def test_texts_end_as_they_are() -> None:
+    assert rows() == ["one</s>", "two</s>"]
+    assert rows(unsloth="2026.8.19") == ["one", "two"]
+    assert rows(unsloth="2026.8.19", max_length=2) == ["on", "tw"]
+
+
+def test_a_formatting_function_gets_many_rows() -> None:
+    made = rows(
+        unsloth="2026.8.19",
+        data=[{"q": "a", "x": "b"}, {"q": "c", "x": "d"}],
+        formatting_func=lambda row: [q + x for q, x in zip(row["q"], row["x"], strict=True)],
+    )
+    assert made == ["ab", "cd"]
+    with pytest.raises(ValueError, match="list of texts"):
+        rows(unsloth="2026.8.19", data=[{"q": "a"}], formatting_func=lambda row: "text")
+    with pytest.raises(ValueError, match="'text' or a formatting_func"):
+        rows(unsloth="2026.8.19", data=[{"q": "a"}])
+
+
+def test_rows_that_are_tokens_are_left_alone() -> None:
+    assert rows(unsloth="2026.8.19", data=[{"input_ids": [5, 6]}]) == rows(data=[{"input_ids": [5, 6]}])
+
+
+def test_standardized_conversations() -> None:
+    turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}, {"from": "human", "value": "?"}]
+    data = Dataset.from_list([{"conversations": turns}] * 2)
+    made = rt.standardize_data_formats(data)
+    assert made[0]["conversations"][:2] == TALK[:2]
+    other = Dataset.from_list([{"text": "a"}])
+    assert rt.standardize_data_formats(other) is other
+    with pytest.raises(ValueError, match=r"\['bot'\] have no alias"):
+        rt.standardize_data_formats(
+            Dataset.from_list([{"conversations": [{"from": "bot", "value": text} for text in "ab"]}])
+        )
+
+
+@pytest.mark.parametrize(
+    ("template", "user", "answer"),
+    [
+        ("gemma-3", "<start_of_turn>user\n", "<start_of_turn>model\n"),
+        ("gemma-4", "<|turn>user\n", "<|turn>model\n"),
+        (
+            "llama-3.1",
+            "<|start_header_id|>user<|end_header_id|>\n\n",
+            "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        ),
+        ("qwen-2.5", "<|im_start|>user\n", "<|im_start|>assistant\n"),
+    ],
+)
+def test_marks_are_read_off_the_template(template: str, user: str, answer: str) -> None:
+    made = rt.get_chat_template(tokenizer("llama3"), template)
+    assert turn_marks(made) == (user, answer)
+
+
+def test_without_a_header_the_parts_have_to_be_given() -> None:
+    made = copy.deepcopy(tokenizer("llama3"))
+    made.chat_template = "{% for m in messages %}[{{ m.content }}]{% endfor %}"
+    with pytest.raises(ValueError, match="give instruction_part"):
+        turn_marks(made)
+    with pytest.raises(ValueError, match="give both"):
+        ResponsesOnly("a", None, made)
+
+
+def test_answers_alone_are_trained_and_rows_without_one_go() -> None:
+    made = byte_tokenizer()
+    made.chat_template = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    texts = [{"text": made.apply_chat_template(TALK[:2], tokenize=False)}, {"text": "<|user|>no answer"}]
+    batches = SFTBatches(
+        texts, made, MESH, epochs=1, batch_size=1, unsloth="2026.8.19", label_mask=ResponsesOnly(tokenizer=made)
+    )
+    assert batches.rows == len(batches.train_dataset) == 1
+    assert trained_text(made, batches.train_dataset[0]["labels"]) == "·Hello<|end|>"
+
+
+TEXTS = {
+    "gemma-3": "<bos><start_of_turn>user\nS\n\nHi<end_of_turn>\n<start_of_turn>model\nHello<end_of_turn>\n",
+    "gemma-4": "<bos><|turn>system\nS<turn|>\n<|turn>user\nHi<turn|>\n<|turn>model\nHello<turn|>\n",
+    "llama-3.1": (
+        "<bos><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
+        "Today Date: 26 July 2024\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\nHello<|eot_id|>"
+    ),
+    "qwen-2.5": (
+        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("template", TEXTS)
+def test_the_templates_texts(template: str) -> None:
+    made = rt.get_chat_template(tokenizer("llama3"), template)
+    text = made.apply_chat_template([{"role": "system", "content": "S"}, *TALK[:2]], tokenize=False)
+    assert text == TEXTS[template].replace("<bos>", made.bos_token or "")
+    with pytest.raises(Exception, match="renders texts"):
+        made.apply_chat_template([{"role": "tool", "content": "1"}], tokenize=False)
+    assert tokenizer("llama3").chat_template != made.chat_template
+
+
+def test_other_templates_are_refused() -> None:
+    with pytest.raises(ValueError, match="is not one of gemma-3"):
+        rt.get_chat_template(tokenizer("llama3"), "vicuna")
