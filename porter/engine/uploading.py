@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import libcst as cst
 
 from ..target.layout import Arg, Call, render
 from .porting import Porting
@@ -46,12 +46,12 @@ def uploads_by_itself(porting: Porting) -> bool:
 
     `hub_strategy="end"` uploads when `save_model` is called, the others whenever it saves.
     """
-    text = porting.module.text
-    if porting.known("run.push_to_hub") is not True or re.search(r"\.push_to_hub\(", text):
+    called = {call.func.attr.value for call in porting.module.calls if isinstance(call.func, cst.Attribute)}
+    if porting.known("run.push_to_hub") is not True or "push_to_hub" in called:
         return False
     saved = str(porting.known("save.strategy", "steps")) not in ("no", "False")
     at_end = str(porting.known("run.hub_strategy", "every_save")).rsplit(".", 1)[-1].lower() == "end"
-    uploads = ".save_model(" in text or (saved and not at_end)
+    uploads = "save_model" in called or (saved and not at_end)
     if not uploads:
         reason = "with these settings transformers uploads in save_model alone, which nothing here calls"
         porting.change_fate(".push_to_hub", fate="dropped", target="", reason=reason)

@@ -145,7 +145,11 @@ def _loss(porting: Porting) -> Arg:
     arguments = [remarked(porting, Arg(porting.text("loss.type")), "loss.type")]
     for place, (keyword, default, only) in LOSS.items():
         value = porting.value(place)
-        if value is None or _is(value, default) or (only and kind is not None and kind not in only):
+        if only and kind is not None and kind not in only:
+            reason = f"only loss_type {' and '.join(only)} reads it, and this run's is {kind}"
+            porting.change_fate(f".{keyword}", fate="dropped", target="", reason=reason)
+            continue
+        if value is None or _is(value, default):
             continue
         arguments.append(remarked(porting, Arg(porting.text(place), keyword), place))
     correction = porting.value("loss.bias_correction")

@@ -51,6 +51,8 @@ def test_a_private_repository_stays_private(arguments: str, call: str, becomes: 
         (", push_to_hub=True, hub_private_repo=True", "trainer.train()", True),
         (", push_to_hub=True, hub_strategy='end'", "trainer.train()", False),
         (", push_to_hub=True, hub_strategy='end'", "trainer.train()\ntrainer.save_model('out')", True),
+        (", push_to_hub=True, hub_strategy='end'", "trainer.train()  # no trainer.save_model('out')", False),
+        (", push_to_hub=True", "trainer.train()\n# trainer.push_to_hub()", True),
         (", push_to_hub=True, save_strategy='no'", "trainer.train()", False),
         (", push_to_hub=False", "trainer.train()", False),
         ("", "trainer.train()", False),

@@ -36,6 +36,13 @@ def test_a_good_script_needs_nobody() -> None:
     assert errors(script("num_generations=4, use_vllm=True, log_completions=True")) == []
 
 
+@pytest.mark.parametrize(("kind", "fate", "written"), [("dapo", "dropped", False), ("sapo", "exact", True)])
+def test_a_setting_of_another_loss_is_not_said_to_be_kept(kind: str, fate: str, written: bool) -> None:
+    found = port(script(f"loss_type='{kind}', sapo_temperature_pos=2.0"))
+    (row,) = [row for row in found.fields if row.source.endswith(".sapo_temperature_pos")]
+    assert (row.fate, "sapo_temperature_pos=2.0" in found.after) == (fate, written)
+
+
 @pytest.mark.parametrize(
     ("functions", "said"),
     [
