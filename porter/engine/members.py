@@ -85,7 +85,7 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
                 continue
             yield _use(porting, role, node)
     if not roles or "model" in roles:
-        for node in _models_of_trainer(porting):
+        for node in (*_models_of_trainer(porting), *_trained(porting)):
             yield _use(porting, "model", node)
 
 
@@ -101,6 +101,18 @@ def _models_of_trainer(porting: Porting) -> list[cst.Name | cst.Attribute]:
                 for held in held_by(module, read):
                     found += module.references(held.variable, held.scope)
     return found
+
+
+def _trained(porting: Porting) -> list[cst.Name | cst.Attribute]:
+    """What follows the trainer of the name that it was given, where that model comes from somewhere else."""
+    module, site = porting.module, porting.trainer
+    model = site.argument("model") if site is not None else None
+    if site is None or model is None or not porting.foreign_model or not model.reference:
+        return []
+    scope = module.scope(site.node)
+    meant = scope.lookup(model.text)
+    names = module.references(model.text, meant[0] if meant is not None else scope)
+    return [name for name in names if module.span(name)[0] >= site.end]
 
 
 def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:

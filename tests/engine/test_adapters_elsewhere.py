@@ -1,8 +1,10 @@
 """Adapters that a function of the file puts in: surely, by condition, or giving the model back as it is."""
 
+import re
+
 import pytest
 
-from .porting import port
+from .porting import HEAD, port
 
 SCRIPT = """import sys
 from datasets import load_dataset
@@ -75,3 +77,18 @@ def test_functions_that_call_each_other_end() -> None:
     source = SCRIPT.format(load="", early="", call=CALL)
     start, end = source.index("def add_lora"), source.index("def main")
     assert port(source[:start] + circle + source[end:]).status in ("ported", "partial")
+
+
+@pytest.mark.parametrize(
+    ("indent", "made"),
+    [
+        ("", "model = make()\n"),
+        ("    ", "def main():\n    model = make()\n"),
+        ("    ", "model = make()\n\ndef main():\n"),
+    ],
+)
+def test_a_model_made_elsewhere_is_saved_as_the_trained_one(indent: str, made: str) -> None:
+    end = ["trainer = SFTTrainer(model, train_dataset=rows)", "trainer.train()", "model.save_pretrained('done')"]
+    found = port(f"{HEAD}from mine import make\n{made}" + "".join(f"{indent}{line}\n" for line in end))
+    assert re.search(r"rt\.save_model\((tuned_)?model, 'done'\)", found.after)
+    assert [finding.rule for finding in found.findings if finding.severity == "error"] == ["TP102"]
