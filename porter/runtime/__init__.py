@@ -19,6 +19,7 @@ _HOMES = {
     "dpo_losses": ("dpo_loss",),
     "hooks": ("log_every",),
     "loading": ("load_arguments",),
+    "leave_one_out": ("RLOOBatches",),
     "lora": (
         "apply_lora",
         "apply_peft",
@@ -42,7 +43,7 @@ _HOMES = {
     "rematerialize": ("remat",),
     "response_masks": ("CompletionOnly", "ResponsesOnly"),
     "results": ("train_result",),
-    "rollouts": ("GRPOBatches", "RLOOBatches"),
+    "rollouts": ("GRPOBatches",),
     "saving": ("save_model",),
     "schedules": ("hf_schedule",),
     "trainer_batches": ("TrainerBatches",),

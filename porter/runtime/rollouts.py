@@ -1,4 +1,4 @@
-"""Completions sampled while training, scored, and dealt to micro-batches: TRL's GRPOTrainer and RLOOTrainer on a mesh.
+"""Completions sampled while training, scored, and dealt to micro-batches: TRL's GRPOTrainer on a mesh.
 
 The prompts, their order, how many completions an optimizer step trains on and from which weights they were sampled are
 those of TRL 1.16; only the random numbers are others. Batches go to Tunix's PeftTrainer like those of supervised
@@ -38,7 +38,7 @@ from .prompts import (
     tokenised_prompts,
     whole_groups,
 )
-from .rewards import RewardFunc, Rewards, TrainerState, group_advantages, leave_one_out_advantages, weighted
+from .rewards import RewardFunc, Rewards, TrainerState, group_advantages, weighted
 from .rows import is_stream
 
 OTHER = ("prompt", "completion", "completion_ids")  # columns that reward functions don't get as such
@@ -384,75 +384,6 @@ class GRPOBatches:
         said["completions/mean_length"] = sum(lengths) / len(lengths)
         said["completions/clipped_ratio"] = sum(cut) / len(cut)
         return {**said, **self._rewards.take_metrics()}
-
-
-class RLOOBatches(GRPOBatches):
-    """Batches of RLOO: each completion against the others of its prompt, the divergence taken from the reward.
-
-    `beta`, `reward_clip_range` and `normalize_advantages` are RLOOConfig's; the other arguments are `GRPOBatches`'.
-    """
-
-    def __init__(
-        self,
-        *data: Any,
-        beta: float = 0.05,
-        epsilon: float = 0.2,
-        epsilon_high: float | None = None,
-        num_generations: int = 2,
-        reward_clip_range: tuple[float, float] | None = None,
-        normalize_advantages: bool = False,
-        **settings: Any,
-    ) -> None:
-        self._clip_range, self._normalize = reward_clip_range, normalize_advantages
-        loss = PolicyLoss("rloo", beta=beta, epsilon=epsilon, epsilon_high=epsilon_high)
-        super().__init__(*data, loss=loss, num_generations=num_generations, **settings)
-
-    @classmethod
-    def from_args(
-        cls,
-        training_args: Any,
-        dataset: Any,
-        tokenizer: Any,
-        mesh: jax.sharding.Mesh,
-        model: nnx.Module,
-        *,
-        reward_funcs: RewardFunc | Sequence[RewardFunc],
-        processes: int = 1,
-    ) -> RLOOBatches:
-        """The batches of an RLOOConfig whose values are known only when the script runs."""
-        return cls(
-            dataset,
-            tokenizer,
-            mesh,
-            model,
-            reward_funcs=reward_funcs,
-            beta=training_args.beta,
-            epsilon=training_args.epsilon,
-            epsilon_high=training_args.epsilon_high,
-            reward_weights=training_args.reward_weights,
-            reward_clip_range=training_args.reward_clip_range,
-            normalize_advantages=training_args.normalize_advantages,
-            **shared_settings(training_args, processes),
-        )
-
-    @property
-    def _needs_old(self) -> bool:
-        return True  # RLOO's ratio, and its penalty, are always against the policy that sampled
-
-    def _advantages(self, rewards: np.ndarray, rollouts: Sequence[Rollout]) -> np.ndarray:
-        kl = None
-        if self.loss.beta:
-            ratios = np.stack([rollout.old_logps - rollout.reference_logps for rollout in rollouts])  # type: ignore[operator]
-            kl = np.array([ratio[: rollout.trained].sum() for ratio, rollout in zip(ratios, rollouts, strict=True)])
-        return leave_one_out_advantages(
-            rewards,
-            self._rewards.weights,
-            self._generations,
-            kl=kl,
-            beta=self.loss.beta,
-            clip_range=self._clip_range,
-            normalize=self._normalize,
-        )
 
 
 def mixed(count: int, seed: int, number: int) -> np.ndarray:
