@@ -64,6 +64,9 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
             return False
         porting.remove_statement(holder, RULE, GUARD)
         return True
+    if known is True and _tells(porting, holder) and not (isinstance(above, cst.If) and above.orelse is holder):
+        porting.remove_statement(holder, RULE, "tells of a GPU")
+        return True
     if known is True and _sets(porting, holder.body):
         porting.edit(*module.span(test), "True", RULE, REASON)
         return True
@@ -79,6 +82,25 @@ def _only_for_cpu(porting: Porting, body: cst.BaseSuite) -> bool:
     """Whether a block only complains, ends the run or switches settings off: nothing that other code needs."""
     found = [_complains(porting, statement) or _is_setting(porting, statement) for statement in _small(body)]
     return bool(found) and all(found) and any(True for _ in _small(body))
+
+
+def _tells(porting: Porting, holder: cst.If) -> bool:
+    """Whether an `if` prints what the GPU is or frees its memory, and at most complains where there is none."""
+    other = holder.orelse
+    if other is not None and not (isinstance(other, cst.Else) and _only_for_cpu(porting, other.body)):
+        return False
+    calls = [item.value for item in _small(holder.body) if isinstance(item, cst.Expr)]
+    return len(calls) == len(list(_small(holder.body))) and all(_tells_alone(porting, call) for call in calls)
+
+
+def _tells_alone(porting: Porting, call: cst.BaseExpression) -> bool:
+    """`print(f"{step}: {torch.cuda.memory_allocated()}")`, `torch.cuda.empty_cache()`."""
+    if not isinstance(call, cst.Call):
+        return False
+    of_cuda = (porting.module.qualified(call.func) or "").startswith("torch.cuda.")
+    return of_cuda or (
+        porting.module.code(call.func).rsplit(".", 1)[-1] in SAYS and "torch.cuda." in porting.module.code(call)
+    )
 
 
 def _small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:

@@ -43,8 +43,8 @@ def _drop(porting: Porting, scope: Scope) -> bool:
             continue
         value = bindings[0].value
         assert value is not None
-        start = porting.module.span(value)[0]
-        if any(begin <= start < end for begin, end in spans if (begin, end) != porting.module.span(value)):
+        start, stop = porting.module.span(value)
+        if any(begin <= start and stop <= end for begin, end in spans if (begin, end) != (start, stop)):
             continue
         uses = [porting.module.span(use)[0] for use in porting.module.references(name, scope)]
         if uses and all(within(use, spans) for use in uses) and not re.search(rf"\b{name}\b(?!\s*=[^=])", written):

@@ -339,13 +339,15 @@ def _one_of_targets(porting: Porting, node: cst.CSTNode) -> tuple[int, int] | No
 
 
 def _gives_back(node: cst.CSTNode, parent: cst.CSTNode) -> bool:
-    """`model = wrap(model)`, `model = model.to(device)`: without the call the name keeps what it has."""
+    """`model = wrap(model)`, `self.x = self.x.to(device)`: without the call the target keeps what it has."""
     if not isinstance(node, cst.Call) or not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return False
     given = node.func.value if isinstance(node.func, cst.Attribute) else None
     target = parent.targets[0].target
-    names = [value.value for value in (given, *(arg.value for arg in node.args[:1])) if isinstance(value, cst.Name)]
-    return isinstance(target, cst.Name) and target.value in names
+    values = (given, *(argument.value for argument in node.args[:1]))
+    return isinstance(target, cst.Name | cst.Attribute) and any(
+        value is not None and value.deep_equals(target) for value in values
+    )
 
 
 def _is_elsewhere_read(module: Module, node: cst.CSTNode) -> bool:

@@ -22,6 +22,7 @@ from ..target.imports import plan_imports
 from ..target.write import write
 from .annotations import drop_subclasses, rename_annotations
 from .blocks import close_empty_blocks
+from .branches import settle_branches
 from .carrying import is_in_reach
 from .counting import replace_counts
 from .dating import say_release, versions_in
@@ -110,6 +111,7 @@ def port_module(module: Module, options: Options) -> Port:
     porting = merge_findings(porting, views)
     find_other_trainer(porting, todo=True)
     drop_subclasses(porting, possible)
+    settle_branches(porting)
     drop_leftovers(porting)
     close_empty_blocks(porting)
     name_gpu_tests(porting)

@@ -32,6 +32,8 @@ def script(before: str = "", *, more: str = "", extra: str = "", folder: str = '
         'if not torch.cuda.is_available():\n    print("no GPU")\n    sys.exit(1)\n',
         'assert torch.cuda.is_available(), "needs a GPU"\n',
         "use = True\nif not torch.cuda.is_available():\n    use = False\n",
+        'if torch.cuda.is_available():\n    print(f"{sys.argv}: {torch.cuda.memory_allocated()}")\n',
+        "if torch.cuda.is_available():\n    torch.cuda.empty_cache()\nelse:\n    print('no GPU')\n",
     ],
 )
 def test_a_guard_goes(guard: str) -> None:

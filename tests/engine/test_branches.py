@@ -1,0 +1,33 @@
+"""Conditional expressions that a port has settled."""
+
+import pytest
+
+from .porting import PLAIN, port
+
+HEAD = "import sys\nimport torch\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "becomes"),
+    [
+        ("torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16", "jnp.bfloat16"),
+        ("torch.bfloat16 if len(sys.argv) else torch.float16", "jnp.bfloat16 if len(sys.argv) else jnp.bfloat16"),
+        ("torch.bfloat16 if sys.flags.debug else torch.half", "jnp.bfloat16"),
+        ("torch.bfloat16 if sys.flags.debug else torch.float32", "jnp.bfloat16 if sys.flags.debug else jnp.float32"),
+        ("torch.bfloat16 if True else torch.float32", "jnp.bfloat16 if True else jnp.float32"),
+        ("1 if torch.cuda.is_bf16_supported() else 2", "1"),
+        ("1 if not torch.cuda.is_bf16_supported() else 2", "2"),
+        ("3 if True else 3", "3 if True else 3"),
+    ],
+)
+def test_a_choice_that_the_port_settles(source: str, becomes: str) -> None:
+    found = port(f"{HEAD}chosen = {source}\nsys.argv.append(chosen)\n{PLAIN}")
+    assert f"\nchosen = {becomes}\n" in found.after
+
+
+def test_a_type_that_only_the_loading_used_goes() -> None:
+    chosen = "dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16\n"
+    loads = "from transformers import AutoModelForCausalLM\nmodel = AutoModelForCausalLM.from_pretrained("
+    name = "'Qwen/Qwen3-0.6B'"
+    found = port(f"{HEAD}{chosen}{loads}{name}, torch_dtype=dtype)\n{PLAIN.replace(name, 'model')}")
+    assert "dtype=jnp.bfloat16)" in found.after and "\ndtype =" not in found.after
