@@ -40,6 +40,7 @@ from .loop_trainer import LOOP, find_loops
 from .lost_names import find_lost_names, find_taken_names
 from .members import Use, apply_members, role_uses, uses
 from .metadata import script_metadata
+from .named_types import rewrite_named_types
 from .objects import answer_uses
 from .other_calls import say_other_calls
 from .own import check_names
@@ -103,6 +104,7 @@ def port_module(module: Module, options: Options) -> Port:
     drop_gpu_reports(porting)
     answer_chat_templates(porting)
     apply_rewrites(porting)
+    rewrite_named_types(porting)
     apply_world_size(porting)
     for view in possible:
         view.edits = porting.edits

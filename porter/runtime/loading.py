@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from .dtypes import jax_type
 from .quantization import Quantization
 
 # Choices among PyTorch implementations and ways to fetch files: the weights are the same.
@@ -38,19 +39,8 @@ def load_arguments(training_args: Any) -> dict[str, Any]:
         raise ValueError(f"model_init_kwargs: {', '.join(unknown)} can't be handed to rt.load_model")
     halved = training_args.bf16 or training_args.fp16
     found = {
-        "dtype": _jax_dtype(dtype),
+        "dtype": jax_type(dtype),
         "compute_dtype": jnp.bfloat16 if halved else None,
         "revision": revision,
     }
     return {**found, "quantization": quantization} if quantization is not None else found
-
-
-def _jax_dtype(dtype: Any) -> Any:
-    """The JAX dtype of "bfloat16", "torch.bfloat16" or torch.bfloat16; None for "auto" and None."""
-    name = str(dtype).removeprefix("torch.")
-    if name in ("auto", "None"):
-        return None
-    known = {"float32": jnp.float32, "bfloat16": jnp.bfloat16, "float16": jnp.bfloat16}
-    if name not in known:
-        raise ValueError(f"dtype={name!r}: expected auto, float32, bfloat16 or float16 (loaded as bfloat16)")
-    return known[name]

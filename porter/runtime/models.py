@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from . import patches, sidecar, weights
+from .dtypes import jax_type
 from .families import Family, Sizes, family_of, read_family, rope, text_config
 from .mesh import mesh_problems
 from .quantization import Quantization
@@ -85,9 +86,9 @@ def load_model(
         below = Counter(".".join(name.split(".")[:2]) for name in plan.other if name != "lm_head.weight")
         for name, count in below.items():
             warnings.warn(f"{model_id}: {count} tensors below {name} are not part of the text model", stacklevel=2)
-    dtype = _jax_type(dtype)
+    dtype = jax_type(dtype)
     dtype = jnp.dtype(dtype if dtype is not None else _checkpoint_dtype(config, folder))
-    compute_dtype = _jax_type(compute_dtype)
+    compute_dtype = jax_type(compute_dtype)
     model_config = tunix_config(found, config, dtype, compute_dtype)
     module = importlib.import_module(found.module + ".model")
     patches.apply(module)
@@ -108,14 +109,6 @@ def load_model(
     model.porter = ModelInfo(str(model_id), str(folder), found, json.dumps(config), asked)
     sidecar.describe(model)
     return model
-
-
-def _jax_type(dtype: Any) -> Any:
-    """What a script may have in hand: a JAX type, its name, "auto" (None) or torch's type; float16 is bfloat16 here."""
-    if not isinstance(dtype, str) and not str(dtype).startswith("torch."):
-        return dtype
-    name = str(dtype).removeprefix("torch.")
-    return None if name in ("auto", "None") else jnp.bfloat16 if name == "float16" else jnp.dtype(name)
 
 
 def tunix_config(family: Family, config: Mapping[str, Any], dtype: Any, compute_dtype: Any = None) -> Any:
