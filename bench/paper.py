@@ -5,8 +5,9 @@
 One pass over 10,000 rows, their lengths drawn as CodeV-R1's are (mean 922, p99 2553, p99.5 2894). By hand: (1, 4),
 remat, rows padded to 3072, Tunix's loss and step. Ours: the port that tpu-port writes, without remat, each step's rows
 packed into micro-batches of the given shapes, as SFTBatches(step_packing=...) packs them. Each shape is compiled with
-6 and 12 layers and extrapolated to 60 (--full: all 60 compiled); the compiles are cached, and take minutes each the
-first time. --formula compiles nothing and takes tpu-port's own estimate for both.
+6 and 12 layers and extrapolated to 60 (--full: all 60 compiled), with XLA's least effort as `tpu-port plan` compiles
+(--thorough: with all of it), one compile to a core; they are cached. --formula compiles nothing and takes tpu-port's
+own estimate for both.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from porter.runtime.step_packing import Shape, fewest_micro_batches, packed
-from porter.tpu.compile import Request, Step, compile_step
+from porter.tpu.compile import CompileFailed, Request, Step, compile_steps
 from porter.tpu.memory import Candidate, estimate
 from porter.tpu.plan import extrapolate, layer_counts
 from porter.tpu.slices import GIB, mesh_of, slice_named
@@ -49,25 +50,33 @@ def micro_batches(row_lengths: list[int], shapes: list[Shape]) -> Counter[Shape]
     return Counter(shape for step in steps for shape, _ in packed(step, shapes, count) or [])
 
 
-def measured(request: Request, how: str) -> tuple[int, float, Step]:
-    """Peak bytes and XLA's seconds of one micro-batch with all layers. `how`: formula, extrapolated or full."""
-    say = print if sys.stderr.isatty() else lambda line: None
+def measured(requests: list[Request], how: str) -> list[tuple[int, float, Step]]:
+    """Peak bytes and XLA's seconds of one micro-batch with all layers, for each. `how`: formula, extrapolated, full."""
+    counts: list[int | None] = {"formula": [6], "extrapolated": [6, 12], "full": [None]}[how]  # type: ignore[assignment]
+    asked = [replace(one, layers=count, compile=how != "formula") for one in requests for count in counts]
+    steps = []
+    for found in compile_steps(asked, say, timeout=7200):
+        if isinstance(found, CompileFailed):
+            raise SystemExit(f"{found}\n{found.output}")
+        steps.append(found)
+    return [_whole(steps[start : start + len(counts)], how) for start in range(0, len(steps), len(counts))]
+
+
+def _whole(steps: list[Step], how: str) -> tuple[int, float, Step]:
+    step = steps[0]
     if how == "formula":
-        step = compile_step(replace(request, compile=False, layers=6), say)
         asked = Candidate(step.mesh["fsdp"], step.mesh["tp"], step.batch_rows, step.length, step.remat)
-        found = estimate(step, asked, request.slice)
+        found = estimate(step, asked, TPU)
         return found.peak, found.seconds, step
-    if how == "full":
-        whole = compile_step(request, say, timeout=7200)
-        assert whole.memory is not None
-        return whole.memory.peak, whole.seconds, whole
-    compiled = []
-    for layers in (6, 12):
-        compiled.append(compile_step(replace(request, layers=layers), say, timeout=7200))
-        if compiled[0].all_layers and layers not in layer_counts(compiled[0]):
-            raise SystemExit(f"the model's layers don't repeat every {layers}")
-    peak, seconds = extrapolate(compiled, compiled[0].all_layers)
-    return peak, seconds, compiled[0]
+    if not all(each.layers in (*layer_counts(step), step.all_layers) for each in steps):
+        raise SystemExit(f"the model's layers don't repeat every {step.layers}")
+    peak, seconds = extrapolate(steps, step.all_layers)
+    return peak, seconds, step
+
+
+def say(number: int, line: str) -> None:
+    if sys.stderr.isatty():
+        print(f"{number}: {line}", file=sys.stderr)
 
 
 def main() -> None:
@@ -77,6 +86,7 @@ def main() -> None:
     parser.add_argument("--shapes", default=SHAPES, help="rows x tokens of a micro-batch over the whole mesh")
     parser.add_argument("--formula", action="store_true", help="compile nothing: both sides by formula")
     parser.add_argument("--full", action="store_true", help="compile all 60 layers instead of extrapolating")
+    parser.add_argument("--thorough", action="store_true", help="compile as a TPU run does, several times slower")
     given = parser.parse_args()
     how = "formula" if given.formula else "full" if given.full else "extrapolated"
     shapes = [tuple(map(int, part.split("x"))) for part in given.shapes.split(",")]
@@ -89,16 +99,15 @@ def main() -> None:
         subprocess.run([*words, "--processes", "2", "-o", str(port)], check=True, capture_output=True)
         text = port.read_text(encoding="utf-8")
         port.write_text(text.replace("    max_length=3072,\n", f"    max_length=3072,\n    step_packing={shapes},\n"))
-        peak, seconds, row_step = 0, 0.0, None
-        each = {}
-        asked = Request(script=port, slice=TPU, mesh=mesh_of(given.mesh, TPU), remat="none")
-        for (rows, length), count in sorted(counts.items()):
-            high, time, row_step = measured(replace(asked, seq_len=length, batch=rows), how)
-            each[f"{rows}x{length}"] = {"micro_batches": count, "seconds": time, "peak_gib": high / GIB}
-            peak, seconds = max(peak, high), seconds + count * time
-        by_hand = Request(script=HERE / "train_by_hand.py", slice=TPU, mesh=mesh_of("fsdp=1,tp=4", TPU))
-        hand_peak, hand_seconds, hand_step = measured(by_hand, how)
-    assert row_step is not None
+        asked = Request(script=port, slice=TPU, mesh=mesh_of(given.mesh, TPU), remat="none", quick=not given.thorough)
+        ours = [replace(asked, seq_len=length, batch=rows) for rows, length in sorted(counts)]
+        tp4 = mesh_of("fsdp=1,tp=4", TPU)
+        by_hand = Request(script=HERE / "train_by_hand.py", slice=TPU, mesh=tp4, quick=not given.thorough)
+        (hand_peak, hand_seconds, hand_step), *found = measured([by_hand, *ours], how)
+    peak, seconds, each = 0, 0.0, {}
+    for shape, (high, time, _) in zip(sorted(counts), found, strict=True):
+        each["x".join(map(str, shape))] = {"micro_batches": counts[shape], "seconds": time, "peak_gib": high / GIB}
+        peak, seconds = max(peak, high), seconds + counts[shape] * time
     slots = sum(rows * length * count for (rows, length), count in counts.items())
     figures = {
         "hand_seconds_per_row": hand_seconds / hand_step.batch_rows,
@@ -108,10 +117,11 @@ def main() -> None:
         "peak_gib": peak / GIB,
         "hbm_gib": TPU.chip.hbm_gib,
         "hand_lora_tensors_of_6_layers": hand_step.lora_tensors,
-        "lora_tensors_of_6_layers": row_step.lora_tensors,
+        "lora_tensors_of_6_layers": found[0][2].lora_tensors,
         "padding": 1 - sum(row_lengths) / slots,
         "shapes": each,
         "by": how,
+        "effort": "formula" if how == "formula" else "all" if given.thorough else "least",
     }
     if given.json:
         print(json.dumps(figures, indent=2))

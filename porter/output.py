@@ -54,7 +54,7 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
     try:
         target = output.resolve() if output.is_symlink() else output
         if port.after == port.before:
-            _replace(target, source.read_bytes(), like=source)
+            replace_file(target, source.read_bytes(), like=source)
             return (output,)
         data = port.data
         beside = {output.parent / name: content.encode() for name, content in port.files}
@@ -66,8 +66,8 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
         beside[recipe_path(output)] = f"{port.recipe.to_json()}\n".encode()
         vendored = (vendor_runtime(output.parent, force=force),) if vendor else ()
         for path, content in beside.items():
-            _replace(path, content)
-        _replace(target, data, like=source)
+            replace_file(path, content)
+        replace_file(target, data, like=source)
     except UnicodeEncodeError as error:
         raise InputError(f"its encoding can't hold the port: {error}", source, fix="save it as UTF-8") from error
     except OSError as error:
@@ -114,7 +114,8 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _replace(path: Path, content: bytes, like: Path | None = None) -> None:
+def replace_file(path: Path, content: bytes, like: Path | None = None) -> None:
+    """Write a file whole or not at all; executable where `like` is."""
     with _temporary(path) as (temporary, file):
         with os.fdopen(file, "wb") as stream:
             stream.write(content)

@@ -69,7 +69,7 @@ def command(
         raise click.UsageError("--apply and -o OUT go together, with one slice")
     if lengths and seq_len:
         raise click.UsageError("--lengths says how long rows are: leave out --seq-len")
-    from ..output import check_output
+    from ..output import check_output, replace_file
     from ..tpu.apply import applied, port_text
     from ..tpu.compile import CompileFailed, Request
     from ..tpu.lengths import read_lengths
@@ -119,6 +119,6 @@ def command(
         if compare or len(plans) > 1:
             show_comparison(plans, no_color=no_color)
     if apply and output is not None and plans[0].best is not None:
-        output.write_text(applied(text, plans[0]), encoding="utf-8")
+        replace_file(output, applied(text, plans[0]).encode())
         click.echo(f"Wrote {output}", err=as_json)
     return 0 if all(found.best is not None for found in plans) else 1

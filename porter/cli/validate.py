@@ -90,10 +90,11 @@ def command(
         return 2 if failure.side == "source" else 3
 
     if html is not None:
+        from ..output import replace_file
         from ..report.html import verdict_page
 
         html.parent.mkdir(parents=True, exist_ok=True)
-        html.write_text(verdict_page(verdict), encoding="utf-8")
+        replace_file(html, verdict_page(verdict).encode())
     if as_json:
         click.echo(verdict.to_json())
     else:

@@ -75,6 +75,7 @@ def show_step(step: Step, where: Slice, formula: Estimate, *, note: str = "", no
         if step.cached
         else f"traced in {step.trace_seconds:.0f} s, compiled in {step.compile_seconds:.0f} s"
     )
+    took += ", with XLA's least effort (--quick)" if step.quick else ""
     out.print(Text(took, "dim"))
 
 

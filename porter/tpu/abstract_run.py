@@ -34,11 +34,15 @@ class Finished(SystemExit):
 
 
 def main() -> int:
+    import jax
+
     request_file, result_file, script, *arguments = sys.argv[1:]
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     warnings.filterwarnings("ignore")
     without_torch()
     run = AbstractRun(request, Path(result_file))
+    if request["quick"]:
+        jax.config.update("jax_exec_time_optimization_effort", -1.0)
     run.patch_jax()
     run.patch_data()
     run.patch_qwix()
@@ -231,6 +235,7 @@ class AbstractRun:
         placed(trainer.optimizer, mesh, None)
         say("tracing")
         result = {**described(trainer, batch, self.shapes, self.whole), "remat": self.remat}
+        result["quick"] = self.request["quick"]
         if self.request["compile"]:
             result |= compiled(self.jitted_step(trainer), trainer, batch, say, self.request.get("dump"))
         temporary = self.result.with_suffix(".part")

@@ -18,8 +18,10 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from .slices import Slice
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "google-tunix", "qwix", "optax", "transformers")
 REMAT = ("script", "none", "decoder")
 KEPT_LINES = 40
+SAY_EVERY = 15  # seconds
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Request:
     `mesh`: axes and sizes; `seq_len`: tokens of a row; `batch`: rows of a micro-batch over the whole mesh; `remat`:
     script, none or decoder; `layers`: only the first of them, 0 for one period of the attention kinds; `model`: a
     folder or config.json in place of the script's model; `rows`: assumed length of the dataset; `compile` False: only
-    trace, which gives the sizes.
+    trace, which gives the sizes. `quick`: XLA spends the least time on making the program fast; its figures are then
+    within a few per cent of the whole compile's (docs/plan.md), which takes two to six times as long.
     """
 
     script: Path
@@ -54,6 +58,7 @@ class Request:
     rows: int = 10_000
     arguments: tuple[str, ...] = ()
     compile: bool = True
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ class Step:
     compile_seconds: float = 0.0
     short_of_memory: int = 0
     wanted_memory: int = 0
+    quick: bool = False
     cached: bool = False
 
     @property
@@ -158,10 +164,17 @@ def pinned_libtpu() -> str:
     return "*"
 
 
-def compile_step(request: Request, say: Callable[[str], None] = lambda line: None, *, timeout: float = 3600) -> Step:
+def compile_step(
+    request: Request,
+    say: Callable[[str], None] = lambda line: None,
+    *,
+    timeout: float = 3600,
+    stop: threading.Event | None = None,
+) -> Step:
     """The step of `request`, from the cache or compiled now. `say` gets a word on what is going on, every 15 seconds.
 
-    InputError without a usable libtpu (only when compiling), CompileFailed when the script or the compiler fails.
+    `stop` ends it when another thread sets it. InputError without a usable libtpu (only when compiling), CompileFailed
+    when the script or the compiler fails.
     """
     if not request.script.is_file():
         raise InputError("there is no such file", request.script)
@@ -178,7 +191,7 @@ def compile_step(request: Request, say: Callable[[str], None] = lambda line: Non
             return _step(json.loads(file.read_text(encoding="utf-8")), cached=True)
         except (ValueError, TypeError, KeyError):
             file.unlink(missing_ok=True)
-    found = _run(request, say, timeout)
+    found = _run(request, say, timeout, stop or threading.Event())
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     temporary.write_text(json.dumps(found), encoding="utf-8")
@@ -233,7 +246,32 @@ def environment(devices: int) -> dict[str, str]:
     )
 
 
-def _run(request: Request, say: Callable[[str], None], timeout: float) -> dict[str, Any]:
+def compile_steps(
+    requests: Sequence[Request], say: Callable[[int, str], None], *, timeout: float = 3600
+) -> list[Step | CompileFailed]:
+    """The steps of `requests`, compiled side by side, one to a core; a failure stands in its step's place.
+
+    `say` gets the number of the request that its line is about. What `compile_step` raises besides is raised.
+    """
+    stop = threading.Event()
+
+    def one(number: int) -> Step | CompileFailed:
+        try:
+            return compile_step(requests[number], partial(say, number), timeout=timeout, stop=stop)
+        except CompileFailed as failure:
+            return failure
+
+    with ThreadPoolExecutor(min(len(requests), os.cpu_count() or 1)) as pool:
+        waiting = [pool.submit(one, number) for number in range(len(requests))]
+        try:
+            return [found.result() for found in waiting]
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _run(request: Request, say: Callable[[str], None], timeout: float, stop: threading.Event) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tpu-port-") as folder:
         asked, answer = Path(folder) / "request.json", Path(folder) / "result.json"
         asked.write_text(json.dumps(_message(request)), encoding="utf-8")
@@ -252,18 +290,18 @@ def _run(request: Request, say: Callable[[str], None], timeout: float) -> dict[s
         )
         reader = threading.Thread(target=_read, args=(process, last, stage), daemon=True)
         reader.start()
-        started = time.monotonic()
+        started = said = time.monotonic()
         try:
-            while True:
-                try:
-                    code = process.wait(min(15, timeout))
-                    break
-                except subprocess.TimeoutExpired:
-                    spent = time.monotonic() - started
-                    say(f"{stage[0]}, {spent:.0f} s")
-                    if spent > timeout:
-                        kill_group(process)
-                        raise CompileFailed(f"{stage[0]} had not finished after {timeout:g} s (--timeout)") from None
+            while (code := process.poll()) is None:
+                stop.wait(0.2)
+                now = time.monotonic()
+                if now - said >= SAY_EVERY:
+                    say(f"{stage[0]}, {now - started:.0f} s")
+                    said = now
+                if now - started > timeout:
+                    raise CompileFailed(f"{stage[0]} had not finished after {timeout:g} s (--timeout)")
+                if stop.is_set():
+                    raise CompileFailed(f"{stage[0]} was stopped; the cache is as it was")
         except BaseException:
             kill_group(process)
             raise
@@ -294,6 +332,7 @@ def _message(request: Request) -> dict[str, Any]:
         "model": str(request.model) if request.model else None,
         "rows": request.rows,
         "compile": request.compile,
+        "quick": request.quick,
     }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ..errors import InputError
 from ..runtime.families import families
@@ -18,7 +17,7 @@ from ..runtime.lengths import rounded
 from ..runtime.mesh import mesh_problems
 from ..runtime.step_packing import Shape
 from .batching import Batching, batchings
-from .compile import CompileFailed, Request, Step, compile_step, libtpu_problem
+from .compile import CompileFailed, Request, Step, compile_step, compile_steps, libtpu_problem
 from .memory import Candidate, Estimate, estimate
 from .slices import GIB, Price, Slice
 
@@ -248,15 +247,16 @@ def _decide(
     """Compile candidates in the formula's order until `compiled` of them fit, and put those first."""
     done: list[Row] = []
     left = list(rows)
-    while left and sum(not row.why_not for row in done) < compiled and len(done) < 2 * compiled:
-        row = left.pop(0)
-        if row.why_not and any(not other.why_not for other in done):
-            left.insert(0, row)
+    while missing := min(compiled - sum(not row.why_not for row in done), 2 * compiled - len(done)):
+        fit = bool(done) and not all(row.why_not for row in done)
+        chosen = [row for row in left[:missing] if not (row.why_not and fit)]
+        if not chosen:
             break
-        done.append(_measure(request, step, row, where, say, timeout))
+        left = left[len(chosen) :]
+        done += _measure(request, step, chosen, where, say, timeout, layer_counts(step))
     done.sort(key=_order)
     if full and done and not done[0].why_not and done[0].how != "compiled":
-        done[0] = _measure(request, step, done[0], where, say, timeout, whole=True)
+        done[:1] = _measure(request, step, done[:1], where, say, timeout, (step.all_layers,))
         done.sort(key=_order)
     return [*done, *left]
 
@@ -264,46 +264,48 @@ def _decide(
 def _measure(
     request: Request,
     step: Step,
-    row: Row,
+    rows: Sequence[Row],
     where: Slice,
     say: Callable[[str], None],
     timeout: float,
-    *,
-    whole: bool = False,
-) -> Row:
-    candidate = row.candidate
-    asked = replace(
-        request,
-        mesh=candidate.mesh,
-        batch=candidate.batch,
-        seq_len=candidate.length,
-        remat="decoder" if candidate.remat else "none",
-    )
-    counts = (step.all_layers,) if whole else layer_counts(step)
-    found = []
-    for count in counts:
-        layers = None if count == step.all_layers else count
-        what = f"{candidate.name}, {count} of {step.all_layers} layers"
-        try:
-            compiled = compile_step(replace(asked, layers=layers), partial(_about, say, what), timeout=timeout)
-        except CompileFailed as failure:
-            return replace(row, why_not=f"XLA: {failure}")
-        if compiled.short_of_memory:
-            return replace(
-                row,
-                how="compiled",
-                compiled_layers=(count,),
-                peak=compiled.wanted_memory,
-                why_not=f"XLA: {compiled.short_of_memory / GIB:.1f} GiB more than the chip has, at {count} layers",
+    counts: Sequence[int],
+) -> list[Row]:
+    """`rows` by the compiler, each with these numbers of layers and extrapolated from there."""
+    asked, names = [], []
+    for row in rows:
+        candidate = row.candidate
+        for count in counts:
+            asked.append(
+                replace(
+                    request,
+                    mesh=candidate.mesh,
+                    batch=candidate.batch,
+                    seq_len=candidate.length,
+                    remat="decoder" if candidate.remat else "none",
+                    layers=None if count == step.all_layers else count,
+                    quick=True,
+                )
             )
-        found.append(compiled)
-    peak, seconds = extrapolate(found, step.all_layers)
-    how = "compiled" if len(found) == 1 else "extrapolated"
+            names.append(f"{candidate.name}, {count} of {step.all_layers} layers")
+    steps = compile_steps(asked, lambda number, line: say(f"{names[number]}: {line}"), timeout=timeout)
+    each = [steps[start : start + len(counts)] for start in range(0, len(steps), len(counts))]
+    return [_measured(row, found, tuple(counts), step.all_layers, where) for row, found in zip(rows, each, strict=True)]
+
+
+def _measured(
+    row: Row, found: Sequence[Step | CompileFailed], counts: tuple[int, ...], layers: int, where: Slice
+) -> Row:
+    steps = []
+    for count, compiled in zip(counts, found, strict=True):
+        if isinstance(compiled, CompileFailed):
+            return replace(row, why_not=f"XLA: {compiled}")
+        if compiled.short_of_memory:
+            why = f"XLA: {compiled.short_of_memory / GIB:.1f} GiB more than the chip has, at {count} layers"
+            return replace(row, how="compiled", compiled_layers=(count,), peak=compiled.wanted_memory, why_not=why)
+        steps.append(compiled)
+    peak, seconds = extrapolate(steps, layers)
+    how = "compiled" if len(steps) == 1 else "extrapolated"
     return replace(row, peak=peak, seconds=seconds, how=how, compiled_layers=counts, why_not=_why_not(peak, where))
-
-
-def _about(say: Callable[[str], None], what: str, line: str) -> None:
-    say(f"{what}: {line}")
 
 
 def layer_counts(step: Step) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.tpu.compile import CompileFailed, Request, compile_step, libtpu_problem
+from porter.tpu.compile import CompileFailed, Request, Step, compile_step, compile_steps, libtpu_problem
 from porter.tpu.memory import Candidate, estimate
 from porter.tpu.slices import GIB, slice_named
 from tests.tiny import hf_config
@@ -75,36 +75,32 @@ def request(tmp_path: Path, family: str, tpu: str, text: str = SCRIPT, **setting
     return replace(Request(script=script, slice=slice_named(tpu)), **settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("family", "tpu"),
-    [
-        ("gemma", "v5p-8"),
-        ("gemma2", "v6e-4"),
-        ("gemma3", "v5p-8"),
-        ("gemma4_keqv", "v6e-4"),
-        ("llama3", "v5p-8"),
-        ("qwen2", "v6e-4"),
-        ("qwen3", "v5p-8"),
-    ],
-)
-def test_each_family_compiles(tmp_path: Path, family: str, tpu: str) -> None:
-    asked = request(tmp_path, family, tpu)
-    step = compile_step(asked)
-    assert (step.devices, step.mesh) == (4, {"fsdp": 4, "tp": 1})
-    assert (step.batch_rows, step.length, step.micro_batches) == (4, 128, 2)
-    assert step.memory is not None and step.memory.peak > step.memory.weights > 0
-    assert step.lora_tensors > 0 and step.seconds > 0
-    assert step.collectives is not None and "all-gather" in step.collectives
-    again = compile_step(asked)
-    assert again.cached and replace(again, cached=False) == step
+@pytest.mark.parametrize("family", sorted(ONE_OF_EACH))
+def test_each_family_compiles(tmp_path: Path, family: str) -> None:
+    quick = family != "qwen3"  # one family with all that XLA does
+    asked = [request(tmp_path, family, tpu, quick=quick) for tpu in ("v5p-8", "v6e-4")]
+    steps = compile_steps(asked, lambda number, line: None)
+    for step in steps:
+        assert isinstance(step, Step) and step.quick is quick
+        assert (step.devices, step.mesh) == (4, {"fsdp": 4, "tp": 1})
+        assert (step.batch_rows, step.length, step.micro_batches) == (4, 128, 2)
+        assert step.memory is not None and step.memory.peak > step.memory.weights > 0
+        assert step.lora_tensors > 0 and step.seconds > 0
+        assert step.collectives is not None and "all-gather" in step.collectives
+        again = compile_step(asked[steps.index(step)])
+        assert again.cached and replace(again, cached=False) == step
 
 
-def test_a_script_that_fails_says_so_and_leaves_the_cache_as_it_was(tmp_path: Path) -> None:
-    with pytest.raises(CompileFailed, match="no such thing"):
-        compile_step(request(tmp_path, "qwen3", "v5p-8", "raise ValueError('no such thing')"))
-    with pytest.raises(CompileFailed, match="without training"):
-        compile_step(request(tmp_path, "qwen3", "v5p-8", "pass"))
-    assert not list((tmp_path / "cache").rglob("*.json"))
+def test_scripts_that_fail_say_so_and_leave_nothing_in_the_cache(tmp_path: Path) -> None:
+    scripts = {"fails": "raise ValueError('no such thing')", "trains_not": "pass", "fine": SCRIPT}
+    for name in scripts:
+        (tmp_path / name).mkdir()
+    asked = [request(tmp_path / name, "gemma2", "v5p-8", text, compile=False) for name, text in scripts.items()]
+    fails, trains_not, step = compile_steps(asked, lambda number, line: None)
+    assert isinstance(fails, CompileFailed) and "no such thing" in str(fails)
+    assert isinstance(trains_not, CompileFailed) and "without training" in str(trains_not)
+    assert isinstance(step, Step) and step.family == "gemma2"
+    assert len(list((tmp_path / "cache").rglob("*.json"))) == 1
 
 
 def test_a_compile_that_takes_too_long_is_ended(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from porter.errors import InputError
 from porter.runtime.families import find_family
 from porter.tpu.apply import applied
 from porter.tpu.batching import Batching
-from porter.tpu.compile import Memory, Request, Step
+from porter.tpu.compile import CompileFailed, Memory, Request, Step
 from porter.tpu.lengths import lognormal, read_lengths
 from porter.tpu.memory import Candidate, estimate
 from porter.tpu.slices import GIB, slice_named
@@ -132,6 +132,7 @@ def test_compiled_candidates_are_extrapolated_and_decide(monkeypatch: pytest.Mon
         return gemma4(layers=layers, memory=memory, seconds=(0.1 + 0.01 * layers) * slow)
 
     monkeypatch.setattr(planning, "compile_step", compile_step)
+    monkeypatch.setattr(planning, "compile_steps", lambda asked, *args, **kwargs: list(map(compile_step, asked)))
     monkeypatch.setattr(planning, "libtpu_problem", lambda: "")
     found = planning.plan(Request(script=Path("port.py"), slice=V5P), compiled=2)
     assert found.best is not None and found.best.how == "extrapolated" and found.best.compiled_layers == (6, 12)
@@ -139,7 +140,28 @@ def test_compiled_candidates_are_extrapolated_and_decide(monkeypatch: pytest.Mon
     best = found.best.candidate
     assert ({"fsdp": best.fsdp, "tp": best.tp}, best.batch, "decoder" if best.remat else "none") == second
     assert (found.best.peak, found.best.seconds) == (31 * GIB, pytest.approx(0.7))
-    assert {request.layers for request in asked} == {6, 12}
+    assert [request.layers for request in asked] == [6, 12, 6, 12] and all(request.quick for request in asked)
+
+
+def test_candidates_that_do_not_compile_or_fit_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_steps(requests: list[Request], *args: Any, **kwargs: Any) -> list[Step | CompileFailed]:
+        made.append(len(requests))
+        if len(made) == 1:
+            return [CompileFailed("no such thing"), gemma4(), gemma4(short_of_memory=GIB, wanted_memory=9 * GIB)] * 2
+        memory = Memory(GIB, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        return [gemma4(layers=request.layers or 60, memory=memory, seconds=0.1) for request in requests]
+
+    made: list[int] = []
+    monkeypatch.setattr(planning, "compile_step", lambda *args, **kwargs: gemma4())
+    monkeypatch.setattr(planning, "compile_steps", compile_steps)
+    monkeypatch.setattr(planning, "libtpu_problem", lambda: "")
+    found = planning.plan(Request(script=Path("port.py"), slice=V5P), compiled=3)
+    assert made == [6, 6] and found.best is not None and found.best.how == "extrapolated"
+    said = [row.why_not for row in found.rows if row.why_not.startswith("XLA: ")]
+    assert sorted(said) == [
+        *(f"XLA: 1.0 GiB more than the chip has, at {n} layers" for n in (12, 6)),
+        "XLA: no such thing",
+    ]
 
 
 def test_small_models_and_shared_keys_are_compiled_whole() -> None:
