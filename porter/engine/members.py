@@ -174,9 +174,16 @@ def _replace_held(porting: Porting, use: Use) -> bool:
     """What the trainer repeats of its call: `trainer.args.output_dir`, `len(trainer.train_dataset)`."""
     module, site = porting.module, porting.trainer
     parts = use.chain.split(".")
-    if use.role != "trainer" or use.kind != "read" or site is None:
+    if use.role != "trainer" or site is None:
         return False
     node: cst.CSTNode = module.parents[use.name]
+    assigned = use.kind == "assign" and len(parts) == 1
+    if parts[0] in ("tokenizer", "processing_class") and porting.names.tokenizer and not assigned:
+        with named_at(porting, use):
+            porting.edit(*module.span(node), porting.names.tokenizer, site.rule, "the trainer only held it")
+        return True
+    if use.kind != "read":
+        return False
     start, end = module.span(node)
     if parts[0] == "args" and len(parts) > 1:
         with named_at(porting, use):

@@ -38,6 +38,26 @@ become `tpu-port[tpu]` once, and pins of libraries that it brings go; all other 
 the port still imports.
 Why: a notebook installs what it runs; with the GPU's pins, the TPU's libraries would not go in.
 """,
+    "TP311": """model.generate(...) of the model that is trained → `rt.generate(model, ...)`.
+
+What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's
+(`return_tensors="np"`, no `.to("cuda")`); `with torch.no_grad():` around the call becomes `with mesh:`; settings
+without effect on a TPU go. Behind training `tokenizer=` is added: the Trainer aligns the model's end token with it.
+Why: Tunix's model has no generate(), and Tunix's own sampler stops at other tokens and leaves the end token out.
+Example: `model.generate(**tokenizer(text, return_tensors="pt").to("cuda"), max_new_tokens=64, use_cache=True)`
+Use instead: `rt.generate(model, **tokenizer(text, return_tensors="np"), max_new_tokens=64, tokenizer=tokenizer)`
+Safety: greedy tokens are transformers' up to rounding, sampled ones come from other random numbers. Beams, stopping
+criteria and other settings without a counterpart are findings by name.
+""",
+    "TP313": """pipeline("text-generation", model=model) → `rt.TextGenerationPipeline(model, tokenizer)`.
+
+What it does: keeps the pipeline's settings and its calls; `device` and its like go.
+Why: transformers' pipeline runs torch models.
+Example: `pipe = pipeline("text-generation", model=model, tokenizer=tokenizer, device=0)`
+Use instead: `pipe = rt.TextGenerationPipeline(model, tokenizer)`
+Safety: the records are those of transformers 5.12, as are its defaults (256 tokens, sampled at a temperature of 0.7). A
+pipeline over the name of a model loads that with torch, as before.
+""",
     "TP513": """Reports of the GPU: lines that only print or log what torch.cuda says of the device.
 
 What it does: takes out such lines, and the variables that were made for them alone.

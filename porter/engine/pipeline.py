@@ -30,6 +30,7 @@ from .dead_code import drop_dead_code
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, without_inner
 from .families import check_mesh, family_files, find_model_family, refused
+from .generating import apply_generation
 from .gpu_reports import drop_gpu_reports
 from .gpu_tests import answer_gpu_tests, name_gpu_tests
 from .handed import name_handed
@@ -147,6 +148,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     drop_saving_patches(porting)
     replace_saving_functions(porting)
     replace_counts(porting)
+    apply_generation(porting)
     apply_members(porting)
     answer_uses(porting)
     _substitute_arguments(porting)

@@ -16,17 +16,20 @@ from .saving import save_whole, tensors_of
 
 
 class MergedModel:
-    """The whole model with its adapters merged in, to be saved: what PEFT's `merge_and_unload` is used for."""
+    """The whole model with its adapters merged in, to be saved: what PEFT's `merge_and_unload` is used for.
+
+    `unmerged`: the model with its adapters beside the weights, which samples the same tokens up to rounding.
+    """
 
     def __init__(self, model: nnx.Module) -> None:
-        self._model = model
+        self.unmerged = model
 
     def save_pretrained(self, save_directory: str | Path, **unused: Any) -> None:
         """Writes the merged weights under the names and in the dtype of the base, with its config.json.
 
         `unused`: how transformers would write them (`safe_serialization`, `max_shard_size`). All processes call this.
         """
-        save_whole(self._model, Path(save_directory), _merged(self._model))
+        save_whole(self.unmerged, Path(save_directory), _merged(self.unmerged))
 
     def push_to_hub(self, repo_id: str, **settings: Any) -> str | None:
         """Saves the merged weights into a folder of the repository's name, and uploads it from one host."""

@@ -139,3 +139,21 @@ def check_context(model: Any, prompt: int, completion: int, name: str = "max_com
             f"{said}: together more than Gemma 2's sliding window of {window}, which google-tunix applies wrongly to "
             "padded prompts; make them shorter"
         )
+
+
+def padded_window(model: Any, real: Any, length: int, capacity: int, most: int) -> tuple[int, int]:
+    """The lengths to compile for, `length` and `capacity`, or those of the prompts `real` (B, P) and `most` themselves
+    where padding would pass Gemma 2's sliding window, which google-tunix 0.1.7 applies wrongly to padded prompts.
+
+    ValueError where the prompts themselves are padded and pass it.
+    """
+    window = getattr(model.config, "sliding_window_size", None)
+    if model.porter.family.name != "gemma2" or not window or length + capacity <= window:
+        return length, capacity
+    width = real.shape[1]
+    if not real.all() and width + most > window:
+        raise ValueError(
+            f"prompts of up to {width} tokens and {most} more pass Gemma 2's sliding window of {window}, which "
+            "google-tunix applies wrongly to padded prompts: generate from one prompt at a time"
+        )
+    return width, most

@@ -1,0 +1,56 @@
+import jax
+import optax
+import orbax.checkpoint as ocp
+from datasets import load_dataset
+from transformers import AutoTokenizer, pipeline
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter import runtime as rt
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+model = rt.load_model("Qwen/Qwen3-0.6B", mesh)
+batches = rt.SFTBatches(
+    load_dataset("some/rows", split="train"),
+    tokenizer,
+    mesh,
+    max_steps=5,
+    batch_size=8,  # SFTConfig's default
+    max_length=1024,  # SFTConfig's default
+    seed=42,  # the GPU run's order
+)
+model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
+
+schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
+optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+)
+trainer = PeftTrainer(
+    model,
+    optimizer,
+    TrainingConfig(
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        eval_every_n_steps=batches.steps,
+        checkpoint_root_directory=rt.fresh_dir("out"),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+        ),
+    ),
+).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+with mesh:
+    trainer.train(batches)
+
+pipe = rt.TextGenerationPipeline(model, tokenizer, max_new_tokens=50)
+prompt = pipe.tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}], tokenize=False)
+print(pipe(prompt, do_sample=False, disable_compile=True)[0]["generated_text"][len(prompt) :])
+
+chat = rt.TextGenerationPipeline(model, tokenizer)
+# TODO(tpu-port TP313): pipeline(num_beams=2): Tunix's sampler here keeps one completion a row, no beams. Leave it out, or generate in a script of its own from what this one saves.
+print(chat([{"role": "user", "content": "Hi"}], return_full_text=False, num_beams=2))
+
+other = pipeline("text-generation", model="openai-community/gpt2")
+# TODO(tpu-port TP313): pipeline("text-classification"): the port has text-generation pipelines only. Run it in a script of its own.
+classify = pipeline("text-classification", model=model, tokenizer=tokenizer)

@@ -1,0 +1,192 @@
+"""model.generate and text-generation pipelines: where the model, its prompts and what comes out are followed to."""
+
+import pytest
+
+from .porting import check_becomes, port
+
+HEAD = """\
+import torch
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset('x', split='train')
+tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')
+model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', dtype='auto')
+"""
+TRAIN = """\
+trainer = SFTTrainer(model, args=SFTConfig('out'), train_dataset=rows, processing_class=tokenizer)
+trainer.train()
+"""
+IDS = "ids = tokenizer('a', return_tensors='pt').to('cuda')\n"
+
+
+def script(*lines: str) -> str:
+    return HEAD + TRAIN + "\n".join(lines) + "\n"
+
+
+CALLS = [
+    (
+        """\
+ids = tokenizer('a', return_tensors='pt')
+ids = ids.to('cuda')
+out = model.generate(**ids)
+""",
+        "ids = tokenizer('a', return_tensors='np')\nout = rt.generate(model, **ids, tokenizer=tokenizer)\n",
+    ),
+    (
+        """\
+ids = tokenizer.encode('a', return_tensors='pt').cuda()
+out = model.generate(ids, max_length=9).cpu()[0]
+""",
+        "return_tensors='np')\nout = rt.generate(model, ids, max_length=9, tokenizer=tokenizer)[0]",
+    ),
+    (
+        """\
+ids = tokenizer('a', return_tensors='pt')
+out = model.generate(input_ids=ids['input_ids'].to('cuda'), attention_mask=ids.attention_mask.to(0))
+""",
+        "rt.generate(model, input_ids=ids['input_ids'], attention_mask=ids.attention_mask, tokenizer=tokenizer)",
+    ),
+    (
+        """\
+def ask(text):
+    ids = tokenizer(text, return_tensors='pt').to('cuda')
+    return trainer.model.generate(**ids, use_cache=True, max_new_tokens=4)
+ask('a')
+""",
+        "return_tensors='np')\n    return rt.generate(model, **ids, max_new_tokens=4, tokenizer=tokenizer)",
+    ),
+    (
+        """\
+def encode(text):
+    return tokenizer(text, return_tensors='pt').to('cuda')
+print(model.generate(**encode('a')))
+""",
+        "return tokenizer(text, return_tensors='np')\nprint(rt.generate(model, **encode('a'), tokenizer=tokenizer))",
+    ),
+    (
+        """\
+def ask(ids):
+    return model.generate(ids)
+ask(tokenizer('a', return_tensors='pt').input_ids.to(0))
+""",
+        "ask(tokenizer('a', return_tensors='np').input_ids)",
+    ),
+    (
+        """\
+kwargs = {'max_new_tokens': 5}
+ids = tokenizer('a', return_tensors='pt').to('cuda')
+print(model.generate(**ids, **kwargs))
+""",
+        "rt.generate(model, **ids, **kwargs, tokenizer=tokenizer)",
+    ),
+    (
+        """\
+for text in ['a', 'b']:
+    with torch.inference_mode():
+        out = model.generate(**tokenizer(text, return_tensors='pt').to(model.device), tokenizer=None)
+""",
+        "    with mesh:\n        out = rt.generate(model, **tokenizer(text, return_tensors='np'), tokenizer=None)",
+    ),
+    (
+        """\
+ids = tokenizer('a', return_tensors='pt')
+with torch.no_grad(), open('o') as file:
+    out = model.generate(**ids)
+""",
+        "with mesh, open('o') as file:\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "part"), CALLS)
+def test_calls_and_their_token_ids(text: str, part: str) -> None:
+    check_becomes(script(text), part, gone=("cuda", "import torch"))
+
+
+def test_a_baseline_before_training_has_no_end_token_of_the_trainers() -> None:
+    before = IDS + "print(tokenizer.decode(model.generate(**ids)[0]))\n"
+    check_becomes(HEAD + before + TRAIN, "tokenizer.decode(rt.generate(model, **ids)[0])")
+
+
+def test_a_model_that_is_handed_on() -> None:
+    lines = ["def ask(model, tokenizer, text):", "    batch = tokenizer([text], return_tensors='pt').to(model.device)"]
+    lines += [
+        "    with torch.no_grad():",
+        "        out = model.generate(**batch)",
+        "    return tokenizer.batch_decode(out)",
+    ]
+    found = check_becomes(
+        script(*lines, "ask(model, tokenizer, 'a')"),
+        "batch = tokenizer([text], return_tensors='np')\n",
+        "    with mesh:\n        out = rt.generate(model, **batch, tokenizer=tokenizer)\n",
+    )
+    assert not found.findings or {finding.severity for finding in found.findings} == {"info"}
+
+
+def test_everything_in_one_function() -> None:
+    """The mesh is that function's own; elsewhere the guard needs another context."""
+    body = "".join(
+        f"    {line}\n" for line in (HEAD.partition("rows")[1] + HEAD.partition("rows")[2] + TRAIN).splitlines()
+    )
+    ask = "def ask(model, tokenizer):\n    with torch.no_grad():\n        return model.generate(**tokenizer('a'))\n\n\n"
+    text = HEAD.partition("rows")[0] + ask + "def main():\n" + body + "    print(ask(model, tokenizer))\n\n\nmain()\n"
+    check_becomes(
+        text, "with contextlib.nullcontext():\n        return rt.generate(model, **tokenizer('a'), tokenizer=tok"
+    )
+
+
+def test_a_decorator_goes_with_the_gradients() -> None:
+    lines = [
+        "@torch.no_grad()",
+        "def ask():",
+        "    return model.generate(**tokenizer('a', return_tensors='pt'))",
+        "ask()",
+    ]
+    check_becomes(script(*lines), "\ndef ask():\n", gone=("no_grad",))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("model.generate(**ids, num_beams=2)", "no beams"),
+        ("model.generate(**ids, num_beams=size)", "no beams"),
+        ("model.generate(**ids, penalty_alpha=0.6, top_k=4)", "contrastive search"),
+        ("model.generate(**ids, stop_strings=['.'], tokenizer=tokenizer)", "ends with an end token"),
+        ("model.generate(**ids, image_sizes=[3])", "no such setting"),
+        ("model.generate(ids.input_ids.unsqueeze(0))", "a NumPy array in the port"),
+        ("pipeline('summarization', model=model, tokenizer=tokenizer)", "text-generation pipelines only"),
+    ],
+)
+def test_what_has_no_counterpart_is_named(call: str, said: str) -> None:
+    found = port(script("size = len(rows)", IDS + f"print({call})"))
+    assert found.status == "partial"
+    errors = [finding.message for finding in found.findings if finding.severity == "error"]
+    assert any(said in message for message in errors), errors
+
+
+def test_settings_that_are_off_go() -> None:
+    call = "print(model.generate(**ids, num_beams=1, use_cache=False, penalty_alpha=None, max_new_tokens=3))"
+    found = check_becomes(script(IDS + call), "rt.generate(model, **ids, max_new_tokens=3, tokenizer=tokenizer)")
+    fates = {row.source: row.fate for row in found.recipe.fields if row.source.startswith("generate")}
+    assert fates == {
+        "generate.num_beams": "dropped",
+        "generate.use_cache": "dropped",
+        "generate.penalty_alpha": "dropped",
+        "generate.max_new_tokens": "exact",
+    }
+
+
+def test_a_model_loaded_again_is_torchs() -> None:
+    lines = ["model = AutoModelForCausalLM.from_pretrained('out')", "ids = tokenizer('a', return_tensors='pt')"]
+    found = port(script(*lines, "print(model.generate(**ids))"))
+    assert "model.generate(**ids)" in found.after and "return_tensors='pt'" in found.after
+
+
+def test_the_tokenizer_that_the_trainer_holds() -> None:
+    found = check_becomes(
+        script("trainer.tokenizer.save_pretrained('out')", "print(trainer.processing_class.decode([1]))"),
+        "tokenizer.save_pretrained('out')\nprint(tokenizer.decode([1]))",
+    )
+    assert "trainer.tokenizer" not in found.after
