@@ -1,7 +1,8 @@
 """The comments on the keywords of a call, or on the items of a dict display.
 
-A comment behind a keyword belongs to it, and so does a line above it. A line above that opens a section (a blank line,
-a rule or the opening bracket stands before it) heads the keywords below it, up to the next blank line or comment line.
+A comment behind a keyword belongs to it, and so does a line above it. A line above that opens a section (below a blank
+line, drawn as a rule, or one of several titles in the call) heads the keywords below it, up to the next blank line or
+comment line.
 A keyword that is commented out says nothing of the others and is left out.
 """
 
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 RULE = re.compile(r"([-=#*~])\1{2,}")  # drawn in a comment: `# --- optimizer ---`
+TITLE = re.compile(r"#+ *[A-Z][\w&/,+-]*( [\w&/,+-]+){0,3}:?")
 SPACED = re.compile(r"^\w+ +=")  # `default = 8` is prose unless a comma follows
 
 
@@ -61,18 +63,26 @@ def _remarks(
     found: dict[cst.BaseExpression, Remark] = {}
     first, above = _split(opening)
     above = [*([first] if first else []), *above]
-    has_sections = any(None in _split(space)[1] for _, space in parts)
+    following = [_split(space)[1] for _, space in parts]
+    has_sections = any(None in lines for lines in following)
+    has_titles = sum(_is_title(lines) for lines in (above, *following)) >= 3
     heading: Heading | None = None
     for index, (value, space) in enumerate(parts):
         lines = tuple(line for line in _without_code(above) if line is not None)
         if lines:
             opens = above[0] is None or (index == 0 and has_sections)
+            opens = opens or (has_titles and _is_title(above))
             heading = Heading(lines, opens or any(RULE.search(line) for line in lines))
         elif heading is not None and (None in above or not heading.is_section):
             heading = None
         behind, above = _split(space)
         found[value] = Remark(heading, behind)
     return found
+
+
+def _is_title(lines: Sequence[str | None]) -> bool:
+    """Whether a comment is a title, `# Optimizer`: a call with three of them is divided by them without blank lines."""
+    return len(lines) == 1 and lines[0] is not None and TITLE.fullmatch(lines[0]) is not None
 
 
 def _split(space: cst.BaseParenthesizableWhitespace | None) -> tuple[str, list[str | None]]:

@@ -41,6 +41,37 @@ def quoted(text: str) -> str:
     return f'"{body}"'
 
 
+def type_name(code: str) -> str:
+    """The code of a type's name, which `rt.load_model(dtype=)` takes, for code that looks it up in torch.
+
+    `x if x in ["auto", None] else getattr(torch, x)`, as TRL's scripts have it, is `x`; other code stays as it is.
+    """
+    try:
+        node = ast.parse(f"({code}\n)", mode="eval").body
+    except SyntaxError:
+        return code
+    name = _looked_up(node.orelse if isinstance(node, ast.IfExp) else node)
+    if name is None or not isinstance(node, ast.IfExp):
+        return code if name is None else ast.unparse(name)
+    test = node.test
+    asked = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In | ast.Eq | ast.Is)
+    same = asked and ast.dump(test.left) == ast.dump(node.body) == ast.dump(name)  # type: ignore[attr-defined]
+    plain = same and ast.unparse(test.comparators[0]) in AS_LOADED  # type: ignore[attr-defined]
+    return ast.unparse(name) if plain else code
+
+
+# What a type's name is compared with where it may be no type: load_model takes these as it is.
+AS_LOADED = frozenset({"['auto', None]", "[None, 'auto']", "('auto', None)", "(None, 'auto')", "'auto'", "None"})
+
+
+def _looked_up(node: ast.expr) -> ast.expr | None:
+    """`x` of `getattr(torch, x)`."""
+    match node:
+        case ast.Call(func=ast.Name("getattr"), args=[ast.Name("torch"), name], keywords=[]):
+            return name
+    return None
+
+
 def python(value: object) -> str:
     """The literal of a Python object, strings in double quotes."""
     if isinstance(value, str):

@@ -112,8 +112,8 @@ def _aliases_to_drop(
                 original = source.rsplit(".", 1)[-1]
                 elsewhere.setdefault(node, []).append(NewImport(target, original, name if name != original else ""))
             elif needed:
-                if root in GPU_SIDE and left:
-                    plan.still_used.setdefault(root, module.location(left[0])[0])
+                if root in GPU_SIDE:
+                    plan.still_used.setdefault(root, module.location(left[0] if left else node)[0])
             elif uses or root in GPU_SIDE:
                 gone.setdefault(node, []).append(alias)
     return gone, elsewhere

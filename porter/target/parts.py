@@ -17,7 +17,7 @@ from ..engine.porting import Porting, in_reach
 from ..engine.sites import Argument, indentation
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
-from .expressions import is_atom, python
+from .expressions import is_atom, python, type_name
 from .layout import Arg, Call, render
 from .lora import apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
@@ -119,7 +119,7 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
             continue
         if value.known and not value.text:
             porting.imports.add("import jax.numpy as jnp")
-        code = (value.text or f"jnp.{value.literal}") if value.known else value.code
+        code = (value.text or f"jnp.{value.literal}") if value.known else type_name(value.code)
         arguments.append(remarked(porting, Arg(code, keyword), place))
     revision = porting.value("model.revision")
     if revision is not None and not revision.is_literal(None, "main"):

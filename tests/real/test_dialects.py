@@ -25,12 +25,14 @@ NAMES = (
     "trainer_in_a_class",
     "trainer_in_branches",
     "two_stages",
+    "typer_command",
     "yaml_recipe",
 )
 # What a script is run with.
 ARGUMENTS = {
     "own_config_class": "--output_dir out --per_device_train_batch_size 4 --max_length 64 --report_to none",
     "trainer_in_branches": "--lora",
+    "typer_command": "tatsu-lab/alpaca --output out --rank 4",
     "yaml_recipe": f"{DIALECTS / 'yaml_recipe.yaml'}",
 }
 

@@ -47,6 +47,13 @@ def test_a_section_heads_its_keywords(above: str) -> None:
     assert said(code) == {"1": ((), ""), "2": (heading, ""), "3": (heading, ""), "4": ((), "")}
 
 
+def test_titles_divide_a_call_without_blank_lines() -> None:
+    parts = ("# Data", "a=1", "b=2", "# Optimizer", "c=3", "d=4", "# Logging / Hub", "e=5")
+    code = "".join(f"    {part}{'' if part.startswith('#') else ','}\n" for part in parts)
+    headings = [lines for lines, _ in said(f"f(\n{code})").values()]
+    assert headings == [("# Data",), ("# Data",), ("# Optimizer",), ("# Optimizer",), ("# Logging / Hub",)]
+
+
 def test_the_opening_line_may_open_a_section() -> None:
     found = said("f(  # data\n    a=1,\n    b=2,\n\n    c=3,\n)")
     assert [lines for lines, _ in found.values()] == [("# data",), ("# data",), ()]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porter.recipe import Value
-from porter.target.expressions import is_atom, number, python, quoted, times
+from porter.target.expressions import is_atom, number, python, quoted, times, type_name
 
 
 @given(st.text(max_size=20))
@@ -51,3 +51,23 @@ def test_a_whole_number_is_written_as_a_float() -> None:
     assert number(Value("literal", "8"), "8") == "8.0"
     assert number(Value("literal", "8"), "ALPHA") == "ALPHA"
     assert number(Value("expression", "alpha"), "alpha") == "alpha"
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("getattr(torch, args.dtype)", "args.dtype"),
+        ("a.t if a.t in ['auto', None] else getattr(torch, a.t)", "a.t"),
+        ('(\n    a.t\n    if a.t in ["auto", None]\n    else getattr(torch, a.t)\n)', "a.t"),
+        ("t if t == 'auto' else getattr(torch, t)", "t"),
+    ],
+)
+def test_a_type_that_is_looked_up_in_torch_is_its_name(code: str, name: str) -> None:
+    assert type_name(code) == name
+
+
+@pytest.mark.parametrize(
+    "code", ["torch.float32", "dtype", "getattr(torch, 'a', None)", "a if b else getattr(torch, c)", "f(x"]
+)
+def test_other_types_stay_as_they_are(code: str) -> None:
+    assert type_name(code) == code

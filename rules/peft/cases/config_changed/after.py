@@ -9,7 +9,7 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from porter import runtime as rt
 from porter.runtime.arguments import LoraConfig
 
-lora = LoraConfig(r=8, target_modules=["q_proj"])
+lora = LoraConfig(r=8, target_modules=["q_proj"], task_type="CAUSAL_LM")
 lora.r = 16
 lora.target_modules.add("v_proj")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)

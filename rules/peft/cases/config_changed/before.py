@@ -1,8 +1,8 @@
 from datasets import load_dataset
-from peft import LoraConfig
+from peft import LoraConfig, TaskType
 from trl import SFTConfig, SFTTrainer
 
-lora = LoraConfig(r=8, target_modules=["q_proj"])
+lora = LoraConfig(r=8, target_modules=["q_proj"], task_type=TaskType.CAUSAL_LM)
 lora.r = 16
 lora.target_modules.add("v_proj")
 trainer = SFTTrainer(
