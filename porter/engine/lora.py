@@ -10,6 +10,7 @@ import libcst as cst
 
 from .flow import origins
 from .linear_names import read_linear_names
+from .nothing import may_be_none
 from .objects import adapters_are_spread
 from .porting import Porting
 from .reading import fill_defaults, fill_site, follow, object_values, table_of
@@ -37,8 +38,8 @@ def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
         _refuse_other_config(porting, config)
         return
     rule = table_of(porting, made)
-    porting.lora_certain = True
-    if adapters_are_spread(porting, config, made, rule, site):
+    porting.lora_certain = not may_be_none(porting.module, config.node)
+    if porting.lora_certain and adapters_are_spread(porting, config, made, rule, site):
         porting.lora = made
         fill_site(porting, made, rule, versions)
         fill_defaults(porting, rule, versions)

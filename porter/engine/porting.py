@@ -132,8 +132,12 @@ class Porting:
         self.edit(start, site.statement_end, new, site.rule, reason)
         self.imports.update(imports)
 
-    def remove_statement(self, node: cst.CSTNode, rule: str, reason: str) -> None:
-        """The statement that holds `node` goes; a block that would be empty keeps `pass`."""
+    def remove_statement(self, node: cst.CSTNode, rule: str, reason: str, follows: int | None = None) -> None:
+        """The statement that holds `node` goes; a block that would be empty keeps `pass`.
+
+        `follows`: the start of the statement that its values go to. Where that comes next, a comment above the removed
+        one stands right above it.
+        """
         if not isinstance(node, cst.BaseCompoundStatement):
             small, place = small_statement(self.module, node)
             if small is None:
@@ -165,6 +169,9 @@ class Porting:
             self.edit(start, end, "pass", rule, reason)  # the imports may go as well, once nothing uses them
             return
         begin, stop = whole_lines(self.module.text, start, end)
+        commented = re.search(r"(^|[\r\n])[ \t]*#[^\r\n]*(\r\n|\r|\n)$", self.module.text[:begin]) is not None
+        if follows is not None and commented and not self.module.text[stop:follows].strip():
+            stop = max(self.module.text.rfind("\n", 0, follows), self.module.text.rfind("\r", 0, follows)) + 1
         self.edit(begin, stop, "", rule, reason)
 
     def _is_gone(self, statement: cst.CSTNode) -> bool:

@@ -13,6 +13,7 @@ import libcst as cst
 
 from ..recipe import Origin, Value
 from ..source.values import read_value
+from .nothing import may_be_none
 from .porting import Porting
 from .reading import bindings_of, fill_site, follow, table_of
 from .sites import Argument, Site, shown
@@ -86,7 +87,8 @@ def _read_config(porting: Porting, given: Argument, versions: Mapping[str, str])
     for site in porting.sites:
         if site.role == "quantization":
             fill_site(porting, site, table_of(porting, site), versions)
-    if config is not None and not config.unknown_keywords and _only_use(porting, config, given):
+    certain = not may_be_none(porting.module, given.node)
+    if config is not None and certain and not config.unknown_keywords and _only_use(porting, config, given):
         known = {argument.name: argument.value for argument in config.arguments}
         name = _format(known)
         if name is not None:

@@ -44,12 +44,15 @@ def quoted(text: str) -> str:
 def type_name(code: str) -> str:
     """The code of a type's name, which `rt.load_model(dtype=)` takes, for code that looks it up in torch.
 
-    `x if x in ["auto", None] else getattr(torch, x)`, as TRL's scripts have it, is `x`; other code stays as it is.
+    `x if x in ["auto", None] else getattr(torch, x)`, as TRL's scripts have it, is `x`; a choice between 16-bit types
+    is bfloat16; other code stays as it is.
     """
     try:
         node = ast.parse(f"({code}\n)", mode="eval").body
     except SyntaxError:
         return code
+    if isinstance(node, ast.IfExp) and {ast.unparse(node.body), ast.unparse(node.orelse)} <= HALF:
+        return "torch.bfloat16"  # respelled where every type is
     name = _looked_up(node.orelse if isinstance(node, ast.IfExp) else node)
     if name is None or not isinstance(node, ast.IfExp):
         return code if name is None else ast.unparse(name)
@@ -60,6 +63,7 @@ def type_name(code: str) -> str:
     return ast.unparse(name) if plain else code
 
 
+HALF = frozenset({"torch.bfloat16", "torch.float16", "torch.half"})
 # What a type's name is compared with where it may be no type: load_model takes these as it is.
 AS_LOADED = frozenset({"['auto', None]", "[None, 'auto']", "('auto', None)", "(None, 'auto')", "'auto'", "None"})
 

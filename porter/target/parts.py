@@ -14,6 +14,7 @@ from typing import Any
 import libcst as cst
 
 from ..engine.porting import Porting, in_reach
+from ..engine.reading import short_name
 from ..engine.sites import Argument, indentation
 from ..runtime.families import Family
 from ..runtime.lora_targets import Rule
@@ -101,7 +102,9 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     site = porting.model
     far = site is not None and porting.trainer is not None and not in_reach(site.scope, porting.trainer.scope)
     model = f"{porting.names.model}.porter.id" if porting.foreign_model or far else porting.text("model.id")
-    lines.append(f"{name} = AutoTokenizer.from_pretrained({model})")
+    assert porting.trainer is not None
+    note = "" if name == "tokenizer" else f"  # {short_name(porting.trainer)} makes its own"
+    lines.append(f"{name} = AutoTokenizer.from_pretrained({model}){note}")
     return name
 
 

@@ -367,7 +367,8 @@ def _write_arguments(porting: Porting) -> None:
     site, trainer = porting.arguments, porting.trainer
     if site is None or trainer is None or _inside(site, trainer):
         return
-    porting.remove_statement(site.node, site.rule, "each value stands where Tunix wants it")
+    reason = "each value stands where Tunix wants it"
+    porting.remove_statement(site.node, site.rule, reason, follows=trainer.statement_start)
 
 
 def _batch_sum(porting: Porting, writing: Writing, mesh: tuple[int, int] | None) -> None:

@@ -60,6 +60,7 @@ def test_a_whole_number_is_written_as_a_float() -> None:
         ("a.t if a.t in ['auto', None] else getattr(torch, a.t)", "a.t"),
         ('(\n    a.t\n    if a.t in ["auto", None]\n    else getattr(torch, a.t)\n)', "a.t"),
         ("t if t == 'auto' else getattr(torch, t)", "t"),
+        ("torch.bfloat16 if bf16 else torch.float16", "torch.bfloat16"),
     ],
 )
 def test_a_type_that_is_looked_up_in_torch_is_its_name(code: str, name: str) -> None:

@@ -1,0 +1,48 @@
+"""Configs that the script makes by condition stay conditions."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import check_becomes
+
+HEAD = """\
+import sys
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset('x', split='train')
+"""
+TAIL = """\
+model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', quantization_config=make_bits(len(sys.argv)))
+lora = make_lora(len(sys.argv))
+trainer = SFTTrainer(model, args=SFTConfig('out'), train_dataset=rows, peft_config=lora)
+trainer.train()
+"""
+BITS = "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4')"
+LORA = "LoraConfig(r=8, target_modules=['q_proj'])"
+CHOICES = [
+    "    if not asked:\n        return None\n    return {0}\n",
+    "    if asked:\n        return {0}\n",
+    "    if not asked:\n        return\n    else:\n        return {0}\n",
+]
+ALWAYS = ["    return {0}\n", "    if asked:\n        return {0}\n    else:\n        raise ValueError\n"]
+
+
+def script(body: str) -> str:
+    made = [f"def make_{name}(asked):\n{body.format(config)}" for name, config in (("bits", BITS), ("lora", LORA))]
+    return HEAD + "\n".join(made) + TAIL
+
+
+@pytest.mark.parametrize("body", CHOICES)
+def test_what_may_be_none_is_asked_when_the_script_runs(body: str) -> None:
+    check_becomes(
+        script(body), "quantization=make_bits(len(sys.argv)))", "if lora is not None:\n    model = rt.apply_peft("
+    )
+
+
+@pytest.mark.parametrize("body", ALWAYS)
+def test_what_is_always_made_is_not(body: str) -> None:
+    check_becomes(script(body), 'quantization="nf4"', "\nmodel = rt.apply_peft(model, lora, mesh, seed=42)")
