@@ -8,6 +8,7 @@ becomes `rt.generate(model, **inputs, max_new_tokens=64)` below `with mesh:`; th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,14 +16,15 @@ import libcst as cst
 
 from ..recipe import Field
 from ..runtime.generation_settings import DEFAULTS, IDLE, PIPELINE_SETTINGS, REFUSED, asks_nothing
-from ..source.calls import function_around
+from ..source.calls import argument_of, calls_of, function_around
 from ..source.values import Unknown, evaluate
 from .carrying import is_in_reach
-from .flow import held_by, unwraps
+from .flow import binding_origins, held_by, unwraps
 from .members import Use, role_uses
 from .numpy_tokens import settle_inputs, settle_outputs
 from .porting import Porting, in_reach
 from .sites import Argument, Site, read_site, shortened, shown
+from .views import is_another
 
 RULE = "TP311"
 PIPELINE = "TP313"
@@ -49,6 +51,8 @@ PLACES = {
     "num_workers": "the prompts are tokenised in the script's process",
 }
 TASK = "text-generation"
+MAKES = re.compile(r"\b(load_model|apply_peft|apply_lora|apply_adapter)\(")
+LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ def apply_generation(porting: Porting) -> None:
             message = f"{shortened(porting.module.code(use.outer))}: rt.generate takes it from the checkpoint."
             fix = "Give it eos_token_id= where it is called."
             porting.find(RULE, "warning", message, fix, *porting.module.location(use.outer))
+    _answer_others(porting)
 
 
 def _models(porting: Porting) -> Iterator[_Model]:
@@ -93,7 +98,7 @@ def _models(porting: Porting) -> Iterator[_Model]:
             if not isinstance(attribute, cst.Attribute) or attribute.attr.value != "model":
                 continue
             node = attribute
-        elif isinstance(node, cst.Call) and not unwraps(node):
+        elif (isinstance(node, cst.Call) and not unwraps(node)) or _may_be_another(porting, node):
             continue
         model = _Model(node, *_written(porting, use, node))
         yield model
@@ -104,6 +109,63 @@ def _models(porting: Porting) -> Iterator[_Model]:
                 for name in module.references(place.variable, place.scope):
                     if module.span(name)[0] > module.span(call)[0]:
                         yield _Model(name, module.code(name), True)
+
+
+def _may_be_another(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether a parameter is also given a model that was loaded anew behind the training."""
+    found = porting.module.meaning(node)
+    for binding in found[1] if found is not None else ():
+        if binding.kind != "parameter" or not isinstance(binding.node, cst.Param):
+            continue
+        function = next((n for n in porting.module.ancestors(binding.node) if isinstance(n, cst.FunctionDef)), None)
+        for call in calls_of(porting.module, function) if function is not None else ():
+            given = argument_of(porting.module, call, binding.node.name.value)
+            if isinstance(given, cst.Name) and is_another(porting, given):
+                return True
+    return False
+
+
+def _answer_others(porting: Porting) -> None:
+    """Models bound anew: those that the port makes generate there, too; torch's do so on the host, with a warning."""
+    module = porting.module
+    for call in module.calls:
+        if porting.covered(module.span(call)[0]):
+            continue
+        model: cst.BaseExpression | None = None
+        generates = isinstance(call.func, cst.Attribute) and call.func.attr.value == "generate"
+        if isinstance(call.func, cst.Attribute) and generates:
+            model = call.func.value
+        elif module.qualified(call.func) == "transformers.pipeline" and TASK in module.code(call):
+            named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "model"]
+            model = named[0] if named else None
+        made = _made_by_port(porting, model) if model is not None else None
+        if model is not None and made:
+            port = _port_generate if generates else _port_pipeline
+            port(porting, call, _Model(model, module.code(model), trained=True))
+        elif model is not None and made is False:
+            message = f"{shortened(module.code(call.func))}(...): this model is torch's, and generates on the host."
+            fix = "For a TPU, load it with rt.load_model (and rt.apply_adapter), and use rt.generate."
+            porting.find(RULE, "warning", message, fix, *module.location(call))
+
+
+def _made_by_port(porting: Porting, model: cst.BaseExpression) -> bool | None:
+    """Whether a model is made by new code, or (False) loaded by transformers or PEFT, or named for them to load."""
+    module = porting.module
+    try:
+        if isinstance(evaluate(module, model), str):
+            return False
+    except Unknown:
+        pass
+    found = module.meaning(model) if isinstance(model, cst.Name) else None
+    bindings = [b for b in found[1] if module.span(b.node)[0] < module.span(model)[0]] if found is not None else []
+    for value in (value for binding in reversed(bindings) for value in binding_origins(module, binding)):
+        start = module.span(value)[0]
+        if any(edit.start <= start < edit.end and MAKES.search(edit.new) for edit in porting.edits):
+            return True
+        name = module.qualified(value.func) if isinstance(value, cst.Call) else None
+        if name is not None and name.endswith(".from_pretrained") and name.startswith(LOADERS):
+            return False
+    return None
 
 
 def _written(porting: Porting, use: Use, node: cst.BaseExpression) -> tuple[str, bool]:

@@ -49,6 +49,7 @@ def generate(
 
     ValueError by name for a setting without a counterpart (beams, stopping criteria, ...).
     """
+    model = getattr(model, "unmerged", model)  # merge_and_unload's: its adapters give the same tokens
     asked = settle(model, tokenizer, generation_config, settings, {})
     given = input_ids if input_ids is not None else inputs
     if given is None and asked.bos is not None:
@@ -63,7 +64,6 @@ def sample(
     """What `generate` gives for the settings `asked`."""
     if jax.process_count() > 1:
         raise ValueError("generate samples on one host: save the model, and sample on a slice of one machine")
-    model = getattr(model, "unmerged", model)  # merge_and_unload's: its adapters give the same tokens
     real = _mask(attention_mask, ids, asked)
     ids, real = (np.repeat(rows, asked.num_return_sequences, axis=0) for rows in (ids, real))
     width = ids.shape[1]

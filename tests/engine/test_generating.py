@@ -178,10 +178,32 @@ def test_settings_that_are_off_go() -> None:
     }
 
 
-def test_a_model_loaded_again_is_torchs() -> None:
-    lines = ["model = AutoModelForCausalLM.from_pretrained('out')", "ids = tokenizer('a', return_tensors='pt')"]
-    found = port(script(*lines, "print(model.generate(**ids))"))
-    assert "model.generate(**ids)" in found.after and "return_tensors='pt'" in found.after
+AGAIN = """\
+base = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')
+model = PeftModel.from_pretrained(base, 'out')
+model = model.merge_and_unload()
+"""
+
+
+@pytest.mark.parametrize("load", ["model = AutoModelForCausalLM.from_pretrained('out')\n", AGAIN])
+@pytest.mark.parametrize("use", ["model.generate(**ids)", "pipeline('text-generation', model=model)"])
+def test_a_model_loaded_again_is_torchs(load: str, use: str) -> None:
+    text = "from peft import PeftModel\n" + script(load + "ids = tokenizer('a', return_tensors='pt')", f"print({use})")
+    found = port(text)
+    assert f"print({use})" in found.after and "return_tensors='pt'" in found.after
+    assert [f.severity for f in found.findings if "generates on the host" in f.message] == ["warning"]
+
+
+def test_a_function_that_gets_the_model_and_one_loaded_again() -> None:
+    lines = ["def ask(model):", "    return model.generate(**tokenizer('a', return_tensors='pt'))", "ask(model)"]
+    found = port(script(*lines, "model = AutoModelForCausalLM.from_pretrained('out')", "ask(model)"))
+    assert "rt.generate" not in found.after and found.status == "partial"
+
+
+def test_adapters_put_in_behind_the_training() -> None:
+    text = "from peft import LoraConfig, get_peft_model\n" + script("model = get_peft_model(model, LoraConfig(r=4))")
+    found = port(text + "print(model.generate(**tokenizer('a', return_tensors='pt')))\n")
+    assert "print(rt.generate(model, **tokenizer('a', return_tensors='np'), tokenizer=tokenizer))" in found.after
 
 
 def test_the_tokenizer_that_the_trainer_holds() -> None:
