@@ -113,8 +113,7 @@ def call_of(
 def token_nll(logits: jax.Array, labels: jax.Array) -> jax.Array:
     """Negative log likelihood of the next token, float32 (B, T): 0 where the next label is -100, and at the end.
 
-    The labels are moved instead of the logits cut, which keeps T what the hardware likes; the gather
-    replaces a one-hot of (B, T, vocabulary).
+    The labels are moved instead of the logits cut, which keeps T what the hardware likes.
     """
     return _nll(logits, next_labels(labels))
 
@@ -127,8 +126,18 @@ def next_labels(labels: jax.Array) -> jax.Array:
 def _nll(logits: jax.Array, targets: jax.Array) -> jax.Array:
     logits = logits.astype(jnp.float32)
     trained = targets != IGNORED
-    chosen = jnp.take_along_axis(logits, jnp.where(trained, targets, 0)[..., None], axis=-1)[..., 0]
-    return jnp.where(trained, jax.nn.logsumexp(logits, axis=-1) - chosen, 0.0)
+    return jnp.where(trained, jax.nn.logsumexp(logits, axis=-1) - chosen_logits(logits, targets), 0.0)
+
+
+def chosen_logits(logits: jax.Array, tokens: jax.Array) -> jax.Array:
+    """The logit of each token, (B, T, vocabulary) and (B, T) → (B, T); 0 for a token outside the vocabulary.
+
+    Exactly a gather's values. But the gradient of a gather is scattered into another (B, T, vocabulary), 1.5 GiB a chip
+    for 6144 tokens of Gemma 4 31B on tp=4; this comparison XLA fuses into the passes over the logits that the
+    logsumexp makes anyway, on each chip for its share of the vocabulary.
+    """
+    places = jax.lax.broadcasted_iota(tokens.dtype, logits.shape, logits.ndim - 1)
+    return jnp.sum(jnp.where(places == tokens[..., None], logits, 0), axis=-1)
 
 
 def _chunked_nll(hidden: jax.Array, head: Any, targets: jax.Array, chunks: int) -> jax.Array:

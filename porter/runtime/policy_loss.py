@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from .head import hidden_states
-from .loss import call_of
+from .loss import call_of, chosen_logits
 
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "rloo")
 LEVELS = ("token", "sequence")
@@ -220,8 +220,7 @@ def completion_logps(
 
     def part(states: jax.Array, wanted: jax.Array) -> jax.Array:
         logits = head(states) / temperature
-        chosen = jnp.take_along_axis(logits, wanted[..., None], axis=-1)[..., 0]
-        return chosen - jax.nn.logsumexp(logits, axis=-1)
+        return chosen_logits(logits, wanted) - jax.nn.logsumexp(logits, axis=-1)
 
     part = jax.checkpoint(part)
     parts = [part(hidden[:, at : at + CHUNK], targets[:, at : at + CHUNK]) for at in range(0, length, CHUNK)]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from porter.runtime.loss import model_inputs, token_loss, token_nll
+from porter.runtime.loss import chosen_logits, model_inputs, token_loss, token_nll
 
 
 class Fixed:
@@ -54,6 +54,23 @@ def test_loss_is_the_scaled_sum_over_next_tokens() -> None:
 def test_untrained_rows_count_nothing_even_with_infinite_logits() -> None:
     nll = token_nll(jnp.full((1, 3, 4), -jnp.inf).at[..., 0].set(0.0), jnp.asarray([[-100, -100, -100]]))
     assert nll.tolist() == [[0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_chosen_logits_and_their_gradient_are_a_gather_s(dtype: str) -> None:
+    logits = jax.random.normal(jax.random.key(0), (2, 3, 7)).astype(dtype)
+    tokens, weights = jnp.asarray([[0, 6, 3], [2, 2, 5]]), jnp.asarray([[1.0, 2.0, 0.5], [3.0, 0.0, 1.0]])
+
+    def gathered(logits: Any) -> Any:
+        return jnp.take_along_axis(logits, tokens[..., None], axis=-1)[..., 0]
+
+    assert (chosen_logits(logits, tokens) == gathered(logits)).all()
+    ours, theirs = (
+        jax.grad(lambda x, of=of: (of(x) * weights).sum())(logits.astype("float32"))
+        for of in (lambda x: chosen_logits(x, tokens), gathered)
+    )
+    assert (ours == theirs).all()
+    assert chosen_logits(logits, jnp.full((2, 3), -100)).tolist() == [[0.0] * 3] * 2
 
 
 def test_bfloat16_logits_are_summed_in_float32() -> None:
