@@ -28,7 +28,7 @@ from typing import Any
 from ..errors import InputError
 from ..tables import rules_folder
 from ..validate.processes import kill_group
-from .slices import Slice
+from .slices import Slice, xla_seconds
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "google-tunix", "qwix", "optax", "transformers")
 REMAT = ("script", "none", "decoder")
@@ -188,7 +188,7 @@ def compile_step(
     file = cache_folder() / f"{key(request)}.json"
     if file.is_file():
         try:
-            return _step(json.loads(file.read_text(encoding="utf-8")), cached=True)
+            return _step(json.loads(file.read_text(encoding="utf-8")), request.slice, cached=True)
         except (ValueError, TypeError, KeyError):
             file.unlink(missing_ok=True)
     found = _run(request, say, timeout, stop or threading.Event())
@@ -196,7 +196,7 @@ def compile_step(
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     temporary.write_text(json.dumps(found), encoding="utf-8")
     os.replace(temporary, file)  # whole or not at all: a compile that is killed leaves no entry
-    return _step(found, cached=False)
+    return _step(found, request.slice, cached=False)
 
 
 def cache_folder() -> Path:
@@ -336,8 +336,12 @@ def _message(request: Request) -> dict[str, Any]:
     }
 
 
-def _step(found: dict[str, Any], *, cached: bool) -> Step:
+def _step(found: dict[str, Any], where: Slice, *, cached: bool) -> Step:
+    """XLA's cost analysis counts -1 second for an instruction whose time it doesn't know: those are taken out."""
     memory = found.pop("memory", None)
+    if found.get("seconds", 0.0) < xla_seconds(found.get("flops", 0.0), 0.0, where):
+        missing = xla_seconds(found["flops"], found["bytes"], where) - found["seconds"]
+        found["seconds"] += max(0, round(missing))
     found["varying"] = tuple(found.get("varying", ()))
     return Step(**{**found, "memory": Memory(**memory) if memory else None, "cached": cached})
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .compile import Step
-from .slices import Slice
+from .slices import Slice, xla_seconds
 
 # google-tunix 0.1.7 jits its step without donating the model: flax returns all weights, and XLA copies what it returns.
 # The runtime's step (porter.runtime.train_step) returns what was trained.
@@ -25,8 +25,6 @@ KEPT_EMBED, KEPT_HIDDEN = 5, 2
 LIVE_SCORE_BYTES = 6
 LIVE_EMBED, LIVE_HIDDEN, LIVE_HEADS = 8, 3, 5
 ACTIVATION_BYTES = 2
-# XLA's own time: its FLOPs at the chip's peak and its bytes at the HBM's bandwidth, one after the other, times this.
-XLA_SHARE = 1.035
 # The bytes it counts: each gathered weight so often, arrays of each layer's widths, each attention score, each logit.
 WEIGHT_TRAFFIC, WIDTH_TRAFFIC = 10, 18
 SCORE_TRAFFIC, LOGIT_TRAFFIC = 13.7, 14
@@ -91,9 +89,7 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     flops = _flops(step, wanted, layers) / (wanted.fsdp * wanted.tp)
     copied = 2 * weights if step.weights_returned else 0
     bytes_moved = _bytes_moved(step, wanted, layers) + copied
-    chip = where.chip
-    seconds = XLA_SHARE * (flops / (chip.bf16_tflops * 1e12) + bytes_moved / (chip.hbm_gbps * 1e9)) * chip.devices
-    seconds = max(seconds, _link_seconds(step, wanted, where, layers))
+    seconds = max(xla_seconds(flops, bytes_moved, where), _link_seconds(step, wanted, where, layers))
     # Adapters in training stand twice: what goes in and what comes out.
     copies_of_weights = WEIGHT_COPIES - 1 if step.weights_returned else 0
     return Estimate(

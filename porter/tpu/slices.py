@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..meshes import AXES, parse_mesh
 
 GIB = 2**30
+XLA_SHARE = 1.035  # of the time by FLOPs and bytes; libtpu 0.0.42
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,13 @@ def _slice(generation: str, row: Mapping[str, Any], size: str) -> Slice:
     }
     hosts = max(1, -(-chips // row["chips_a_host"]))
     return Slice(f"{row['prefix']}-{size}", chip, chips, hosts, topology, f"{generation}:{topology}", arguments)
+
+
+def xla_seconds(flops: float, moved: float, where: Slice) -> float:
+    """XLA's own time for a device: its FLOPs at the chip's peak and its bytes at the HBM's bandwidth, one after
+    the other. It knows nothing of overlap (docs/plan.md)."""
+    chip = where.chip
+    return XLA_SHARE * (flops / (chip.bf16_tflops * 1e12) + moved / (chip.hbm_gbps * 1e9)) * chip.devices
 
 
 def mesh_of(text: str, wanted: Slice) -> dict[str, int]:
