@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ..recipe import Value
+from ..recipe import Origin, Value
 from ..runtime.field_tables import version_key
 from .flow import origins
 from .porting import Porting
 from .reading import plain_version
 from .responses_only import read_responses_only, responses_only
-from .sites import Site
+from .sites import Argument, Site
 
 COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
 DEFAULT = "transformers.DataCollatorForLanguageModeling"
@@ -40,10 +40,35 @@ def read_mask(porting: Porting, site: Site) -> None:
         reason = f"TRL {version} takes this collator anyway"
         porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
         porting.fill({"data.collator": Value("default", "None")})
+    elif name == DEFAULT and _masks_padding(porting, made[-1]):
+        _mask_padding(porting, argument, made[-1])
     else:
         porting.fill({"data.collator": Value("default", "None")})
         return
     _forget(porting, argument.line, "data_collator=")
+
+
+def _masks_padding(porting: Porting, call: cst.Call) -> bool:
+    """Whether transformers' collator changes no more than that: a causal model, rows that are trained whole."""
+    given = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    mlm = given.get("mlm")
+    known = set(given) <= {"tokenizer", "mlm", "return_tensors", "pad_to_multiple_of"}
+    partly = ("data.packing", "data.assistant_only_loss", "data.completion_only_loss")
+    whole = all(porting.known(place, False) in (False, None) for place in partly)
+    return known and whole and mlm is not None and porting.module.code(mlm) == "False"
+
+
+def _mask_padding(porting: Porting, argument: Argument, call: cst.Call) -> None:
+    """`DataCollatorForLanguageModeling(tokenizer, mlm=False)`: tokens like the padding are not trained."""
+    module, function = porting.module, porting.rt("IgnorePadding")
+    start, end = module.span(call.func)
+    if argument.node is call:
+        code = function + module.text[end : module.span(call)[1]]
+        porting.fill({"data.collator": Value("expression", code, Origin("", argument.line, argument.column), code)})
+    else:
+        porting.edit(start, end, function, "TP125", "the same tokens are masked, on the host")
+    reason = "tokens equal to the padding token, such as an end token that pads, are not trained"
+    porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason=reason)
 
 
 def _forget(porting: Porting, line: int, part: str) -> None:

@@ -42,7 +42,7 @@ _HOMES = {
     "preference_losses": ("cpo_loss", "kto_loss", "orpo_loss"),
     "preference_trainer": ("PreferenceTrainer", "preference_loss"),
     "rematerialize": ("remat",),
-    "response_masks": ("CompletionOnly", "ResponsesOnly"),
+    "response_masks": ("CompletionOnly", "IgnorePadding", "ResponsesOnly"),
     "results": ("train_result",),
     "rollouts": ("GRPOBatches",),
     "saving": ("save_model",),

@@ -66,6 +66,25 @@ class CompletionOnly:
         return [IGNORED] * len(labels)
 
 
+class IgnorePadding:
+    """Masks tokens that equal the tokenizer's padding token, as transformers' DataCollatorForLanguageModeling does.
+
+    Where the end token pads, no row trains its end. `return_tensors` and `pad_to_multiple_of` are the collator's and
+    change nothing here.
+    """
+
+    def __init__(
+        self, tokenizer: Any, mlm: bool = True, *, return_tensors: str = "np", pad_to_multiple_of: int | None = None
+    ) -> None:
+        if mlm:
+            raise ValueError("mlm=True trains a masked language model; a causal one takes mlm=False")
+        self.tokenizer = tokenizer
+
+    def __call__(self, labels: list[int]) -> list[int]:
+        padding = self.tokenizer.pad_token_id
+        return [IGNORED if label == padding else label for label in labels]
+
+
 class ResponsesOnly:
     """Trains what follows each `response_part`, up to the next `instruction_part` or the end of the row.
 

@@ -17,6 +17,7 @@ HEAD = "import sys\nimport torch\n"
         ("torch.bfloat16 if True else torch.float32", "jnp.bfloat16 if True else jnp.float32"),
         ("1 if torch.cuda.is_bf16_supported() else 2", "1"),
         ("1 if not torch.cuda.is_bf16_supported() else 2", "2"),
+        ("[not torch.cuda.is_bf16_supported()]", "[False]"),
         ("3 if True else 3", "3 if True else 3"),
     ],
 )

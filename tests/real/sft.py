@@ -57,7 +57,9 @@ def sft(
     from trl import SFTConfig, SFTTrainer
 
     folder = tiny(model)
-    trainer_settings = {k: settings.pop(k) for k in ("formatting_func", "eval_dataset") if k in settings}
+    trainer_settings = {
+        k: settings.pop(k) for k in ("formatting_func", "eval_dataset", "data_collator") if k in settings
+    }
     defaults = {
         "output_dir": str(tmp_path / "out"),
         "num_train_epochs": 2,

@@ -59,6 +59,25 @@ def test_batches_are_trl_s(tiny: Any, tiny_mesh: Any, tmp_path: Path, case: str)
     assert trained_rows(list(wide)) == trained_rows(mine)
 
 
+def test_with_transformers_collator_an_end_that_pads_is_not_trained(tiny: Any, tiny_mesh: Any, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, DataCollatorForLanguageModeling
+
+    from porter.runtime.response_masks import IgnorePadding
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny("qwen3"))
+    tokenizer.pad_token = tokenizer.eos_token
+    data = rows("text", 11)
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    # One row a batch: TRL 1.16 adds a column of labels, which this collator doesn't pad.
+    one = {"per_device_train_batch_size": 1, "pad_token": tokenizer.eos_token}
+    trainer = sft(tiny, tmp_path, data, data_collator=collator, **one)
+    theirs = recorded(trainer)
+    mine = list(from_args(trainer, data, tiny_mesh(1, 1), label_mask=IgnorePadding(tokenizer, mlm=False)))
+    assert_same([batch for batch in mine if batch["scale"].any()], theirs, 3)
+    ids, labels = trained_rows(mine)[0]
+    assert (ids[-1], labels[-1]) == (tokenizer.eos_token_id, -100)
+
+
 @pytest.mark.parametrize("packing", [False, True])
 def test_tokenised_rows_are_left_as_they_are(tiny: Any, tiny_mesh: Any, tmp_path: Path, packing: bool) -> None:
     rng = np.random.RandomState(1)

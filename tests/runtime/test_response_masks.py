@@ -2,7 +2,7 @@
 
 import pytest
 
-from porter.runtime.response_masks import CompletionOnly, ResponsesOnly
+from porter.runtime.response_masks import CompletionOnly, IgnorePadding, ResponsesOnly
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,8 @@ def test_unsloths_answers_are_trained(row: list[int], trained: list[int]) -> Non
 
 def test_without_questions_what_follows_the_last_answers_mark_is_trained() -> None:
     assert CompletionOnly([3, 4])([8, 3, 4, 7, 3, 4, 6]) == [-100] * 6 + [6]
+
+
+def test_a_masked_language_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="mlm=False"):
+        IgnorePadding(None)
