@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ..port import Edit
 
@@ -52,9 +53,47 @@ def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     begin = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
     line_end = re.compile(r"[^\r\n]*(\r\n|\r|\n|$)").match(text, end)
     stop = line_end.end() if line_end else end
-    blank_before = begin == 0 or re.search(r"(^|[\r\n])[ \t\f]*(\r\n|\r|\n)$", text[:begin]) is not None
+    blank_before = _is_blank_before(text, begin)
     if blank_before:
         blanks = re.compile(r"([ \t\f]*(\r\n|\r|\n))*").match(text, stop)
         if blanks is not None:
             stop = blanks.end()
     return begin, stop
+
+
+def _is_blank_before(text: str, start: int) -> bool:
+    """Whether the line that begins at `start` is the first, or stands below a blank one."""
+    return start == 0 or re.search(r"(^|\n|\r(?!\n))[ \t\f]*(\r\n|\r|\n)$", text[:start]) is not None
+
+
+def joined_removals(text: str, edits: Iterable[Edit]) -> list[Edit]:
+    """The edits, those that take out one statement after another grown so that one gap is left, not all of them."""
+    runs: list[list[Edit]] = []
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        last = runs[-1][-1] if runs else None
+        if last and _is_removal(text, last) and _is_removal(text, edit) and not text[last.end : edit.start].strip():
+            runs[-1].append(edit)
+        else:
+            runs.append([edit])
+    return [edit for run in runs for edit in (_with_one_gap(text, run) if len(run) > 1 else run)]
+
+
+def _is_removal(text: str, edit: Edit) -> bool:
+    """Whether an edit takes out whole lines."""
+    whole = text[edit.start - 1 : edit.start] in ("", "\n", "\r") and text[edit.end - 1 : edit.end] in ("\n", "\r")
+    return edit.end > edit.start and not edit.new and whole
+
+
+def _with_one_gap(text: str, run: Sequence[Edit]) -> list[Edit]:
+    """Removals with nothing but blank lines between them; one of the gaps stays where no other parts what is left."""
+    blank = re.compile(r"([ \t\f]*(\r\n|\r|\n))*")
+    behind = blank.match(text, run[-1].end)
+    after = behind.end() if behind is not None else run[-1].end
+    before = _is_blank_before(text, run[0].start)
+    gaps = [following.start - edit.end for edit, following in pairwise(run)]
+    kept = -1 if before or after > run[-1].end else gaps.index(max(gaps))
+    grown = [
+        edit if index == kept else replace(edit, end=following.start)
+        for index, (edit, following) in enumerate(pairwise(run))
+    ]
+    return [*grown, replace(run[-1], end=after) if before else run[-1]]

@@ -28,7 +28,7 @@ from .counting import replace_counts
 from .dating import say_release, versions_in
 from .dead_code import drop_dead_code
 from .deepspeed import apply_deepspeed, named_settings
-from .edits import apply_edits, without_inner
+from .edits import apply_edits, joined_removals, without_inner
 from .families import check_mesh, family_files, find_model_family, refused
 from .generating import apply_generation
 from .gpu_reports import drop_gpu_reports
@@ -289,6 +289,8 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         view = view_of(porting, part, own := own_edits(part, edits))
         find_lost_names(view, own)
         take_back(porting, part, view)
+    if not isinstance(module, Merged):
+        edits = joined_removals(module.text, edits)
     edits = with_todos(porting, edits)
     after = apply_edits(module.text, edits)
     if status is None:

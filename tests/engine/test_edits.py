@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.engine.edits import apply_edits, whole_lines, without_inner
+from porter.engine.edits import apply_edits, joined_removals, whole_lines, without_inner
 from porter.port import Edit
 
 
@@ -50,3 +50,25 @@ def test_a_statement_goes_with_its_line(text: str, statement: str, left: str) ->
 def test_a_removal_that_reaches_over_the_edit_around_it_goes_with_it() -> None:
     around, inside = Edit(0, 10, "pass", "A", "", 1, 1), Edit(4, 11, "", "B", "", 1, 5)
     assert without_inner([around, inside]) == [around]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a\nx\n\nx\n\nb\n", "a\n\nb\n"),
+        ("a\n\nx\nx\n\nx\n\nb\n", "a\n\nb\n"),
+        ("a\nx\n\nx\nx\n\nx\nb\n", "a\n\nb\n"),
+        ("a\r\nx\r\n\r\nx\r\n\r\nb\r\n", "a\r\n\r\nb\r\n"),
+        ("x\n\nx\n\nb\n", "b\n"),
+        ("a\nx\nx\nb\n", "a\nb\n"),
+        ("a\n\nx\n\nx\n", "a\n\n"),
+    ],
+)
+def test_removals_in_a_row_leave_one_gap(text: str, left: str) -> None:
+    found = [edit(*whole_lines(text, index, index + 1)) for index, letter in enumerate(text) if letter == "x"]
+    assert apply_edits(text, joined_removals(text, without_inner(found))) == left
+
+
+def test_what_stands_between_two_removals_parts_them() -> None:
+    edits = [edit(0, 2), edit(3, 3, "new\n"), edit(4, 6)]
+    assert joined_removals("x\n\n\nx\n", edits) == edits

@@ -149,7 +149,6 @@ def train(
     ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
     trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
 
-
     with mesh:
         trainer.train(batches, eval_batches)
     rt.save_adapter(model, output_dir)
