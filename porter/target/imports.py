@@ -263,13 +263,12 @@ def _section_edit(
     ours = [item for item in wanted if item.module.split(".")[0] in OURS]
     standard = [item for item in wanted if item.module.split(".")[0] in sys.stdlib_module_names]
     theirs = [item for item in wanted if item not in ours and item not in standard]
-    _add(groups[home], theirs, sorted_before[home])
     first = next((i for i, group in enumerate(original) if _is_standard(group)), None)
+    mixed = first is None and any(_is_standard([line]) for line in original[home])
+    _add(groups[home], [*standard, *theirs] if mixed else theirs, sorted_before[home])
     if first is not None:
         _add(groups[first], standard, sorted_before[first])
-    elif any(_is_standard([line]) for line in original[home]):
-        _add(groups[home], standard, sorted_before[home])  # the source doesn't part them
-    elif standard:
+    elif standard and not mixed:
         groups.insert(0, [])
         home += 1
         _add(groups[0], standard, True)
@@ -288,7 +287,8 @@ def _section_edit(
     ]
     line_number, column = module.line_column(start)
     text = f"{module.newline}{module.newline}{indent}".join([*rendered, *statements])
-    if ours and re.match(rf"[^\r\n]*(\r\n|\r|\n){indent}[^\s]", module.text[stop:]):
+    ends = ours and not any(groups[home + 2 :])
+    if ends and re.match(rf"[^\r\n]*(\r\n|\r|\n){indent}[^\s]", module.text[stop:]):
         text += module.newline  # what followed the imports at once would stand in the runtime's group
     return Edit(start, stop, text, RULE, "the libraries that the port uses", line_number, column)
 

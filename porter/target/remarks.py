@@ -161,9 +161,12 @@ def _with_headings(line: str, headings: Mapping[str, tuple[str, ...]]) -> list[s
 
 def default_of(porting: Porting, place: str) -> str:
     """Whose default a value is, for a comment: `SFTConfig's default`."""
-    if note := unsloth_note(porting.value(place)):
+    value = porting.value(place)
+    if note := unsloth_note(value):
         return note
-    name = config_name(porting)
+    is_default = value is not None and value.kind == "default" and porting.loop is None
+    origin = value.origin if value is not None and is_default else None
+    name = origin.file.rsplit(".", 1)[-1] if origin is not None and origin.line == 0 else config_name(porting)
     possessive = f"{name}'" if name.endswith("s") else f"{name}'s"
     return f"{possessive} default"
 

@@ -20,7 +20,7 @@ batches = rt.SFTBatches(
     max_steps=100,
     batch_size=2,
     accumulation=2,
-    max_length=1024,  # TrainingArguments' default
+    max_length=1024,  # SFTConfig's default
     seed=42,  # the GPU run's order
 )
 

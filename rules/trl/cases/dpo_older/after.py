@@ -21,7 +21,7 @@ batches = rt.PreferenceBatches(
     epochs=3.0,  # TrainingArguments' default
     batch_size=8,  # TrainingArguments' default
     max_length=1024,
-    truncation_mode="keep_end",  # TrainingArguments' default
+    truncation_mode="keep_end",  # DPOConfig's default
     max_prompt_length=512,
     seed=42,  # the GPU run's order
 )
@@ -46,7 +46,7 @@ dpo_trainer = rt.PreferenceTrainer(
     loss=rt.dpo_loss(
         beta=0.1,
         loss_type="ipo",
-        f_alpha_divergence_coef=1.0,  # TrainingArguments' default
+        f_alpha_divergence_coef=1.0,  # DPOConfig's default
     ),
     ref_model=model_ref,
 )
