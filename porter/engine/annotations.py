@@ -10,16 +10,25 @@ from collections.abc import Sequence
 import libcst as cst
 
 from .porting import Porting
+from .reading import table_of
 from .subclasses import base_of, class_of
 
 RULE = "TP001"
+OWN = {
+    **dict.fromkeys(("dpo", "orpo", "cpo", "kto"), "PreferenceTrainer"),
+    "gkd": "DistillationTrainer",
+}  # the runtime's trainers, by the kind of the source's; the others are Tunix's
 MODELS = frozenset({"peft.PeftModel", "peft.PeftModelForCausalLM", "torch.nn.Module"})
 
 
 def rename_annotations(porting: Porting, views: Sequence[Porting]) -> None:
     """Replace the class in every annotation of a ported trainer or of a torch model."""
     module = porting.module
-    trainers = {view.trainer.qualified: view.recipe.target for view in views if view.trainer is not None}
+    trainers = {
+        view.trainer.qualified: table_of(view, view.trainer).kind
+        for view in views
+        if view.trainer is not None and view.loop is None
+    }
     for node in list(module.parents):
         if not isinstance(node, cst.Name | cst.Attribute) or not _is_annotation(porting, node):
             continue
@@ -27,8 +36,16 @@ def rename_annotations(porting: Porting, views: Sequence[Porting]) -> None:
         if name in MODELS:
             porting.imports.add("from flax import nnx")
             porting.edit(*module.span(node), "nnx.Module", RULE, "what the name holds now")
-        elif name is not None and (target := trainers.get(name)):
-            porting.edit(*module.span(node), target, RULE, "what the name holds now")
+        elif name is not None and (kind := trainers.get(name)):
+            porting.edit(*module.span(node), _class(porting, kind), RULE, "what the name holds now")
+
+
+def _class(porting: Porting, kind: str) -> str:
+    """The class of the trainer that stands for one of this kind, and its import."""
+    if kind in OWN:
+        return porting.rt(OWN[kind])
+    porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
+    return "PeftTrainer"
 
 
 def _is_annotation(porting: Porting, node: cst.CSTNode) -> bool:

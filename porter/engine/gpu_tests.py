@@ -7,6 +7,7 @@ args = SFTConfig(bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -17,6 +18,8 @@ from .porting import Porting
 
 RULE = "TP526"
 AVAILABLE = "torch.cuda.is_available"
+CAPABLE = "torch.cuda.get_device_capability"
+HALF = ("torch.cuda.is_bf16_supported", "unsloth.is_bfloat16_supported", "unsloth.is_bf16_supported", CAPABLE)
 REASON = "decided as on the GPU, which a TPU machine hasn't"
 GUARD = "the GPU run never came here"
 SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
@@ -27,12 +30,13 @@ SAYS = frozenset("print exit quit warning warn error info debug critical".split(
 def answer_gpu_tests(porting: Porting) -> None:
     """Guards go, settings get what the GPU run had; what else asks is named."""
     module = porting.module
-    if "cuda.is_available" not in module.text or not porting.options.active(RULE):
+    asked = ("cuda.is_available", "is_bf16_supported", "is_bfloat16_supported", "get_device_capability")
+    if not any(name in module.text for name in asked) or not porting.options.active(RULE):
         return
-    for call in [call for call in module.calls if module.qualified(call.func) == AVAILABLE]:
-        if porting.covered(module.span(call)[0]):
+    for call in [call for call in module.calls if module.qualified(call.func) in (AVAILABLE, *HALF)]:
+        if porting.covered(module.span(call)[0]) or _drop_guard(porting, call):
             continue
-        if not _drop_guard(porting, call):
+        if module.qualified(call.func) == AVAILABLE:
             _settle(porting, call)
 
 
@@ -67,8 +71,10 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
     if known is True and _tells(porting, holder) and not (isinstance(above, cst.If) and above.orelse is holder):
         porting.remove_statement(holder, RULE, "tells of a GPU")
         return True
-    if known is True and _sets(porting, holder.body):
-        porting.edit(*module.span(test), "True", RULE, REASON)
+    of_gpu = module.qualified(call.func) != AVAILABLE  # a question that only a GPU can answer
+    if known is True and (of_gpu or _sets(porting, holder.body)):
+        if not _unwrap(porting, holder, any_value=of_gpu):
+            porting.edit(*module.span(test), "True", RULE, REASON)
         return True
     if known is True and isinstance(holder.orelse, cst.Else) and _only_for_cpu(porting, holder.orelse.body):
         start = module.span(holder.orelse)[0]
@@ -132,6 +138,36 @@ def _sets(porting: Porting, body: cst.BaseSuite) -> bool:
     return all(_is_setting(porting, statement) for statement in _small(body))
 
 
+def _unwrap(porting: Porting, holder: cst.If, *, any_value: bool) -> bool:
+    """`if supported: dtype = a` and its `else:` become the settings of the first branch, where that is plain lines."""
+    module, body = porting.module, holder.body
+    above = module.parents[holder]
+    other = holder.orelse
+    if not isinstance(body, cst.IndentedBlock) or (isinstance(above, cst.If) and above.orelse is holder):
+        return False
+    if other is not None and not isinstance(other, cst.Else):
+        return False
+    for branch in (body, other.body if other is not None else body):
+        if not (_assigns(branch) if any_value else _sets(porting, branch)):
+            return False
+    (start, stop), first = module.span(holder), module.span(body.body[0])[0]
+    last = module.span(body.body[-1])[1]
+    lines = module.text[first:last]
+    if "#" in module.text[module.span(holder.test)[1] : first] or '"""' in lines or "\\\n" in lines:
+        return False
+    step = (first - module.text.rfind("\n", 0, first)) - (start - module.text.rfind("\n", 0, start))
+    porting.edit(start, first, "", RULE, REASON)
+    for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
+        porting.edit(first + found.start(1), first + found.end(1), "", RULE, REASON)
+    if other is not None:
+        porting.edit(module.text.index("\n", last), stop, "", RULE, REASON)
+    return True
+
+
+def _assigns(body: cst.BaseSuite) -> bool:
+    return all(isinstance(statement, cst.Assign) for statement in _small(body))
+
+
 def _settle(porting: Porting, call: cst.Call) -> None:
     """An expression that settles a setting of the training becomes what it was on the GPU."""
     module = porting.module
@@ -158,7 +194,9 @@ def _decision(porting: Porting, call: cst.Call) -> cst.BaseExpression:
         parent = porting.module.parents[node]
         if isinstance(parent, cst.ComparisonTarget):
             parent = porting.module.parents[parent]
-        if not isinstance(parent, cst.BooleanOperation | cst.UnaryOperation | cst.Comparison):
+        if isinstance(parent, cst.Subscript) and parent.value is not node:
+            return node
+        if not isinstance(parent, cst.BooleanOperation | cst.UnaryOperation | cst.Comparison | cst.Subscript):
             return node
         node = parent
 

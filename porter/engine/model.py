@@ -12,6 +12,7 @@ from ..recipe import Origin, Value
 from ..source.calls import function_around, returned
 from ..source.values import dict_items, read_value
 from .flow import binding_origins, is_itself, origins, unprepared
+from .model_makers import where_from
 from .porting import Porting
 from .precision import read_precision
 from .quantization import quantization_value, read_preparation, read_quantization
@@ -51,8 +52,7 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
         _read_loading(porting, porting.model, versions)
         return
     if not model.value.known and _is_model_object(porting, model):
-        message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
-        fix = f"Make {model.text} with rt.load_model and the mesh."
+        message, fix = where_from(porting, model)
         if is_frozen_adapter(porting, source):
             message = f"{model.text} holds a saved adapter that isn't trained (no is_trainable=True)."
             fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."

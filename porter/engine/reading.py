@@ -176,6 +176,13 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
     for argument in site.arguments:
         source = f"{short}.{argument.name}"
         row = now.get(argument.name) or rule.table.row(argument.name)
+        if row is None and site.role == "quantization" and not argument.name.startswith("argument "):
+            reason = "transformers ignores what it doesn't know here"
+            porting.fate(_row(source, argument, "dropped", "", reason, rule.id))
+            message = f"{source}={argument.text}: it is no keyword of {short}, and {reason}; it is left out."
+            porting.find(rule.id, "warning", message, "Check the spelling.", argument.line, argument.column)
+            _take_out(porting, argument, rule.id, reason)
+            continue
         if row is None:
             reason = f"{short} {version} has no such keyword"
             message = f"{source} is not a keyword of {short} {version}."
@@ -204,6 +211,21 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         porting.fate(Field(f"{short}.**", text, "manual", "", reason, rule.id, line, column))
         message = f"{short}(..., {text}): the keywords in it are not known at port time."
         porting.find(rule.id, "error", message, "Write them at the call.", line, column)
+
+
+def _take_out(porting: Porting, argument: Argument, rule: str, reason: str) -> None:
+    """A keyword goes from its call, with the comma that parts it from its neighbour."""
+    module = porting.module
+    given = module.parents.get(argument.node) if argument.node is not None else None
+    call = module.parents.get(given) if given is not None else None
+    if not isinstance(given, cst.Arg) or not isinstance(call, cst.Call) or len(call.args) < 2:
+        return
+    at = list(call.args).index(given)
+    if at + 1 < len(call.args):
+        start, end = module.span(given)[0], module.span(call.args[at + 1])[0]
+    else:
+        start, end = module.span(call.args[at - 1].value)[1], module.span(given.value)[1]
+    porting.edit(start, end, "", rule, reason)
 
 
 def short_name(site: Site) -> str:

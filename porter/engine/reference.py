@@ -9,6 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from .flow import binding_origins
+from .model_makers import makers
 from .porting import Porting
 from .reading import bindings_of, fill_site, follow, table_of
 from .sites import Site
@@ -45,6 +46,11 @@ def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) ->
         message = f"{argument.name}={argument.text}: it isn't made by a from_pretrained call in this file."
         without = ", or leave it out" if argument.name == "ref_model" else ""
         fix = f"Make {argument.text} with rt.load_model and the mesh{without}."
+        if made_by := makers(porting, argument):
+            message = (
+                f"{argument.name}={argument.text}: it comes from {' or '.join(made_by)}, not from_pretrained alone."
+            )
+            fix = "Merge its adapter, save the whole model, and load that with rt.load_model."
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 

@@ -80,3 +80,32 @@ def test_an_else_that_ends_the_run_goes() -> None:
     ported = port(script(both))
     assert "if torch.cuda.is_available():\n    sys.argv.append('x')\n" in ported.after
     assert "SystemExit" not in ported.after
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["torch.cuda.is_bf16_supported()", "torch.cuda.get_device_capability()[0] >= 8", "torch.cuda.is_available()"],
+)
+def test_a_choice_of_types_is_the_gpu_s_and_no_branch_is_left(asked: str) -> None:
+    chosen = (
+        "    dtype = torch.bfloat16\n    half = True  # it has\nelse:\n    dtype = torch.float16\n    half = False\n"
+    )
+    text = script(f"if {asked}:\n{chosen}sys.argv.append(half)\n").replace('dtype="bfloat16"', "dtype=dtype")
+    ported = port(text)
+    assert "\ndtype = jnp.bfloat16\nhalf = True  # it has\nsys.argv.append(half)\n" in ported.after
+    assert "if True" not in ported.after and "else:" not in ported.after and "cuda" not in ported.after
+
+
+def test_other_settings_that_only_a_gpu_can_answer_for_are_decided_too() -> None:
+    before = (
+        "if torch.cuda.is_bf16_supported():\n    dtype, kernel = torch.bfloat16, 'flash_attention_2'\n"
+        "else:\n    dtype, kernel = torch.float16, 'eager'\nsys.argv.append(kernel)\n"
+    )
+    assert "\ndtype, kernel = jnp.bfloat16, 'flash_attention_2'\nsys.argv" in port(script(before)).after
+    longer = before.replace("    dtype, kernel = torch.bf", "    sys.argv.append('x')\n    dtype, kernel = torch.bf")
+    assert "\nif True:\n    sys.argv.append('x')\n" in port(script(longer)).after
+
+
+def test_a_batch_divided_by_the_gpus_is_the_gpu_run_s() -> None:
+    text = script("count = torch.cuda.device_count()\n", extra=", per_device_train_batch_size=64 // count")
+    assert "count = 1\n" in port(text).after and "count = 4\n" in port(text, processes=4).after

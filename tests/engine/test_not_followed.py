@@ -72,3 +72,37 @@ def test_of_warmup_ratio_and_steps_the_releases_own_choice_counts(release: str, 
     after = port(f"{TOP}trainer = {both}\ntrainer.train()\n", **({"source_trl": release} if release else {})).after
     other = "7" if warmup != "7" else "math.ceil(0.1"
     assert warmup in after and f"0.0, 2e-5, {other}" not in after and ("math.ceil" in after) is (warmup != "7")
+
+
+def test_a_model_made_by_branches_is_said_to_be() -> None:
+    text = f"""import sys
+from peft import LoraConfig, PeftModel, get_peft_model
+{TOP}base = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')
+if sys.argv[1:]:
+    model = PeftModel.from_pretrained(base, sys.argv[1], is_trainable=True)
+else:
+    model = get_peft_model(base, LoraConfig(r=8))
+trainer = {TRAINER.replace("'Qwen/Qwen3-0.6B'", "model", 1)}
+trainer.train()
+"""
+    (message,) = [message for _, message in said(port(text)) if message.startswith("model ")]
+    assert message.startswith("model is made by PeftModel.from_pretrained or get_peft_model in one branch")
+
+
+def test_a_function_s_annotation_names_a_class_that_is_there() -> None:
+    text = f"{TOP}from trl import DPOConfig, DPOTrainer\n\n\ndef build(rows) -> DPOTrainer:\n"
+    text += (
+        "    return DPOTrainer('Qwen/Qwen3-0.6B', args=DPOConfig('o'), train_dataset=rows)\n\n\nbuild(sys).train()\n"
+    )
+    assert "def build(rows) -> rt.PreferenceTrainer:" in port(text).after
+    named = port(f"{TOP}\n\ndef build() -> SFTTrainer:\n    return {TRAINER}\n\n\nbuild().train()\n").after
+    assert "def build() -> PeftTrainer:" in named and "import PeftTrainer, TrainingConfig" in named
+
+
+def test_what_bitsandbytes_config_ignores_is_left_out() -> None:
+    config = "BitsAndBytesConfig(load_in_8bit=True, bnb_8bit_compute_dtype='bfloat16')"
+    text = f"import sys\nfrom transformers import BitsAndBytesConfig\n{TOP}q = {config} if sys.argv else None\n"
+    text += f"model = AutoModelForCausalLM.from_pretrained('x/y', quantization_config=q)\ntrainer = {TRAINER}\n"
+    ported = port(text.replace("SFTTrainer('Qwen/Qwen3-0.6B'", "SFTTrainer(model") + "trainer.train()\n")
+    assert "bnb_8bit_compute_dtype" not in ported.after and "load_in_8bit=True)" in ported.after
+    assert any("transformers ignores what it doesn't know" in message for _, message in said(ported))

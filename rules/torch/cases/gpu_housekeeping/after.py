@@ -13,7 +13,7 @@ from porter import runtime as rt
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-print(jax.device_count(), "GPUs")
+print(1, "GPUs")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)

@@ -1,0 +1,41 @@
+"""By which calls of the file a model comes to be, for findings on one that the port can't follow."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from .flow import binding_origins
+from .porting import Porting
+from .reading import bindings_of
+from .sites import Argument
+
+LIBRARIES = ("peft.", "transformers.", "unsloth.")
+
+
+def makers(porting: Porting, model: Argument) -> list[str]:
+    """The calls that a variable may hold the model of: `PeftModel.from_pretrained`, `get_peft_model`; each once."""
+    module = porting.module
+    found: list[str] = []
+    for binding in bindings_of(module, model.node):
+        for node in binding_origins(module, binding):
+            name = module.qualified(node.func) if isinstance(node, cst.Call) else None
+            if name is not None and name.startswith(LIBRARIES):
+                short = name.split(".", 1)[1]
+                found += [short] if short not in found else []
+                break
+    return found
+
+
+def where_from(porting: Porting, model: Argument) -> tuple[str, str]:
+    """What is wrong with where a model comes from, and what to do."""
+    made = makers(porting, model)
+    if not made:
+        return (
+            f"{model.text}: where this model comes from is not a from_pretrained call in this file.",
+            f"Make {model.text} with rt.load_model and the mesh.",
+        )
+    by = " or ".join(made)
+    return (
+        f"{model.text} is made by {by} in one branch, otherwise in another: which is decided when the script runs.",
+        f"Load {model.text} with rt.load_model in each; rt.apply_peft and rt.apply_adapter put adapters in.",
+    )
