@@ -53,7 +53,7 @@ def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     begin = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
     line_end = re.compile(r"[^\r\n]*(\r\n|\r|\n|$)").match(text, end)
     stop = line_end.end() if line_end else end
-    blank_before = _is_blank_before(text, begin)
+    blank_before = begins_paragraph(text, begin)
     if blank_before:
         blanks = re.compile(r"([ \t\f]*(\r\n|\r|\n))*").match(text, stop)
         if blanks is not None:
@@ -61,7 +61,16 @@ def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     return begin, stop
 
 
-def _is_blank_before(text: str, start: int) -> bool:
+def comments_above(text: str, start: int) -> int:
+    """The start of the comment lines right above the line that begins at `start`; `start` where there are none.
+
+    The line above a notebook's cell is none.
+    """
+    found = re.search(r"(?:(?<![^\r\n])[ \t\f]*#(?! ?%%)[^\r\n]*(?:\r\n|\r|\n))+\Z", text[:start])
+    return found.start() if found is not None else start
+
+
+def begins_paragraph(text: str, start: int) -> bool:
     """Whether the line that begins at `start` is the first, or stands below a blank one."""
     return start == 0 or re.search(r"(^|\n|\r(?!\n))[ \t\f]*(\r\n|\r|\n)$", text[:start]) is not None
 
@@ -89,7 +98,7 @@ def _with_one_gap(text: str, run: Sequence[Edit]) -> list[Edit]:
     blank = re.compile(r"([ \t\f]*(\r\n|\r|\n))*")
     behind = blank.match(text, run[-1].end)
     after = behind.end() if behind is not None else run[-1].end
-    before = _is_blank_before(text, run[0].start)
+    before = begins_paragraph(text, run[0].start)
     gaps = [following.start - edit.end for edit, following in pairwise(run)]
     kept = -1 if before or after > run[-1].end else gaps.index(max(gaps))
     grown = [

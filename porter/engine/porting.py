@@ -19,10 +19,10 @@ from ..source.remarks import Heading
 from ..source.scopes import Scope
 from ..source.values import SEES_GPU
 from ..target.expressions import python, quoted
-from .edits import whole_lines
+from .edits import begins_paragraph, comments_above, whole_lines
 from .loops import Loop
 from .packs import Pack
-from .sites import Site, shown, small_statement
+from .sites import Site, indentation, shown, small_statement
 
 TRAINER_BLOCK = "Tunix's trainer, its data and its optimizer"
 
@@ -135,8 +135,8 @@ class Porting:
     def remove_statement(self, node: cst.CSTNode, rule: str, reason: str, follows: int | None = None) -> None:
         """The statement that holds `node` goes; a block that would be empty keeps `pass`.
 
-        `follows`: the start of the statement that its values go to. Where that comes next, a comment above the removed
-        one stands right above it.
+        `follows`: the start of the statement that its values go to. A comment above the removed one goes along, where
+        it speaks of that one alone.
         """
         if not isinstance(node, cst.BaseCompoundStatement):
             small, place = small_statement(self.module, node)
@@ -169,9 +169,17 @@ class Porting:
             self.edit(start, end, "pass", rule, reason)  # the imports may go as well, once nothing uses them
             return
         begin, stop = whole_lines(self.module.text, start, end)
-        commented = re.search(r"(^|[\r\n])[ \t]*#[^\r\n]*(\r\n|\r|\n)$", self.module.text[:begin]) is not None
-        if follows is not None and commented and not self.module.text[stop:follows].strip():
-            stop = max(self.module.text.rfind("\n", 0, follows), self.module.text.rfind("\r", 0, follows)) + 1
+        above = comments_above(self.module.text, begin)
+        if follows is not None and above < begin:
+            between = self.module.text[stop:follows]
+            blank = re.match(r"([ \t\f]*(\r\n|\r|\n))+", between)
+            if not re.sub(r"#[^\r\n]*", "", between).strip():  # nothing but comments
+                stop += blank.end() if blank is not None else 0
+            elif blank is not None and begins_paragraph(self.module.text, above):
+                lines = [line.strip() for line in self.module.text[above:begin].splitlines()]
+                indent = indentation(self.module.text, follows)
+                self.edit(follows, follows, "".join(f"{line}\n{indent}" for line in lines), rule, reason)
+                begin, stop = whole_lines(self.module.text, above, end)
         self.edit(begin, stop, "", rule, reason)
 
     def _is_gone(self, statement: cst.CSTNode) -> bool:

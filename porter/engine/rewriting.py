@@ -59,10 +59,15 @@ def _in_call(porting: Porting, node: cst.CSTNode) -> bool:
     """Whether `node` stands in an argument of a call, in its own statement."""
     for ancestor in porting.module.ancestors(node):
         if isinstance(ancestor, cst.Arg):
-            return True
+            return not _looks_up(porting.module.parents[ancestor])
         if isinstance(ancestor, cst.BaseSmallStatement | cst.BaseCompoundStatement):
             return False
     return False
+
+
+def _looks_up(call: cst.CSTNode) -> bool:
+    """Whether a call reads a dictionary, `types.get(name, torch.bfloat16)`: what it gives is one of the types there."""
+    return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "get"
 
 
 def _respell(porting: Porting, rule: Rewrite, text: str) -> None:

@@ -108,7 +108,7 @@ def _general(porting: Porting, rate: str, steps: str) -> Call:
         arguments.append(Arg(porting.text(place), "warmup_steps"))
     arguments.append(Arg(steps, "steps"))
     kwargs = porting.value("schedule.kwargs")
-    if kwargs is not None and not kwargs.is_literal(None):
+    if kwargs is not None and not kwargs.is_literal(None, {}):
         arguments.append(Arg(porting.text("schedule.kwargs"), "kwargs"))
     return Call(porting.rt("hf_schedule"), arguments)
 

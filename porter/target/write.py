@@ -368,7 +368,9 @@ def _write_arguments(porting: Porting) -> None:
     if site is None or trainer is None or _inside(site, trainer):
         return
     reason = "each value stands where Tunix wants it"
-    porting.remove_statement(site.node, site.rule, reason, follows=trainer.statement_start)
+    porting.remove_statement(
+        site.node, site.rule, reason, follows=trainer.statement_start if trainer.place == "line" else None
+    )
 
 
 def _batch_sum(porting: Porting, writing: Writing, mesh: tuple[int, int] | None) -> None:

@@ -77,3 +77,25 @@ def test_in_a_function_and_with_tabs() -> None:
     text = HEAD + "def main():\n" + "".join(f"\t{line}\n" for line in body.splitlines())
     after = port(text).after
     assert "\t\t# Length\n\t\tmax_steps=5,\n" in after.replace("    ", "\t")
+
+
+ARGUMENTS = "args = SFTConfig('out')\n"
+TRAINER = "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\ntrainer.train()\n"
+
+
+def test_a_comment_above_the_configuration_goes_along() -> None:
+    text = f"{HEAD}\n# how it trains\n# and where\n{ARGUMENTS}\nprint(1)\n# the trainer\n{TRAINER}"
+    check_becomes(text, "\n\nprint(1)\n# the trainer\n# how it trains\n# and where\n", gone=("and where\n\n",))
+
+
+def test_one_that_heads_more_than_the_configuration_stays() -> None:
+    check_becomes(f"{HEAD}\n# part 2\n{ARGUMENTS}print(1)\n{TRAINER}", "\n\n# part 2\nprint(1)\n")
+
+
+def test_what_comes_next_stands_right_below() -> None:
+    check_becomes(f"{HEAD}\n# how it trains\n{ARGUMENTS}\n# the trainer\n{TRAINER}", "# how it trains\n# the trainer\n")
+
+
+def test_a_notebooks_cell_keeps_its_line() -> None:
+    text = f"{HEAD}\n# %% [cell 2]\n{ARGUMENTS}\n# %% [cell 3]\nprint(1)\n{TRAINER}"
+    check_becomes(text, "# %% [cell 2]\n", "# %% [cell 3]\nprint(1)\n")
