@@ -12,11 +12,19 @@ from .sites import Argument
 LIBRARIES = ("peft.", "transformers.", "unsloth.")
 
 
+def says_where(message: str) -> bool:
+    """Whether a finding is one of `where_from`."""
+    return "where this model comes from" in message or "which is decided when the script runs" in message
+
+
 def makers(porting: Porting, model: Argument) -> list[str]:
     """The calls that a variable may hold the model of: `PeftModel.from_pretrained`, `get_peft_model`; each once."""
     module = porting.module
     found: list[str] = []
-    for binding in bindings_of(module, model.node):
+    bindings = bindings_of(module, model.node)
+    if len(bindings) == 1 and not bindings[0].conditional:
+        return []
+    for binding in bindings:
         for node in binding_origins(module, binding):
             name = module.qualified(node.func) if isinstance(node, cst.Call) else None
             if name is not None and name.startswith(LIBRARIES):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from .flow import binding_origins, origins
+from .model_makers import says_where
 from .porting import Porting
 from .reading import bindings_of, tables_by_class
 
@@ -39,10 +40,10 @@ def refuse_other_models(porting: Porting) -> None:
             if found is not None and name not in known:
                 others[call] = found[1] or found[2]
     if others:  # where the model comes from is seen, and says enough
-        kept = tuple(finding for finding in porting.recipe.findings if "where this model comes" not in finding.message)
+        kept = tuple(finding for finding in porting.recipe.findings if not says_where(finding.message))
         porting.recipe = replace(porting.recipe, findings=kept)
         for line, said in porting.todos.items():
-            porting.todos[line] = [comment for comment in said if "where this model comes" not in comment]
+            porting.todos[line] = [comment for comment in said if not says_where(comment)]
         porting.todos = {line: said for line, said in porting.todos.items() if said}
     for call, name in others.items():
         message = f"{name}: Tunix has no implementation of this kind of model."

@@ -19,7 +19,7 @@ from .flow import PLACEMENT, origins
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
 from .sites import Argument, Site, assigned_name, read_site, shown
-from .subclasses import added, base_of, refusal
+from .subclasses import added, base_of, refusal, trains_otherwise
 
 
 def find_sites(porting: Porting) -> None:
@@ -31,7 +31,9 @@ def find_sites(porting: Porting) -> None:
     for call in porting.module.calls:
         name = porting.module.qualified(call.func)
         if name is None and (base := base_of(porting.module, call.func)) in by_class:
-            name = base if by_class[base].role == "trainer" and not added(porting.module, call.func) else None
+            name = (
+                base if by_class[base].role == "trainer" and not trains_otherwise(porting.module, call.func) else None
+            )
         rule = by_class.get(name or "")
         if rule is not None and name is not None and porting.options.active(rule.id):
             if is_dead(porting.module, call):
@@ -204,7 +206,8 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         target = "" if fate in ("dropped", "manual") else row.target
         porting.fate(_row(source, argument, fate, target, reason, rule.id))
         if fate == "manual":
-            porting.find(rule.id, "error", f"{source}={argument.text}: {reason}", "", argument.line, argument.column)
+            said = f"{source}={' '.join(argument.text.split())}: {reason}"
+            porting.find(rule.id, "error", said, "", argument.line, argument.column)
     if site.unknown_keywords:
         reason = "these keywords are not built in this file"
         text, line, column = site.unknown_keywords, site.line, site.column

@@ -46,7 +46,7 @@ def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) ->
         message = f"{argument.name}={argument.text}: it isn't made by a from_pretrained call in this file."
         without = ", or leave it out" if argument.name == "ref_model" else ""
         fix = f"Make {argument.text} with rt.load_model and the mesh{without}."
-        if made_by := makers(porting, argument):
+        if made_by := [name for name in makers(porting, argument) if name.startswith("PeftModel")]:
             message = (
                 f"{argument.name}={argument.text}: it comes from {' or '.join(made_by)}, not from_pretrained alone."
             )

@@ -29,6 +29,10 @@ HOOKS = {
 }
 
 
+# Of these, the ones that change nothing of what is trained: the trainer ports without them, and a person is told.
+BESIDE = frozenset({"log", "save_model", "_save", "_save_checkpoint"})
+
+
 def base_of(module: Module, node: cst.BaseExpression) -> str | None:
     """The imported class that a class of this file extends, directly or through other classes of the file."""
     return module.qualified(imported_base(module, node)) if class_of(module, node) is not None else None
@@ -60,9 +64,21 @@ def added(module: Module, node: cst.BaseExpression) -> list[str]:
     return found
 
 
+def trains_otherwise(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether what a class of this file adds may change what is trained."""
+    return not set(added(module, node)) <= BESIDE
+
+
 def refusal(methods: list[str]) -> tuple[str, str]:
     """What a subclass does in methods that Tunix's trainer hasn't, and what to do."""
     known = [(name, *HOOKS[name]) for name in methods if name in HOOKS]
+    if set(methods) <= BESIDE:
+        said = ", ".join(f"{what} ({name})" for name, what, _ in known)
+        places = ", ".join(dict.fromkeys(place for _, _, place in known))
+        return (
+            f"the subclass has {said}, which the port doesn't call",
+            f"It has {places}: do behind it what is missing.",
+        )
     if not known:
         names = ", ".join(f"{name}()" for name in methods)
         return f"it has methods of its own ({names})", "Make the trainer itself, and these functions beside it."

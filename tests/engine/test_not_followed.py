@@ -106,3 +106,17 @@ def test_what_bitsandbytes_config_ignores_is_left_out() -> None:
     ported = port(text.replace("SFTTrainer('Qwen/Qwen3-0.6B'", "SFTTrainer(model") + "trainer.train()\n")
     assert "bnb_8bit_compute_dtype" not in ported.after and "load_in_8bit=True)" in ported.after
     assert any("transformers ignores what it doesn't know" in message for _, message in said(ported))
+
+
+def test_a_trainer_that_only_saves_its_own_way_is_ported_and_a_person_told() -> None:
+    own = (
+        "class Saving(SFTTrainer):\n    def save_model(self, folder):\n        self.model.save_pretrained(folder)\n\n\n"
+    )
+    made = TRAINER.replace("SFTTrainer(", "Saving(", 1)
+    text = f"{TOP}\n\n{own}trainer = {made}\ntrainer.train()\ntrainer.save_model('x')\n"
+    ported = port(text)
+    assert ported.status == "partial" and "rt.save_model(model, 'x'" in ported.after
+    assert any(
+        "a way of saving of its own (save_model), which the port doesn't call" in text for _, text in said(ported)
+    )
+    assert port(text.replace("def save_model(self, folder)", "def compute_loss(self, folder)")).status == "unsupported"

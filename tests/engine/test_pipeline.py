@@ -41,8 +41,14 @@ def test_nothing_to_port_is_left_alone(text: str | bytes) -> None:
         ("import trl\ntrl.PPOTrainer('m').train()\n", "TP151"),
         ("from trl import RewardTrainer as R\nR('m').train()\n", "TP153"),
         ("from trl.experimental.gold import GOLDTrainer\nGOLDTrainer('m').train()\n", "TP152"),
-        ("from transformers import Trainer\nclass T(Trainer):\n    def log(self): ...\nT(model).train()\n", "TP303"),
-        ("from trl import SFTTrainer\nclass Mine(SFTTrainer):\n    def log(self): ...\nMine('m').train()\n", "TP102"),
+        (
+            "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self): ...\nT(model).train()\n",
+            "TP303",
+        ),
+        (
+            "from trl import SFTTrainer\nclass Mine(SFTTrainer):\n    def evaluate(self): ...\nMine('m').train()\n",
+            "TP102",
+        ),
     ],
 )
 def test_another_trainer_is_named_and_left_alone(text: str, rule: str) -> None:
