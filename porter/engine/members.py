@@ -239,6 +239,8 @@ def _signature(use: Use) -> tuple[str, ...]:
         "train": ("resume_from_checkpoint",),
         "save_model": ("output_dir",),
         "save_pretrained": ("save_directory",),
+        "save_pretrained_merged": ("save_directory", "tokenizer", "save_method"),
+        "push_to_hub_merged": ("repo_id", "tokenizer", "save_method"),
         "evaluate": ("eval_dataset",),
         "push_to_hub": ("commit_message",) if use.match == "@trainer.push_to_hub()" else ("repo_id",),
     }.get(use.chain.rsplit(".", 1)[-1], ())

@@ -61,3 +61,5 @@ trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=
 with mesh:
     trainer.train(batches)
 rt.save_adapter(model, "out/adapter", tokenizer=tokenizer)
+rt.merge_and_unload(model).save_pretrained("out/merged")
+tokenizer.save_pretrained("out/merged")

@@ -29,3 +29,4 @@ trainer = train_on_responses_only(
 )
 trainer.train()
 trainer.save_model("out/adapter")
+model.save_pretrained_merged("out/merged", tokenizer, save_method="merged_16bit")

@@ -1,0 +1,58 @@
+"""model.save_pretrained_merged(folder, tokenizer) → `rt.merge_and_unload(model).save_pretrained(folder)`.
+
+What it does: Unsloth's `save_method="merged_16bit"` writes the whole model with its adapters merged in, `"lora"` the
+adapter alone, each with the tokenizer beside it; `push_to_hub_merged` uploads that.
+Why: Tunix's model has no such methods.
+Example: `model.save_pretrained_merged("out", tokenizer, save_method="merged_16bit")`
+Use instead: `rt.merge_and_unload(model).save_pretrained("out")` and `tokenizer.save_pretrained("out")`
+Safety: exact up to rounding. A base held in 4 or 8 bits can't be merged into: it is a finding, and
+`tpu-port export --merged` merges into the 16-bit weights. So are `merged_4bit` and other methods.
+"""
+
+ID = "TP719"
+MATCHES = ("@model.save_pretrained_merged()", "@model.push_to_hub_merged()")
+FOLDERS = ("save_directory", "repo_id")
+FIX = (
+    "Save the adapter with rt.save_adapter; `tpu-port export --merged` writes the whole model in safetensors, which "
+    "llama.cpp and vLLM read."
+)
+
+
+def apply(site, porting):
+    folder, tokenizer = site.argument(*FOLDERS), site.argument("tokenizer")
+    method = _method(site)
+    name = site.qualified.removeprefix("@model.")
+    if folder is None or method is None or not site.alone or (method == "merged_16bit" and _is_quantized(porting)):
+        why = "its base may be held in 4 or 8 bits" if method == "merged_16bit" else "it isn't saved so at port time"
+        text = f"{porting.names.model}.{name.removesuffix('()')}(...)"
+        porting.find(ID, "error", f"{text}: the port can't merge here, as {why}.", FIX, site.line, site.column)
+        return
+    pushes = name.startswith("push")
+    token = site.argument("token")
+    extra = f", token={token.text}" if pushes and token is not None else ""
+    if method == "lora" and pushes:
+        porting.find(ID, "error", f"{name}: save the adapter, and push its folder.", FIX, site.line, site.column)
+        return
+    if method == "lora":
+        own = f", tokenizer={tokenizer.text}" if tokenizer is not None else ""
+        new = f"{porting.rt('save_adapter')}({porting.names.model}, {folder.text}{own})"
+    else:
+        call = "push_to_hub" if pushes else "save_pretrained"
+        new = f"{porting.rt('merge_and_unload')}({porting.names.model}).{call}({folder.text}{extra})"
+        if tokenizer is not None:
+            new += f"\n{site.indent}{tokenizer.text}.{call}({folder.text}{extra})"
+    porting.replace_statement(site, new, "the same weights, merged when they are saved")
+
+
+def _method(site):
+    """Unsloth's `save_method`; None where it isn't known or not one that the runtime has."""
+    method = site.argument("save_method")
+    if method is None:
+        return "merged_16bit"
+    return method.value.literal if method.value.is_literal("merged_16bit", "lora") else None
+
+
+def _is_quantized(porting):
+    """Whether the base may be held in 4 or 8 bits."""
+    value = porting.value("model.quantization")
+    return value is not None and not value.is_literal(None)
