@@ -19,7 +19,9 @@ def training_config(porting: Porting) -> Call:
         if loads_best(porting):
             arguments.append(Arg("True", "best"))
         return Call(porting.rt("training_config"), arguments)
-    porting.imports.add("from tunix.sft.peft_trainer import TrainingConfig")
+    own = "TunixTrainingConfig" if "TrainingConfig" in porting.module.bound_names else "TrainingConfig"
+    alias = f" as {own}" if own != "TrainingConfig" else ""  # the file has another class of that name
+    porting.imports.add(f"from tunix.sft.peft_trainer import TrainingConfig{alias}")
     steps = f"{names.batches}.steps"
     arguments = [
         Arg(steps, "max_steps"),
@@ -28,7 +30,7 @@ def training_config(porting: Porting) -> Call:
     ]
     arguments += _checkpoints(porting, steps)
     arguments += _metrics(porting)
-    return Call("TrainingConfig", arguments, spread=True)
+    return Call(own, arguments, spread=True)
 
 
 def _evaluates_every(porting: Porting, steps: str) -> Arg:

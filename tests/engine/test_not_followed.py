@@ -120,3 +120,11 @@ def test_a_trainer_that_only_saves_its_own_way_is_ported_and_a_person_told() -> 
         "a way of saving of its own (save_model), which the port doesn't call" in text for _, text in said(ported)
     )
     assert port(text.replace("def save_model(self, folder)", "def compute_loss(self, folder)")).status == "unsupported"
+
+
+@pytest.mark.parametrize("own", ["class TrainingConfig:\n    steps = 5\n", "from mine import TrainingConfig\n"])
+def test_a_training_config_of_the_script_s_own_keeps_its_name(own: str) -> None:
+    ported = port(f"{TOP}{own}print(TrainingConfig.steps)\ntrainer = {TRAINER}\ntrainer.train()\n")
+    assert ported.status == "ported" and "print(TrainingConfig.steps)" in ported.after
+    assert "import PeftTrainer, TrainingConfig as TunixTrainingConfig\n" in ported.after
+    assert "    TunixTrainingConfig(\n" in ported.after
