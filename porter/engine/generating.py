@@ -23,6 +23,7 @@ from .flow import binding_origins, held_by, unwraps
 from .members import Use, role_uses
 from .numpy_tokens import settle_inputs, settle_outputs
 from .porting import Porting, in_reach
+from .reloading import is_tunixs, port_reloaded
 from .sites import Argument, Site, read_site, shortened, shown
 from .views import is_another
 
@@ -69,7 +70,8 @@ def apply_generation(porting: Porting) -> None:
     if "generate(" not in porting.module.text and "pipeline(" not in porting.module.text:
         return
     generates = False
-    for model in _models(porting):
+    again = [_Model(name, name.value, trained=False) for name in port_reloaded(porting)]
+    for model in [*again, *_models(porting)]:
         parent = porting.module.parents[model.node]
         call = porting.module.parents.get(parent)
         if porting.covered(porting.module.span(model.node)[0]) or not isinstance(call, cst.Call):
@@ -142,20 +144,40 @@ def _answer_others(porting: Porting) -> None:
         if model is not None and made:
             port = _port_generate if generates else _port_pipeline
             port(porting, call, _Model(model, module.code(model), trained=True))
+        elif model is not None and made is False and not generates and _can_load(porting, call, model):
+            new = f"{porting.rt('load_trained')}({module.code(model)}, {porting.names.mesh})"
+            _port_pipeline(porting, call, _Model(model, new, trained=True))
         elif model is not None and made is False:
             message = f"{shortened(module.code(call.func))}(...): this model is torch's, and generates on the host."
             fix = "For a TPU, load it with rt.load_model (and rt.apply_adapter), and use rt.generate."
             porting.find(RULE, "warning", message, fix, *module.location(call))
 
 
+def _can_load(porting: Porting, call: cst.Call, model: cst.BaseExpression) -> bool:
+    """Whether a pipeline is given a model's name where the mesh is known."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    behind = porting.model is not None and porting.model.start < module.span(call)[0]
+    return (
+        behind
+        and _is_text(porting, model)
+        and is_tunixs(porting, model)
+        and in_reach(trainer.scope, module.scope(call))
+    )
+
+
+def _is_text(porting: Porting, node: cst.BaseExpression) -> bool:
+    try:
+        return isinstance(evaluate(porting.module, node), str)
+    except Unknown:
+        return False
+
+
 def _made_by_port(porting: Porting, model: cst.BaseExpression) -> bool | None:
     """Whether a model is made by new code, or (False) loaded by transformers or PEFT, or named for them to load."""
     module = porting.module
-    try:
-        if isinstance(evaluate(module, model), str):
-            return False
-    except Unknown:
-        pass
+    if _is_text(porting, model):
+        return False
     found = module.meaning(model) if isinstance(model, cst.Name) else None
     bindings = [b for b in found[1] if module.span(b.node)[0] < module.span(model)[0]] if found is not None else []
     for value in (value for binding in reversed(bindings) for value in binding_origins(module, binding)):
@@ -338,6 +360,9 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: _Model) -> None:
         porting.find(PIPELINE, "error", message, "Run it in a script of its own.", site.line, site.column)
         return
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer
+    if tokenizer is None and _is_text(porting, model.node):
+        porting.imports.add("from transformers import AutoTokenizer")
+        name = f"AutoTokenizer.from_pretrained({module.code(model.node)})"
     if not name:
         message = "pipeline(...): the tokenizer of this pipeline isn't named."
         porting.find(PIPELINE, "error", message, "Give it tokenizer=, and port again.", site.line, site.column)

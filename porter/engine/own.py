@@ -55,8 +55,17 @@ What it does: keeps the pipeline's settings and its calls; `device` and its like
 Why: transformers' pipeline runs torch models.
 Example: `pipe = pipeline("text-generation", model=model, tokenizer=tokenizer, device=0)`
 Use instead: `pipe = rt.TextGenerationPipeline(model, tokenizer)`
-Safety: the records are those of transformers 5.12, as are its defaults (256 tokens, sampled at a temperature of 0.7). A
-pipeline over the name of a model loads that with torch, as before.
+Safety: the records are those of transformers 5.12, as are its defaults (256 tokens, sampled at a temperature of 0.7).
+""",
+    "TP314": """A model that is loaded again behind training, to generate → the same weights in Tunix's model.
+
+What it does: `AutoModelForCausalLM.from_pretrained(path)` becomes `rt.load_model` where the path is the base model's
+name, and `rt.load_trained` elsewhere, which loads whole models and adapters; `PeftModel.from_pretrained(base, path)`
+becomes `rt.apply_adapter`. Only where all that is done with the model is known, and it generates.
+Why: transformers would load it with torch, and generate on the host's CPU.
+Example: `model = PeftModel.from_pretrained(base, "out")`
+Use instead: `model = rt.apply_adapter(base, "out", mesh)`
+Safety: exact. Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
 """,
     "TP513": """Reports of the GPU: lines that only print or log what torch.cuda says of the device.
 

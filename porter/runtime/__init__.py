@@ -20,6 +20,7 @@ _HOMES = {
     "dpo_losses": ("dpo_loss",),
     "hooks": ("log_every",),
     "loading": ("load_arguments",),
+    "trained": ("load_trained",),
     "leave_one_out": ("RLOOBatches",),
     "lora": (
         "apply_lora",

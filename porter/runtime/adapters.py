@@ -42,7 +42,7 @@ def apply_adapter(
     adapter: str | Path,
     mesh: jax.sharding.Mesh,
     *,
-    seed: int,
+    seed: int = 42,
     subfolder: str = "",
     revision: str | None = None,
     dropout: bool = True,

@@ -149,10 +149,26 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         fold_batches(batches, settings.fold, observer.batching)
     replace_everywhere(runtime, "load_model", patched_load)
     replace_everywhere(runtime, "separate_kv", patched_separate)
+    apply_adapter, load_trained = runtime.apply_adapter, runtime.load_trained
+
+    @functools.wraps(apply_adapter)
+    def patched_adapter(model: Any, adapter: Any, *args: Any, **kwargs: Any) -> Any:
+        return apply_adapter(model, substitutes.saved(adapter), *args, **kwargs)
+
+    @functools.wraps(load_trained)
+    def patched_trained(path: Any, *args: Any, **kwargs: Any) -> Any:
+        saved = substitutes.saved(path)
+        known = saved != path or Path(str(path)).is_dir()
+        return (load_trained if known else runtime.load_model)(saved, *args, **kwargs)
+
+    replace_everywhere(runtime, "apply_adapter", patched_adapter)
+    replace_everywhere(runtime, "load_trained", patched_trained)
     for name in ("fresh_dir", "resume_dir"):
         replace_everywhere(runtime, name, lambda path: str(Path(substitutes.output(path)).absolute()))
     for name in ("save_adapter", "save_model"):
         replace_everywhere(runtime, name, _saving(getattr(runtime, name), substitutes))
+    merged = importlib.import_module(f"{runtime.__name__}.merging").MergedModel
+    merged.save_pretrained = _saving(merged.save_pretrained, substitutes)
     replace_everywhere(runtime, "push_to_hub", lambda *a, **k: substitutes.note("nothing was pushed to the Hub"))
 
 

@@ -108,7 +108,20 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
     except ImportError:
         return
     patch_save_pretrained(peft.PeftModel, substitutes)
+    patch_adapters(peft.PeftModel, substitutes)
     without_dropout(peft.LoraConfig, substitutes)
+
+
+def patch_adapters(cls: Any, substitutes: Substitutes) -> None:
+    """An adapter that the script has saved is loaded from where it went."""
+    original = cls.__dict__["from_pretrained"].__func__
+
+    @classmethod  # type: ignore[misc]
+    @functools.wraps(original)
+    def from_pretrained(klass: Any, model: Any, model_id: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(klass, model, substitutes.saved(model_id), *args, **kwargs)
+
+    cls.from_pretrained = from_pretrained
 
 
 def without_dropout(cls: Any, substitutes: Substitutes) -> None:

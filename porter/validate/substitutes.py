@@ -65,6 +65,11 @@ class Substitutes:
             return str(absolute)
         return str(self._work / "outputs" / self.side / re.sub(r"[^\w.-]+", "_", str(path)).strip("_")[-100:])
 
+    def saved(self, path: Any) -> Any:
+        """Where an adapter is that the script may have written to `path`."""
+        written = Path(self.output(path))
+        return str(written) if written.is_dir() and any(written.iterdir()) else path
+
     def load_dataset(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """`datasets.load_dataset`, with the user's `--data` or made-up rows where the real data can't be had."""
 
