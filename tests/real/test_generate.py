@@ -159,3 +159,34 @@ def test_the_trainers_end_token_counts(pair: Callable[[str], tuple[Any, Any, Any
     finally:
         tokenizer.eos_token = "<|im_end|>"
         theirs.generation_config, theirs.config.eos_token_id, theirs.config.pad_token_id = before
+
+
+def test_what_a_run_has_saved(
+    pair: Callable[[str], tuple[Any, Any, Any]],
+    tmp_path: Path,
+    tiny: Callable[..., Path],
+    tiny_mesh: Callable[..., Any],
+) -> None:
+    """An adapter on the base that it names, beside PEFT; what is merged samples the same."""
+    import jax.numpy as jnp
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    from porter import runtime as rt
+
+    tokenizer, mesh = pair("qwen3")[2], tiny_mesh(2, 2)
+    torch.manual_seed(0)
+    base = AutoModelForCausalLM.from_pretrained(tiny("qwen3"), dtype="float32", attn_implementation="eager")
+    config = LoraConfig(r=4, lora_alpha=32, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    adapted = get_peft_model(base, config)
+    adapted.save_pretrained(tmp_path / "adapter")
+    expected = adapted.generate(**tokenizer(PROMPTS, padding=True, return_tensors="pt"), max_new_tokens=16).numpy()
+    batch = tokenizer(PROMPTS, padding=True, return_tensors="np")
+    model = rt.load_trained(tmp_path / "adapter", mesh, dtype=jnp.float32)
+    assert np.array_equal(rt.generate(model, **batch, max_new_tokens=16), expected)
+    merged = rt.merge_and_unload(model)
+    assert np.array_equal(rt.generate(merged, **batch, max_new_tokens=16), expected)
+    assert not np.array_equal(rt.generate(pair("qwen3")[0], **batch, max_new_tokens=16), expected)
+    whole = rt.load_trained(tiny("qwen3"), mesh, dtype=jnp.float32)
+    assert getattr(whole, "lora", None) is None and whole.porter.id == str(tiny("qwen3"))
