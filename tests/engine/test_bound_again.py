@@ -24,10 +24,20 @@ print(model.generate(**tokenizer("Hello", return_tensors="pt")))
 """
 
 
-def test_a_model_loaded_again_behind_the_training_stays_torch_s() -> None:
+LOADED = """model = rt.load_model("Qwen/Qwen3-0.6B", mesh)
+model = rt.apply_adapter(model, "out/adapter", mesh)
+print(rt.generate(model, **tokenizer("Hello", return_tensors="np")))
+"""
+
+
+def test_a_model_loaded_again_behind_the_training_is_not_the_trained_one() -> None:
     ported = port(TRAINING.format(before="") + AGAIN)
     assert ported.status == "ported", ported.findings
-    assert ported.after.endswith(AGAIN)
+    assert ported.after.endswith(LOADED)
+    other = port(
+        TRAINING.format(before="") + AGAIN + "print(model.peft_config)\n"
+    )  # torch's, where more is asked of it
+    assert other.after.endswith(AGAIN + "print(model.peft_config)\n")
     assert "rt.apply_lora(model, lora, mesh, seed=42" in ported.after
 
 
