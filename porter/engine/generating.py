@@ -218,12 +218,16 @@ def _port_generate(porting: Porting, call: cst.Call, model: _Model) -> None:
         porting.edit(module.span(call)[1] - 1, module.span(call)[1] - 1, ", ".join([model.text, *ends]), RULE, "")
         return
     begin, separator = module.span(first)[0], _separator(porting, call, first)
-    start = f"{model.text},{separator}" if kept else model.text
+    instead = arguments[-1] if ends and arguments[-1] in dropped else None  # the end token's tokenizer takes its place
+    start = f"{model.text},{separator}" if kept or instead is not None else model.text
     porting.edit(begin, begin, start, RULE, "the model is an argument")
     for argument in arguments:
-        if argument in dropped:
+        if argument in dropped and argument is not instead:
             _drop(porting, arguments, argument, bool(kept))
-    if ends:
+    if instead is not None:
+        value = instead.value if instead.keyword is None else instead.keyword
+        porting.edit(module.span(value)[0], module.span(instead.value)[1], ends[0], RULE, "its end token counts")
+    elif ends:
         last = module.span(arguments[-1])[1]
         porting.edit(last, last, f",{_separator(porting, call, arguments[-1])}{ends[0]}", RULE, "its end token counts")
     for argument in kept:
@@ -317,6 +321,8 @@ def _drop(porting: Porting, arguments: list[cst.Arg], argument: cst.Arg, others:
         before = module.span(arguments[place - 1])[1]
         if "#" not in module.text[before:start]:
             start = before
+    if (start, end) == module.span(argument) and (comma := re.match(r"\s*,", module.text[end:])) is not None:
+        end += comma.end()  # comments stand on both sides, and stay
     porting.edit(start, end, "", RULE, "it changes nothing here")
 
 

@@ -1,5 +1,7 @@
 """model.generate and text-generation pipelines: where the model, its prompts and what comes out are followed to."""
 
+import ast
+
 import pytest
 
 from .porting import check_becomes, port
@@ -263,3 +265,14 @@ def test_the_tokenizer_that_the_trainer_holds() -> None:
         "tokenizer.save_pretrained('out')\nprint(tokenizer.decode([1]))",
     )
     assert "trainer.tokenizer" not in found.after
+
+
+def test_settings_that_change_nothing_go_between_comments() -> None:
+    asked = (
+        "out = model.generate(\n    **ids,\n    do_sample=True,  # draws\n    length_penalty=1.0,  # neutral\n"
+        "    early_stopping=False,  # of beams\n)\n"
+    )
+    found = port(script(IDS + asked))
+    ast.parse(found.after)
+    assert "length_penalty" not in found.after and "early_stopping" not in found.after
+    assert "do_sample=True,  # draws\n" in found.after and "tokenizer=tokenizer,  # of beams\n" in found.after
