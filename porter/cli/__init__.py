@@ -1,14 +1,16 @@
 """The command line: one file a command; each parses its arguments, calls, prints and returns its exit code.
 
 Exit codes: 0 nothing left to do, 1 something needs a person or isn't supported, 2 bad input or usage, 3 validation says
-no, 130 interrupted.
+no, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+from typing import NoReturn
 
 import click
 
@@ -17,6 +19,7 @@ from ..errors import InputError
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+TERMINATED = 143  # 128 + SIGTERM
 PIPE_CLOSED = 141  # 128 + SIGPIPE: whoever read our output has gone
 
 COMMANDS = ("port", "validate", "plan", "compile", "export", "rules", "doctor")
@@ -71,7 +74,8 @@ def front_door() -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """The `tpu-port` script: runs the command and exits with its code."""
+    """The `tpu-port` script: runs the command and exits with its code; terminated, it ends what it started."""
+    signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:] if args is None else args))
 
 
@@ -103,6 +107,10 @@ def run(args: list[str]) -> int:
         if os.environ.get("TPU_PORT_TRACEBACK"):
             raise
         return _fail(args, _our_mistake(error), fix="TPU_PORT_TRACEBACK=1 shows where; please report it")
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    raise SystemExit(TERMINATED)
 
 
 def _fail(args: list[str], line: str, error: InputError | None = None, fix: str = "") -> int:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +110,21 @@ def test_scripts_that_fail_say_so_and_leave_nothing_in_the_cache(tmp_path: Path)
 def test_a_compile_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     with pytest.raises(CompileFailed, match="--timeout"):
         compile_step(request(tmp_path, "qwen3", "v5p-8", "import time; time.sleep(600)"), timeout=1)
+
+
+def test_a_command_that_is_terminated_ends_its_compile(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    waits = f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
+    asked = request(tmp_path, "qwen3", "v5p-8", waits)
+    words = [sys.executable, "-c", "from porter.cli import main; main()", "compile", str(asked.script)]
+    command = subprocess.Popen([*words, "--tpu", "v5p-8"], stderr=subprocess.DEVNULL)
+    while not (pid.exists() and pid.read_text()):
+        assert command.poll() is None
+        time.sleep(0.1)
+    command.terminate()
+    assert command.wait(30) == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_heads_that_do_not_divide_are_named(tmp_path: Path) -> None:
