@@ -17,10 +17,11 @@ from .slices import Slice, xla_seconds
 # The runtime's step (porter.runtime.train_step) returns what was trained.
 WEIGHT_COPIES = 2
 # Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
-LOGITS_COPIES, LOGITS_COPIES_TP = 3.5, 1.4
-# Without remat, what a layer keeps for its backward pass: bytes for each attention score, and arrays of each width.
-KEPT_SCORE_BYTES = 3  # in rows of up to 2048 tokens; 5 at 3072, and so on: XLA keeps more copies then
-KEPT_EMBED, KEPT_HIDDEN = 5, 2
+LOGITS_COPIES, LOGITS_COPIES_TP = 2.5, 0.6
+# Without remat, what a layer keeps for its backward pass: bytes for each attention score (more where heads are split
+# over tp), and arrays of each width. The residual stream's stand on every chip of tp, the others are split over it.
+KEPT_SCORE_BYTES, KEPT_SCORE_BYTES_TP = 2.2, 3.9
+KEPT_EMBED, KEPT_HIDDEN, KEPT_HEADS = 2, 3, 4
 # What a layer that is recomputed holds while its gradient is made.
 LIVE_SCORE_BYTES = 6
 LIVE_EMBED, LIVE_HIDDEN, LIVE_HEADS = 8, 3, 5
@@ -81,7 +82,7 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     optimizer = _grown(step, "optimizer", wanted, layers, fixed=0)
     kept = sum(_kept_bytes(sizes, kind, rows, wanted) for kind in _kinds(sizes, layers))
     largest = max(_live_bytes(sizes, kind, rows, wanted) for kind in set(sizes["kinds"]))
-    boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES // wanted.tp
+    boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES
     copies = LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP
     logits = int(copies * rows * wanted.length * -(-sizes["vocab"] // wanted.tp) * 4)
     # The logits are gone before the first layer is computed again.
@@ -134,10 +135,11 @@ def _heads(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
 
 def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
     """What one layer keeps on a device from the forward to the backward pass, without remat."""
-    heads, _ = _heads(sizes, kind)
-    scores = heads * wanted.length**2 * max(KEPT_SCORE_BYTES, 2 * wanted.length / 1024 - 1)
-    widths = KEPT_EMBED * int(str(sizes["embed"])) + KEPT_HIDDEN * int(str(sizes["hidden"]))
-    return rows * (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp
+    heads, width = _heads(sizes, kind)
+    scores = heads * wanted.length**2 * (KEPT_SCORE_BYTES if wanted.tp == 1 else KEPT_SCORE_BYTES_TP)
+    widths = KEPT_HIDDEN * int(str(sizes["hidden"])) + KEPT_HEADS * heads * width
+    whole = KEPT_EMBED * int(str(sizes["embed"])) * wanted.length * ACTIVATION_BYTES
+    return rows * (whole + (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp)
 
 
 def _live_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
