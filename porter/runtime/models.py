@@ -132,8 +132,8 @@ def tunix_config(family: Family, config: Mapping[str, Any], dtype: Any, compute_
         fields["dtype"] = jnp.dtype(compute_dtype if compute_dtype is not None else dtype)
     elif compute_dtype is not None and jnp.dtype(compute_dtype) != dtype:
         warnings.warn(
-            f"Tunix's {family.model_class} computes in its weights' dtype, {dtype}: compute_dtype={compute_dtype} has "
-            "no effect; load the weights in it (dtype=) to compute in it",
+            f"Tunix's {family.model_class} computes in its weights' dtype, {dtype}: "
+            f"compute_dtype={jnp.dtype(compute_dtype)} has no effect; load the weights in it (dtype=) to compute in it",
             stacklevel=3,
         )
     return patches.config_class(module.ModelConfig)(**fields)
