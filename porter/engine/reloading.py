@@ -15,6 +15,7 @@ import libcst as cst
 
 from ..runtime.families import UnknownFamily, find_family
 from ..source.calls import function_around, parameter_of
+from ..source.module import Module
 from ..source.values import Unknown, evaluate
 from .porting import Porting, in_reach
 from .reading import tables_by_class
@@ -61,26 +62,31 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
 
 
 def is_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
-    """Whether a model of that name or path can be Tunix's: its family is known, or the script may have saved it."""
+    """Whether what stands there is surely Tunix's: the trained model's name, what the script saves, a known family."""
     module = porting.module
-    try:
-        name = evaluate(module, path)
-    except Unknown:
+    trained = [porting.value(place) for place in ("model.id", "run.output_dir")]
+    if any(value is not None and module.code(path) in (value.text, value.code) for value in trained):
         return True
-    if name == porting.known("run.output_dir"):
+    name = _known(module, path)
+    if name is not None and name == porting.known("run.output_dir"):
         return True
     for call in module.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in SAVES:
             for argument in call.args:
-                try:
-                    if evaluate(module, argument.value) == name:
-                        return True
-                except Unknown:
-                    continue
+                if argument.value.deep_equals(path) or (name is not None and _known(module, argument.value) == name):
+                    return True
     try:
-        return find_family(hub_id=str(name)) is not None
+        return name is not None and find_family(hub_id=str(name)) is not None
     except UnknownFamily:
         return False
+
+
+def _known(module: Module, node: cst.BaseExpression) -> object:
+    """What an expression surely is; None for one that is decided when the script runs."""
+    try:
+        return evaluate(module, node)
+    except Unknown:
+        return None
 
 
 def _is_candidate(porting: Porting, call: cst.Call) -> bool:

@@ -197,6 +197,10 @@ LOADED = [
     ),
     ("model = AutoPeftModelForCausalLM.from_pretrained('out').cuda()\n", "model = rt.load_trained('out', mesh)\n"),
     (
+        "path = tokenizer.name\nmodel.save_pretrained(path)\nmodel = AutoModelForCausalLM.from_pretrained(path)\n",
+        "model = rt.load_trained(path, mesh)\n",
+    ),
+    (
         AGAIN.replace("'out')", "'out').merge_and_unload()").replace("model = model.merge_and_unload()\n", ""),
         "model = rt.merge_and_unload(rt.apply_adapter(base, 'out', mesh))\n",
     ),
@@ -223,6 +227,7 @@ def test_a_model_loaded_again_to_generate(load: str, part: str) -> None:
     [
         "model = AutoModelForCausalLM.from_pretrained('out', quantization_config=quantized())\n",
         "model = AutoModelForCausalLM.from_pretrained('openai-community/gpt2')\n",
+        "model = AutoModelForCausalLM.from_pretrained(input())\n",
         "model = AutoModelForCausalLM.from_pretrained('out')\nmodel.half_of_it()\n",
         "model = AutoModelForCausalLM.from_pretrained('out')\nsomething.else_with(model)\n",
         "model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained('a'), 'out')\n",
