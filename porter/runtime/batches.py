@@ -17,15 +17,13 @@ import numpy as np
 
 from . import older_rows, order, releases, rows, tokenization, unsloth_rows
 from . import step_packing as packer
+from .arrays import Batch, divisible, empty, fill
 from .dealing import Deal
 from .evaluation_batches import EvaluationBatches
 from .lengths import LENGTH_MULTIPLE, rounded
-from .packing import Span
 from .response_masks import LabelMask
 from .rows import Rows
 from .steps import Steps
-
-Batch = dict[str, np.ndarray]
 
 # Argument of SFTBatches → field of SFTConfig
 _SAME = """
@@ -349,7 +347,7 @@ class SFTBatches:
             for place, (row, weight) in enumerate(
                 zip(picked[first : first + share], scale[first : first + share], strict=True)
             ):
-                self._fill(batch, place, prepared, prepared.rows[int(row)], self._masks_first(packing))
+                fill(batch, place, prepared.tokens, prepared.rows[int(row)], mask_first=self._masks_first(packing))
                 batch["scale"][place] = weight
             yield batch
 
@@ -361,7 +359,7 @@ class SFTBatches:
             batch = self._empty(share, length, self._packing)
             for place, together in enumerate(places[first : first + share]):
                 spans = [span for one in together for span in self._rows.rows[int(picked[one])]]
-                self._fill(batch, place, self._rows, spans, mask_first=True)
+                fill(batch, place, self._rows.tokens, spans, mask_first=True)
                 batch["scale"][place] = scale[0]
             yield batch
 
@@ -387,42 +385,8 @@ class SFTBatches:
         return tuple((divisible(r, self._mesh), rounded(t, self._multiple)) for r, t in shapes)
 
     def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
-        shape = (batch_size, length)
-        batch = {
-            "input_tokens": np.full(shape, self._tokenizer.pad_token_id, np.int32),
-            "labels": np.full(shape, tokenization.IGNORED, np.int32),
-            "positions": np.tile(np.arange(length, dtype=np.int32), (batch_size, 1)),
-            "segment_ids": np.zeros(shape, np.int32),
-            "scale": np.zeros(batch_size, np.float32),
-        }
-        if packing in ("bfd", "bfd_split") or self._rows.tokens.parts is not None or self.shapes:
-            batch["documents"] = np.zeros(batch_size, np.int32)
-        return batch
-
-    def _fill(self, batch: Batch, place: int, prepared: Rows, spans: Sequence[Span], mask_first: bool) -> None:
-        at = 0
-        for number, (start, stop) in enumerate(spans, 1):
-            end = at + stop - start
-            batch["input_tokens"][place, at:end] = prepared.tokens.ids[start:stop]
-            batch["labels"][place, at:end] = prepared.tokens.labels[start:stop]
-            batch["segment_ids"][place, at:end] = number
-            if at:  # positions start over with every document; padding counts on
-                batch["positions"][place, at:] -= batch["positions"][place, at]
-            if mask_first and stop > start:
-                batch["labels"][place, at] = tokenization.IGNORED
-            at = end
-        if "documents" in batch:
-            batch["documents"][place] = len(spans)
-
-
-def divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:
-    """The smallest batch that holds the rows and that the mesh divides on every JAX process.
-
-    Tunix checks the *local* rows against the whole fsdp axis (tunix/sft/sharding_utils.py) and replicates what it
-    doesn't divide.
-    """
-    unit = dict(mesh.shape).get("fsdp", 1) * jax.process_count()
-    return -(-rows_of_batch // unit) * unit
+        documents = packing in ("bfd", "bfd_split") or self._rows.tokens.parts is not None or bool(self.shapes)
+        return empty(batch_size, length, self._tokenizer.pad_token_id, documents=documents)
 
 
 def _of_kwargs(dataset_kwargs: dict[str, Any] | None) -> dict[str, Any]:

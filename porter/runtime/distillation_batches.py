@@ -12,7 +12,8 @@ import numpy as np
 from flax import nnx
 
 from . import order
-from .batches import Batch, SFTBatches
+from .arrays import Batch
+from .batches import SFTBatches
 from .distillation_rows import conversations, prompt_of
 from .generation import Sampler, Sampling
 from .prompts import check_context, end_tokens

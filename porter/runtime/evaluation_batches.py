@@ -11,7 +11,8 @@ import numpy as np
 from .rows import Rows
 
 if TYPE_CHECKING:
-    from .batches import Batch, SFTBatches
+    from .arrays import Batch
+    from .batches import SFTBatches
 
 
 class EvaluationBatches:

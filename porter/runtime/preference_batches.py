@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from . import order, preference_rows
-from .batches import Batch, divisible
+from .arrays import Batch, divisible
 from .dealing import Deal
 from .lengths import LENGTH_MULTIPLE, rounded
 from .preference_rows import Documents

@@ -24,7 +24,7 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
 from . import order, tokenization
-from .batches import Batch, divisible
+from .arrays import Batch, divisible
 from .generation import Sampler, Sampling
 from .lengths import rounded
 from .loss import model_inputs

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from . import order
-from .batches import Batch, divisible
+from .arrays import Batch, divisible
 from .collation import COLUMNS, IGNORED, CollatedRow, Collator, only, read_rows, without_torch
 from .dealing import Deal
 from .lengths import LENGTH_MULTIPLE, rounded
