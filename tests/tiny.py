@@ -86,6 +86,8 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0},
         },
     ),
+    # Like Mistral 7B v0.1, a sliding window; like Nemo, a head_dim that is not hidden_size / heads.
+    "mistral": ("MistralConfig", "llama3", {**_LLAMA, "rms_norm_eps": 1e-5, "sliding_window": 8}),
     "qwen2": (
         "Qwen2Config",
         "qwen2",

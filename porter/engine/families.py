@@ -46,10 +46,13 @@ def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any
 
 # Well-known models that Tunix 0.1.7 has no implementation for; of any other name config.json decides at run time.
 NOT_IN_TUNIX = (
-    "mistral|mixtral|zephyr-(?:sft|7b-(?:alpha|beta|sft))|phi-?\\d|falcon|gpt2|gpt-neo|gpt-j|pythia|opt-\\d|bloom|mpt-|"
-    "olmo|granite|deepseek-(?:v|coder|moe)|command-r|stablelm|starcoder|smollm3|smolvlm|yi-(?:1\\.5|vl)|internlm|baichuan|chatglm|t5|bart|bert|"
-    "qwen1\\.5|qwen-\\d|qwen2-\\d|qwen3\\.5|glm-?\\d"
+    "mixtral|mistral-small-3|ministral-3|pixtral|mamba|phi-?\\d|falcon(?!3)|gpt2|gpt-neo|gpt-j|gpt-oss|pythia|opt-\\d|bloom|mpt-|"
+    "olmo|granite|deepseek-(?:v\\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|smollm3|smolvlm|yi-vl|internlm|baichuan|"
+    "chatglm|minicpm(?!.*llama)|lfm2|llada|gemma-?3n|t5|bart|bert|llama-4|qwen1\\.5-moe|qwen-\\d|qwen2-\\d|qwen3\\.5|qwen3-(?:30b|235b|coder|next)|"
+    "glm-?\\d"
 )
+# Unsloth gives models of other architectures that of Llama or Mistral: their config.json decides.
+MADE_OVER = "unsloth/phi-"
 
 
 def _no_family(porting: Porting, what: str) -> None:
@@ -69,7 +72,8 @@ def refused(porting: Porting, family: Family | None) -> bool:
         return False
     if family is None:
         name = identifier.rstrip("/").rsplit("/", 1)[-1].lower()
-        if re.search(rf"(?:^|[-_.])(?:{NOT_IN_TUNIX})", name):
+        made_over = identifier.lower().startswith(MADE_OVER)
+        if not made_over and re.search(rf"(?:^|[-_.])(?:{NOT_IN_TUNIX})", name):
             _no_family(porting, identifier)
             return True
         return False

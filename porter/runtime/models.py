@@ -189,7 +189,7 @@ def _gemma4(module: Any, sizes: Sizes, text: Mapping[str, Any], rotary: Mapping[
 
 
 def _llama3(module: Any, sizes: Sizes, text: Mapping[str, Any], rotary: Mapping[str, Any]) -> dict[str, Any]:
-    return {"rope_theta": rotary["rope_theta"], "rope_scaling": patches.llama3_scaling(rotary)}
+    return {"rope_theta": rotary["rope_theta"], "rope_scaling": patches.rope_scaling(rotary)}
 
 
 _SPECIAL = {"Gemma": _gemma, "Gemma3": _gemma3, "Gemma4": _gemma4, "Llama3": _llama3}

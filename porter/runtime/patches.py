@@ -31,8 +31,17 @@ class Llama3Scaling:
     original_max_position_embeddings: int
 
 
-def llama3_scaling(rotary: Mapping[str, Any]) -> Llama3Scaling | None:
+@dataclass(frozen=True)
+class LinearScaling:
+    """Positions divided by `factor` (transformers' rope_type "linear"), as in DeepSeek-Coder."""
+
+    factor: float
+
+
+def rope_scaling(rotary: Mapping[str, Any]) -> Llama3Scaling | LinearScaling | None:
     """The scaling in a config's rotary settings (families.rope); None for plain rotary embedding."""
+    if rotary["rope_type"] == "linear":
+        return LinearScaling(rotary["factor"])
     if rotary["rope_type"] != "llama3":
         return None
     return Llama3Scaling(
@@ -45,10 +54,10 @@ def llama3_scaling(rotary: Mapping[str, Any]) -> Llama3Scaling | None:
 
 @functools.cache
 def config_class(upstream: type) -> type:
-    """Tunix's ModelConfig, for llama3 with the field it lacks: `rope_scaling`, a Llama3Scaling or None."""
+    """Tunix's ModelConfig, for llama3 with the fields it lacks: `rope_scaling`, and Mistral's `sliding_window`."""
     if upstream.__module__ != "tunix.models.llama3.model":
         return upstream
-    fields = [("rope_scaling", Llama3Scaling | None, None)]
+    fields = [("rope_scaling", Llama3Scaling | LinearScaling | None, None), ("sliding_window", int | None, None)]
     return make_dataclass("ModelConfig", fields, bases=(upstream,), frozen=True)
 
 
@@ -56,6 +65,37 @@ def apply(module: Any) -> None:
     """Apply the corrections that this implementation (a module tunix.models.<family>.model) needs, once."""
     if module.__name__ in ("tunix.models.llama3.model", "tunix.models.qwen3.model"):
         rotary_embedding(module)
+    if module.__name__ == "tunix.models.llama3.model":
+        sliding_window(module)
+
+
+def sliding_window(module: Any) -> None:
+    """llama3's attention in the window of a config that has one: Mistral's. Not a mistake of Tunix, so without end.
+
+    The window counts places in the row, as transformers does (masking_utils.sliding_window_overlay), which within one
+    document are positions. It narrows the mask that `block` gets, so that `see_nothing` knows of it.
+    """
+    upstream = module.Attention.__call__
+    if getattr(upstream, "windowed", False):
+        return
+
+    @functools.wraps(upstream)
+    def call(self: Any, x: Any, segment_pos: Any, cache: Any, attn_mask: Any) -> Any:
+        window = getattr(self.config, "sliding_window", None)
+        if window is not None and attn_mask is not None and attn_mask.shape[-1] > window:
+            start = 0 if cache is None else cache["end_index"][0]
+            attn_mask = attn_mask & _in_window(start, x.shape[1], attn_mask.shape[-1], window)
+        return upstream(self, x, segment_pos, cache, attn_mask)
+
+    call.windowed = True  # type: ignore[attr-defined]
+    module.Attention.__call__ = call
+
+
+def _in_window(start: Any, queries: int, keys: int, window: int) -> Any:
+    """(queries, keys) bool: which keys are at most `window` - 1 places before a query, the first one at `start`."""
+    import jax.numpy as jnp
+
+    return start + jnp.arange(queries)[:, None] - jnp.arange(keys) < window
 
 
 def rotary_embedding(module: Any) -> None:
@@ -180,13 +220,15 @@ def rotary_embedding_is_wrong(module: Any) -> bool:
     return "rope_theta" not in inspect.getsource(module.Attention)
 
 
-def _rotate(inputs: Any, positions: Any, theta: float, scaling: Llama3Scaling | None) -> Any:
+def _rotate(inputs: Any, positions: Any, theta: float, scaling: Llama3Scaling | LinearScaling | None) -> Any:
     """Rotary embedding of (B, T, heads, head_dim) at positions (B, T): halves rotated, angles in float32."""
     import jax.numpy as jnp
 
     half = inputs.shape[-1] // 2
     frequencies = 1.0 / theta ** (jnp.arange(half, dtype=jnp.float32) / half)
-    if scaling is not None:
+    if isinstance(scaling, LinearScaling):
+        frequencies = frequencies / scaling.factor
+    elif scaling is not None:
         frequencies = _scaled(frequencies, scaling)
     angles = positions[..., None, None].astype(jnp.float32) * frequencies
     sin, cos = jnp.sin(angles), jnp.cos(angles)

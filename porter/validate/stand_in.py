@@ -22,12 +22,20 @@ SPECIAL_TOKENS: dict[str, tuple[str | None, str, str | None, tuple[str, ...]]] =
     "qwen2": (None, "<|im_end|>", "<|endoftext|>", ("<|im_start|>",)),
     "qwen3": (None, "<|im_end|>", "<|endoftext|>", ("<|im_start|>", "<think>", "</think>")),
     "llama3": ("<|begin_of_text|>", "<|eot_id|>", None, ("<|start_header_id|>", "<|end_header_id|>")),
+    "mistral": ("<s>", "</s>", None, ("[INST]", "[/INST]")),
     "gemma": ("<bos>", "<eos>", "<pad>", ("<start_of_turn>", "<end_of_turn>")),
     "gemma2": ("<bos>", "<eos>", "<pad>", ("<start_of_turn>", "<end_of_turn>")),
     "gemma3": ("<bos>", "<eos>", "<pad>", ("<start_of_turn>", "<end_of_turn>")),
     "gemma4": ("<bos>", "<eos>", "<pad>", ("<|turn>", "<turn|>", "<|channel>", "<channel|>")),
 }
 FAMILIES = tuple(SPECIAL_TOKENS)
+
+# Mistral's turns; TRL carries no template of theirs.
+MISTRAL = """{{ bos_token }}
+{%- for message in messages %}
+    {%- set answer = message['role'] == 'assistant' %}
+    {{- message['content'] + eos_token if answer else '[INST] ' + message['content'] + ' [/INST]' }}
+{%- endfor %}"""
 
 
 def make_stand_in(folder: str | Path, model_id: str, family: str, *, kv_heads: int = 4, seed: int = 0) -> Path:
@@ -86,6 +94,8 @@ def chat_template(family: str, model_id: str = "") -> str:
     """The family's chat template as TRL carries it: TRL knows its training variant only by the exact text."""
     import trl
 
+    if family == "mistral":
+        return MISTRAL
     name = model_id.lower()
     file = {"qwen2": "qwen2_5", "gemma2": "gemma"}.get(family, family)
     if family == "qwen3" and "2507" in name:
@@ -155,8 +165,15 @@ def make_config(family: str, model_id: str = "", *, kv_heads: int = 4) -> Any:
                 "high_freq_factor": 4.0,
                 "original_max_position_embeddings": 8192,
             }
+        if "deepseek-coder" in name:
+            rotary = {"rope_type": "linear", "rope_theta": 1e5, "factor": 4.0}
         tied = tied and "3.2" in name
         return transformers.LlamaConfig(**shared, rms_norm_eps=1e-5, tie_word_embeddings=tied, rope_parameters=rotary)
+    if family == "mistral":
+        # The first release has a window, here a short one, the later ones none.
+        window, theta = (32, 1e4) if "v0.1" in name or "zephyr" in name else (None, 1e6)
+        rotary = {"rope_type": "default", "rope_theta": theta}
+        return transformers.MistralConfig(**shared, rms_norm_eps=1e-5, sliding_window=window, rope_parameters=rotary)
     if family == "gemma":
         return transformers.GemmaConfig(**shared, hidden_act="gelu_pytorch_tanh")
     if family == "gemma2":

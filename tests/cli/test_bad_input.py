@@ -175,7 +175,7 @@ def test_outputs_that_must_not_be_written(folder: Path, capsys: pytest.CaptureFi
 
 
 def test_an_unknown_model_family_is_a_finding_and_exit_code_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "train.py").write_text(SCRIPT.replace("google/gemma-3-4b-it", "mistralai/Mistral-7B-v0.1"))
+    (folder / "train.py").write_text(SCRIPT.replace("google/gemma-3-4b-it", "mistralai/Mixtral-8x7B-v0.1"))
     assert run(["train.py", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["status"] == "unsupported"

@@ -185,7 +185,7 @@ def test_a_mesh_that_does_not_divide_names_the_tensor_and_those_that_do() -> Non
 
 
 def test_an_unknown_family_is_a_finding() -> None:
-    found = port(PLAIN.replace("Qwen/Qwen3-0.6B", "mistralai/Mistral-7B-v0.1"))
+    found = port(PLAIN.replace("Qwen/Qwen3-0.6B", "mistralai/Mixtral-8x7B-v0.1"))
     assert found.status == "unsupported" and "SFTTrainer('mistralai" in found.after
 
 

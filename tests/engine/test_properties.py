@@ -77,7 +77,7 @@ MODEL = st.sampled_from(
         "NAME",
         "AutoModelForCausalLM.from_pretrained(NAME, dtype=torch.bfloat16)",
         "make_model()",
-        "'mistralai/Mistral-7B-v0.1'",
+        "'mistralai/Mixtral-8x7B-v0.1'",
     ]
 )
 HEAD = """\

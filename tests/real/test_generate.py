@@ -59,7 +59,7 @@ def pair(tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any]) -> Cal
 PROMPTS = ["What is the capital of France?", "the sea", "Count to three: one, two, three. Write a short poem about it."]
 
 
-@pytest.mark.parametrize("name", ["qwen3", "gemma3"])  # gemma3: a sliding window of 8
+@pytest.mark.parametrize("name", ["qwen3", "gemma3", "mistral"])  # the last two: a sliding window of 8
 def test_greedy_tokens_are_transformers(pair: Callable[[str], tuple[Any, Any, Any]], name: str) -> None:
     """A padded batch of unequal prompts, with nothing set."""
     from porter import runtime as rt

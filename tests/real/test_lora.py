@@ -27,12 +27,13 @@ from porter.runtime.rematerialize import remat
 from porter.runtime.saving import save_model
 from tests import tiny as models
 
-from .long import long
+from .long import long, mostly_long
 from .lora import SEVEN, batches, logits, random_adapter, small, token_loss
 
 pytestmark = pytest.mark.real
 
 FAMILIES = list(models.MODELS)
+LAYOUTS = [name for name in FAMILIES if name != "mistral"]  # whose layers are llama3's
 # The paper's recipe: everything but the vision tower, by a regular expression.
 REGEX = r"^(?!.*vision).*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)$"
 SPECS: list[dict[str, Any]] = [
@@ -105,7 +106,7 @@ def test_the_text_model_inside_a_multimodal_one() -> None:
         assert lora_targets.beyond_text(family_of(config, "tiny"), config, spec) == (len(found) > len(expected))
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", mostly_long(FAMILIES, short=LAYOUTS))
 def test_an_adapter_goes_to_tunix_and_back(
     name: str, tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 TOLERANCE = 1e-4
 LENGTHS = (128, 100, 17, 1)
 NAMES = ["gemma", "gemma_mqa", "gemma2", "gemma3", "gemma4", "gemma4_keqv", "gemma4_ple"]
-NAMES += ["llama3", "llama3_tied", "qwen2", "qwen3", "qwen3_mha"]
+NAMES += ["llama3", "llama3_tied", "mistral", "qwen2", "qwen3", "qwen3_mha"]
 
 
 @pytest.fixture(scope="module")
@@ -290,10 +290,37 @@ def test_models_with_different_rotary_settings_live_together(tiny, tiny_mesh, ba
     from porter.runtime.models import load_model
 
     llama2 = tiny("llama3_tied", num_key_value_heads=8, tie_word_embeddings=False)
-    mesh, folders = tiny_mesh(1, 1), [tiny("llama3"), tiny("llama3_tied"), llama2]
+    linear = {"rope_type": "linear", "factor": 4.0, "rope_theta": 100_000.0}  # as DeepSeek-Coder has it
+    coder = tiny("llama3_tied", tie_word_embeddings=False, rope_parameters=linear)
+    mesh, folders = tiny_mesh(1, 1), [tiny("llama3"), tiny("llama3_tied"), llama2, coder]
     models = [load_model(folder, mesh) for folder in folders]
     for model, folder in zip(models, folders, strict=True):
         assert difference(tunix_logits(model, mesh, batch), reference(folder), batch) < TOLERANCE
+
+
+def test_the_window_of_a_packed_row(tiny, tiny_mesh, sharded_activations, monkeypatch):
+    """Three documents in a row, the window counted within each; and what Tunix computes without a window."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from porter.runtime.models import load_model
+
+    lengths = (60, 5, 63)
+    ids = np.random.default_rng(1).integers(3, 512, (2, 128)).astype(np.int32)
+    positions = np.tile(np.concatenate([np.arange(n) for n in lengths]), (2, 1)).astype(np.int32)
+    document = np.repeat(np.arange(3), lengths)
+    mask = np.tril(document[:, None] == document[None]) & np.ones((2, 1, 1), bool)
+    batch = ids, np.ones((2, 128), bool), positions, mask
+    model = AutoModelForCausalLM.from_pretrained(tiny("mistral"), attn_implementation="eager", dtype=torch.float32)
+    with torch.no_grad():
+        tokens, places = (torch.tensor(x, dtype=torch.long) for x in (ids, positions))
+        expected = model(input_ids=tokens, position_ids=places, use_cache=False).logits.numpy()
+    for mesh in (tiny_mesh(1, 1), tiny_mesh(2, 4)):
+        assert difference(tunix_logits(load_model(tiny("mistral"), mesh), mesh, batch), expected, batch) < TOLERANCE
+    model = load_model(tiny("mistral"), tiny_mesh(1, 1))
+    attention = type(model.layers[0].attn)
+    monkeypatch.setattr(attention, "__call__", attention.__call__.__wrapped__)
+    assert difference(tunix_logits(model, tiny_mesh(1, 1), batch), expected, batch) > 0.1
 
 
 def test_a_contributed_family(tiny, tiny_mesh, batch, reference, tmp_path):
@@ -372,8 +399,8 @@ def test_an_unknown_family(tiny, tiny_mesh, tmp_path):
     from porter.runtime.families import UnknownFamily
     from porter.runtime.models import load_model
 
-    with pytest.raises(UnknownFamily, match=r"MistralForCausalLM is no model family that tpu-port knows\. It knows"):
-        load_model(broken(tiny, tmp_path, architectures=["MistralForCausalLM"]), tiny_mesh(1, 1))
+    with pytest.raises(UnknownFamily, match=r"MixtralForCausalLM is no model family that tpu-port knows\. It knows"):
+        load_model(broken(tiny, tmp_path, architectures=["MixtralForCausalLM"]), tiny_mesh(1, 1))
 
 
 def test_a_quantised_checkpoint(tiny, tiny_mesh, tmp_path):

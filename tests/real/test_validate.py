@@ -117,7 +117,7 @@ def test_a_script_that_never_trains(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def families() -> list[str]:
-    return ["gemma", "gemma2", "gemma3", "gemma4", "llama3", "qwen2", "qwen3"]
+    return ["gemma", "gemma2", "gemma3", "gemma4", "llama3", "mistral", "qwen2", "qwen3"]
 
 
 def test_every_family_has_a_stand_in(families: list[str], tmp_path: Path, tiny_mesh: Callable[..., Any]) -> None:
@@ -135,6 +135,7 @@ def test_every_family_has_a_stand_in(families: list[str], tmp_path: Path, tiny_m
         ("gemma4", "google/gemma-4-31B-it"),
         ("gemma4", "google/gemma-4-E4B-it"),
         ("llama3", "meta-llama/Llama-3.2-1B-Instruct"),
+        ("mistral", "mistralai/Mistral-7B-Instruct-v0.3"),
         ("qwen2", "Qwen/Qwen2.5-7B-Instruct"),
         ("qwen3", "Qwen/Qwen3-4B-Instruct-2507"),
     ]:

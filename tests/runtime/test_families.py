@@ -38,6 +38,8 @@ def family(name):
         ("meta-llama/Meta-Llama-3-8B-Instruct", "llama3", 32),
         ("meta-llama/Llama-3.2-1B", "llama3", 16),
         ("unsloth/Llama-3.3-70B-Instruct", "llama3", 80),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral", 32),
+        ("unsloth/Mistral-Nemo-Base-2407", "mistral", 40),
         ("Qwen/Qwen2.5-0.5B-Instruct", "qwen2", 24),
         ("Qwen/Qwen2.5-Coder-32B-Instruct", "qwen2", 64),
         ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "qwen2", 28),
@@ -52,29 +54,40 @@ def test_a_hub_id_finds_its_family_and_sizes(hub_id, name, layers):
 
 
 @pytest.mark.parametrize(
-    "hub_id",
+    ("hub_id", "name"),
     [
-        "meta-llama/Llama-2-7b-hf",
-        "NousResearch/Llama-2-13b-chat-hf",
-        "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
-        "HuggingFaceTB/SmolLM2-135M-Instruct",
-        "lmsys/vicuna-7b-v1.5",
-        "codellama/CodeLlama-7b-Instruct-hf",
+        ("meta-llama/Llama-2-7b-hf", "llama3"),
+        ("NousResearch/Llama-2-13b-chat-hf", "llama3"),
+        ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "llama3"),
+        ("HuggingFaceTB/SmolLM2-135M-Instruct", "llama3"),
+        ("lmsys/vicuna-7b-v1.5", "llama3"),
+        ("lmsys/vicuna-7b-v1.5-16k", "llama3"),
+        ("codellama/CodeLlama-7b-Instruct-hf", "llama3"),
+        ("01-ai/Yi-1.5-9B-Chat", "llama3"),
+        ("tiiuae/Falcon3-7B-Instruct", "llama3"),
+        ("deepseek-ai/deepseek-coder-6.7b-instruct", "llama3"),
+        ("unsloth/Phi-4", "llama3"),
+        ("HuggingFaceH4/zephyr-7b-beta", "mistral"),
+        ("teknium/OpenHermes-2.5-Mistral-7B", "mistral"),
+        ("Qwen/Qwen1.5-7B-Chat", "qwen2"),
     ],
 )
-def test_models_of_llama_s_architecture_are_llama_s(hub_id):
-    assert find_family(hub_id=hub_id).name == "llama3"
+def test_models_of_a_known_architecture_by_other_names(hub_id, name):
+    assert find_family(hub_id=hub_id).name == name
 
 
 @pytest.mark.parametrize(
     "hub_id",
     [
-        "mistralai/Mistral-7B-v0.3",
+        "mistralai/Mixtral-8x7B-v0.1",
+        "intfloat/e5-mistral-7b-instruct",
+        "Qwen/Qwen1.5-MoE-A2.7B",
+        "deepseek-ai/DeepSeek-Coder-V2-Lite-Base",
+        "tiiuae/Falcon3-Mamba-7B-Base",
         "google/gemma-3n-E2B-it",
         "Qwen/Qwen3-30B-A3B",
         "Qwen/Qwen2.5-VL-7B-Instruct",
         "meta-llama/Llama-3.2-11B-Vision-Instruct",
-        "lmsys/vicuna-7b-v1.5-16k",
         "HuggingFaceTB/SmolVLM-Instruct",
         "google/embeddinggemma-300m",
     ],
@@ -94,6 +107,10 @@ def test_other_models_have_no_family(hub_id):
         ("google/gemma-3-1b-it", 999_885_952),
         ("meta-llama/Llama-3.1-8B", 8_030_261_248),
         ("meta-llama/Llama-3.2-1B", 1_235_814_400),
+        ("mistralai/Mistral-7B-v0.1", 7_241_732_096),
+        ("mistralai/Mistral-7B-v0.3", 7_248_023_552),
+        ("mistralai/Mistral-Nemo-Base-2407", 12_247_782_400),
+        ("mistralai/Mistral-Small-24B-Base-2501", 23_572_403_200),
         ("Qwen/Qwen2.5-0.5B", 494_032_768),
         ("Qwen/Qwen2.5-7B", 7_615_616_512),
         ("Qwen/Qwen3-0.6B", 596_049_920),
@@ -106,8 +123,8 @@ def test_the_tensors_add_up_to_the_parameters(hub_id, parameters):
 
 
 def test_an_unknown_architecture_is_named_with_the_known_ones():
-    with pytest.raises(UnknownFamily, match=r"/m: MistralForCausalLM is no model family .* Gemma3ForCausalLM"):
-        family_of({"architectures": ["MistralForCausalLM"], "model_type": "mistral"}, "/m")
+    with pytest.raises(UnknownFamily, match=r"/m: MixtralForCausalLM is no model family .* Gemma3ForCausalLM"):
+        family_of({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral"}, "/m")
 
 
 @pytest.mark.parametrize(
