@@ -30,7 +30,9 @@ def replace_counts(porting: Porting) -> None:
     if not porting.options.active(RULE):
         return
     for use in list(role_uses(porting, "model")):
-        if use.chain.rsplit(".", 1)[-1] in COUNTED and use.kind == "call":
+        if use.match.endswith("get_nb_trainable_parameters()"):
+            _replace_both(porting, use)
+        elif use.chain.rsplit(".", 1)[-1] in COUNTED and use.kind == "call":
             if not _replace_sum(porting, use) and not _drop_cast(porting, use):
                 _replace_function(porting, use)
 
@@ -56,6 +58,15 @@ def _replace_sum(porting: Porting, use: Use) -> bool:
     trainable = ", trainable=True" if tests else ""
     porting.edit(*module.span(call), f"{porting.rt('count_parameters')}({model}{trainable})", RULE, REASON)
     return True
+
+
+def _replace_both(porting: Porting, use: Use) -> None:
+    """PEFT's `model.get_nb_trainable_parameters()`: how many are trained, and all of them."""
+    count, model = porting.rt("count_parameters"), porting.module.code(use.name)
+    new = f"{count}({model}, trainable=True), {count}({model})"
+    if not isinstance(porting.module.parents[use.outer], cst.Assign):
+        new = f"({new})"
+    porting.edit(*porting.module.span(use.outer), new, RULE, REASON)
 
 
 TRAINED_IN_FLOAT32 = re.compile(

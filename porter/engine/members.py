@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ..source.calls import parameter_of
+from ..source.calls import function_around, parameter_of
 from ..source.module import Module
 from ..source.scopes import Scope
 from .carrying import carry, is_in_reach, named_at
@@ -81,12 +81,20 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
         for node in dict.fromkeys([*nodes, *calls]):
             if role == "trainer" and not reaches(porting.module, site, porting.others, node):
                 continue
-            if role == "model" and is_another(porting, node):
+            if role == "model" and (is_another(porting, node) or _is_before(porting, site, node)):
                 continue
             yield _use(porting, role, node)
     if not roles or "model" in roles:
         for node in (*_models_of_trainer(porting), *_trained(porting)):
             yield _use(porting, "model", node)
+
+
+def _is_before(porting: Porting, site: Site, use: cst.CSTNode) -> bool:
+    """Whether a variable is read before it holds the model: `model = "org/name"`, `load_tokenizer(model)`."""
+    module = porting.module
+    if module.span(use)[0] >= site.start or function_around(module, use) is not function_around(module, site.node):
+        return False
+    return not any(isinstance(around, cst.For | cst.While) for around in module.ancestors(use))
 
 
 def _models_of_trainer(porting: Porting) -> list[cst.Name | cst.Attribute]:
@@ -138,7 +146,7 @@ def apply_members(porting: Porting) -> None:
         inside = not on_the_spot and any(begin <= start < end for begin, end in covered)
         if inside or use.name in answered or _is_gone(porting, use) or _drop_asked(porting, use, rules):
             continue
-        if use.kind == "bare" or _replace_held(porting, use):
+        if _asked_state(porting, use) or use.kind == "bare" or _replace_held(porting, use):
             continue
         answered.append(use.name)
         rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
@@ -152,6 +160,24 @@ def apply_members(porting: Porting) -> None:
             else:
                 apply_rewrite(porting, rule, use.outer, text, use.kind)
     carry(porting)
+
+
+def _asked_state(porting: Porting, use: Use) -> bool:
+    """`hasattr(trainer, "state")`, `getattr(trainer, "state", None)`: what has the state is the hooks."""
+    module = porting.module
+    argument = module.parents[use.name]
+    call = module.parents[argument]
+    if (
+        use.match != "@trainer"
+        or not isinstance(call, cst.Call)
+        or module.code(call.func) not in ("hasattr", "getattr")
+    ):
+        return False
+    if call.args[0] is not argument or module.code(call.args[1].value).strip(QUOTES) != "state":
+        return False
+    end = module.span(use.name)[1]
+    porting.edit(end, end, ".training_hooks", "TP362", "the hooks keep what transformers' TrainerState has")
+    return True
 
 
 def _drop_asked(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
@@ -326,6 +352,8 @@ def stands_for_call(replacement: str) -> bool:
 
 def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:
     parent = porting.module.parents[node]
+    if isinstance(parent, cst.Subscript) and parent.value is node:  # `model.warnings_issued["estimate_tokens"] = True`
+        return isinstance(porting.module.parents[parent], cst.AssignTarget) and _is_statement(porting, parent)
     if isinstance(parent, cst.AssignTarget):
         parent = porting.module.parents[parent]
         return isinstance(parent, cst.Assign) and len(parent.targets) == 1
@@ -348,11 +376,17 @@ def _one_of_targets(porting: Porting, node: cst.CSTNode) -> tuple[int, int] | No
 
 
 def _gives_back(node: cst.CSTNode, parent: cst.CSTNode) -> bool:
-    """`model = wrap(model)`, `self.x = self.x.to(device)`: without the call the target keeps what it has."""
+    """`model = wrap(model)`, `self.x = self.x.to(device)`: without the call the target keeps what it has.
+
+    `model, rows = wrap(model, rows)` as well.
+    """
     if not isinstance(node, cst.Call) or not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return False
     given = node.func.value if isinstance(node.func, cst.Attribute) else None
     target = parent.targets[0].target
+    if isinstance(target, cst.Tuple):
+        pairs = zip(target.elements, node.args, strict=False)
+        return len(target.elements) == len(node.args) and all(one.value.deep_equals(arg.value) for one, arg in pairs)
     values = (given, *(argument.value for argument in node.args[:1]))
     return isinstance(target, cst.Name | cst.Attribute) and any(
         value is not None and value.deep_equals(target) for value in values

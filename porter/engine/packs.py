@@ -65,6 +65,11 @@ class TableRule:
         """Of a trainer's table: the config class whose defaults hold when the script gives none."""
         return str(self.head.get("config", ""))
 
+    @property
+    def hands_on(self) -> str:
+        """The class whose keywords the call takes as well, as it hands on what it doesn't know itself."""
+        return str(self.head.get("hands_on", ""))
+
     @cached_property
     def table(self) -> FieldTable:
         """The rows. InputError when the file is no field table."""

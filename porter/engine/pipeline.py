@@ -24,6 +24,7 @@ from .annotations import drop_subclasses, rename_annotations
 from .blocks import close_empty_blocks
 from .branches import settle_branches
 from .carrying import is_in_reach
+from .casts import drop_casts
 from .counting import replace_counts
 from .dating import say_release, versions_in
 from .dead_code import drop_dead_code
@@ -148,6 +149,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     drop_saving_patches(porting)
     replace_saving_functions(porting)
     replace_counts(porting)
+    drop_casts(porting)
     apply_generation(porting)
     apply_members(porting)
     answer_uses(porting)

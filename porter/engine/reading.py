@@ -178,6 +178,8 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
     for argument in site.arguments:
         source = f"{short}.{argument.name}"
         row = now.get(argument.name) or rule.table.row(argument.name)
+        if row is None and (further := tables_by_class(porting.packs).get(rule.hands_on)) is not None:
+            row = further.table.row(argument.name)
         if row is None and site.role == "quantization" and not argument.name.startswith("argument "):
             reason = "transformers ignores what it doesn't know here"
             porting.fate(_row(source, argument, "dropped", "", reason, rule.id))

@@ -30,10 +30,16 @@ def check_rewards(porting: Porting, site: Site) -> None:
                 porting.find(site.rule, "error", said, "Add **kwargs to its parameters.", line, column)
 
 
-def _sources(porting: Porting, node: cst.CSTNode | None) -> list[cst.CSTNode]:
-    """The expressions, or function definitions, that a value may be made of; names are followed once bound."""
+def _sources(porting: Porting, node: cst.CSTNode | None, seen: tuple[cst.CSTNode, ...] = ()) -> list[cst.CSTNode]:
+    """The expressions, or function definitions, that a value may be made of; names are followed once bound.
+
+    `seen`: the values that are being followed, as `rewards = [rewards]` leads back to itself.
+    """
+    if node is not None and node in seen:
+        return []
     if isinstance(node, cst.List | cst.Tuple):
-        return [source for element in node.elements for source in _sources(porting, element.value)]
+        around = (*seen, node)
+        return [source for element in node.elements for source in _sources(porting, element.value, around)]
     if not isinstance(node, cst.Name):
         return [node] if node is not None else []
     found: list[cst.CSTNode] = []
@@ -42,7 +48,7 @@ def _sources(porting: Porting, node: cst.CSTNode | None) -> list[cst.CSTNode]:
             found.append(binding.node)
         elif binding.kind == "assign" and binding.value is not None and binding.value is not node:
             value = binding.value
-            found += [value] if isinstance(value, cst.Name) else _sources(porting, value)
+            found += [value] if isinstance(value, cst.Name) else _sources(porting, value, seen)
     return found
 
 
