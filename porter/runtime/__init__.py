@@ -35,6 +35,7 @@ _HOMES = {
     "loss": ("chunked_token_loss", "model_inputs", "token_loss"),
     "main_process": ("main_print", "push_to_hub"),
     "merging": ("merge_and_unload",),
+    "metrics_trainer": ("MetricsTrainer",),
     "mixtures": ("get_dataset",),
     "models": ("load_model",),
     "optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer"),

@@ -166,6 +166,7 @@ class SFTBatches:
         self._num_proc = num_proc
         self._shuffle_seed = seed if shuffle_dataset else None
         multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
+        self._pad_to_multiple_of = multiple
         self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
 
         self._rows = self._prepare(dataset, self._packing, max_steps)

@@ -3,22 +3,53 @@
     from porter.runtime.callbacks import EarlyStoppingCallback, TrainerCallback
 
 Tunix reports a step's loss one step late, so `on_step_end` and `on_log` come one step late too, with the step's own
-number; evaluations are reported at once. Of a control only `should_training_stop` is obeyed. The only metric is
-eval_loss.
+number; evaluations are reported at once. Of a control only `should_training_stop` is obeyed.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 
 
+@dataclass(frozen=True)
+class BestMetric:
+    """metric_for_best_model and greater_is_better: what evaluations are compared by."""
+
+    name: str = "eval_loss"
+    greater: bool = False
+
+    @classmethod
+    def named(cls, name: str | None, greater: bool | None = None) -> BestMetric:
+        """As TrainingArguments says it: without a name eval_loss, without `greater` by the name."""
+        if name is None:
+            return cls(greater=bool(greater))
+        higher = not name.endswith("loss") if greater is None else greater
+        return cls(name if name.startswith("eval_") else f"eval_{name}", higher)
+
+    def of(self, metrics: Mapping[str, Any]) -> float:
+        """Its value among the metrics of an evaluation. ValueError where they haven't got it."""
+        if self.name not in metrics:
+            raise ValueError(
+                f"metric_for_best_model: there is no {self.name} among the metrics of the evaluation, "
+                f"{', '.join(name for name in metrics if name.startswith('eval_'))}"
+            )
+        return float(metrics[self.name])
+
+    def better(self, value: float, than: float | None) -> bool:
+        """Whether a value is better than the best so far, None for none."""
+        if than is None:
+            than = -math.inf if self.greater else math.inf
+        return value > than if self.greater else value < than
+
+
 @dataclass
 class TrainerState:
-    """What a callback may read; transformers' names and meaning."""
+    """What a callback may read; transformers' names and meaning. `best`: what `best_metric` is the best of."""
 
     global_step: int = 0
     epoch: float | None = None
@@ -30,6 +61,7 @@ class TrainerState:
     best_model_checkpoint: str | None = None
     is_world_process_zero: bool = field(default_factory=lambda: jax.process_index() == 0)
     is_local_process_zero: bool = True
+    best: BestMetric = BestMetric()
 
 
 @dataclass
@@ -58,7 +90,7 @@ class TrainerCallback:
         """After an optimizer step."""
 
     def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
-        """After an evaluation; `metrics` has eval_loss."""
+        """After an evaluation; `metrics` has eval_loss and what compute_metrics returned."""
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
         """After a checkpoint was written."""
@@ -68,7 +100,10 @@ class TrainerCallback:
 
 
 class EarlyStoppingCallback(TrainerCallback):
-    """Stops when eval_loss has not fallen by more than the threshold for `early_stopping_patience` evaluations."""
+    """Stops when `early_stopping_patience` evaluations were not better than the best by more than the threshold.
+
+    They are compared by metric_for_best_model, see `rt.log_every`; by eval_loss where there is none.
+    """
 
     def __init__(self, early_stopping_patience: int = 1, early_stopping_threshold: float | None = 0.0) -> None:
         self.early_stopping_patience = early_stopping_patience
@@ -76,11 +111,11 @@ class EarlyStoppingCallback(TrainerCallback):
         self.early_stopping_patience_counter = 0
 
     def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
-        """Compares with the best loss so far, this one not yet counted, as transformers does."""
-        loss = kwargs["metrics"]["eval_loss"]
-        best = state.best_metric
-        fell = best is None or (loss < best and abs(loss - best) > self.early_stopping_threshold)
-        self.early_stopping_patience_counter = 0 if fell else self.early_stopping_patience_counter + 1
+        """Compares with the best so far, this one not yet counted, as transformers does."""
+        value, best = state.best.of(kwargs["metrics"]), state.best_metric
+        threshold = self.early_stopping_threshold
+        better = best is None or (state.best.better(value, best) and abs(value - best) > threshold)
+        self.early_stopping_patience_counter = 0 if better else self.early_stopping_patience_counter + 1
         if self.early_stopping_patience_counter >= self.early_stopping_patience:
             control.should_training_stop = True
 
@@ -88,8 +123,8 @@ class EarlyStoppingCallback(TrainerCallback):
 class Events:
     """Calls a script's callbacks from LogLines; `args` is the script's config object, None where it has none."""
 
-    def __init__(self, callbacks: Any, args: Any, steps_per_epoch: int | None) -> None:
-        self.state, self.control = TrainerState(), TrainerControl()
+    def __init__(self, callbacks: Any, args: Any, steps_per_epoch: int | None, best: BestMetric = BestMetric()) -> None:
+        self.state, self.control = TrainerState(best=best), TrainerControl()
         self._callbacks: list[TrainerCallback] = []
         self._args = args
         self._steps_per_epoch = steps_per_epoch
@@ -128,13 +163,13 @@ class Events:
         self._tell("on_log", train_ctx, logs=dict(line))
 
     def evaluated(self, train_ctx: Any, metrics: dict[str, float]) -> None:
-        """Callbacks first, then the best loss, in the Trainer's order."""
+        """Callbacks first, then the best metric, in the Trainer's order."""
         step = train_ctx.train_steps
         self._at(step)
         self._tell("on_evaluate", train_ctx, metrics=metrics)
-        loss = metrics["eval_loss"]
-        if self.state.best_metric is None or loss < self.state.best_metric:
-            self.state.best_metric, self.state.best_global_step = loss, step
+        value = self.state.best.of(metrics)
+        if self.state.best.better(value, self.state.best_metric):
+            self.state.best_metric, self.state.best_global_step = value, step
             policy = best_policy(train_ctx.config)
             if policy is not None and train_ctx.checkpoint_manager.latest_step() == step:
                 policy.step = step
@@ -164,10 +199,11 @@ class Events:
 
 
 class KeepBest:
-    """Orbax's preservation policy for load_best_model_at_end: the newest checkpoints and the one of the lowest loss.
+    """Orbax's preservation policy for load_best_model_at_end: the newest checkpoints and the best one.
 
     `limit` is save_total_limit, None for all. As transformers counts: the best one is among them, and beside the newest
-    where only one is to be kept. The hooks of `rt.log_every` note which step is the best; `rt.load_best` loads it.
+    where only one is to be kept. The hooks of `rt.log_every` note which step is the best, by eval_loss or their
+    metric_for_best_model; `rt.load_best` loads it.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -192,7 +228,7 @@ def best_policy(config: Any) -> KeepBest | None:
 
 
 def load_best(trainer: Any) -> None:
-    """load_best_model_at_end: the model gets the weights of the checkpoint with the lowest eval_loss.
+    """load_best_model_at_end: the model gets the weights of the checkpoint that is the best.
 
     After `trainer.train`. Where no checkpoint was saved at an evaluation it keeps what it has, as in transformers.
     """

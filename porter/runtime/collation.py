@@ -11,7 +11,7 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,36 @@ def read_rows(batch: Mapping[str, Any]) -> list[CollatedRow]:
     Documents run together, with `position_ids` that start over (DataCollatorWithFlattening) come out as rows of their
     own. ValueError where a batch has no labels, or holds what a Tunix model can't be given.
     """
+    found = _read(batch)
+    if found.positions is not None and not found.masked:
+        return [document for row in zip(*found[:2], found.positions, strict=True) for document in _documents(*row)]
+    return [_without_padding(*row) for row in zip(*found[:3], strict=True)]
+
+
+def read_whole(batch: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Token ids, labels and which tokens are attended to, (rows, L) each, with all padding.
+
+    ValueError as for `read_rows`, and for documents that are run together.
+    """
+    found = _read(batch)
+    if found.positions is not None and not found.masked and np.any(np.diff(found.positions, axis=1) != 1):
+        raise ValueError(
+            "compute_metrics on rows that the collator runs together: the Trainer counts a batch of them as one row. "
+            "Use a collator that pads for evaluation"
+        )
+    return found.ids.astype(np.int32), found.labels.astype(np.int32), found.attended
+
+
+class _Read(NamedTuple):
+    ids: np.ndarray
+    labels: np.ndarray
+    attended: np.ndarray
+    positions: np.ndarray | None
+    masked: bool  # the batch has an attention_mask
+
+
+def _read(batch: Mapping[str, Any]) -> _Read:
+    """A collated batch's arrays, (rows, L) each."""
     ids, labels = _array(batch, "input_ids"), _array(batch, "labels")
     if ids is None or labels is None:
         missing = "input_ids" if ids is None else "labels"
@@ -71,15 +101,12 @@ def read_rows(batch: Mapping[str, Any]) -> list[CollatedRow]:
     if mask is not None and mask.shape != ids.shape:
         raise ValueError(f"expected an attention_mask of the shape {ids.shape} of input_ids, got {mask.shape}")
     attended = np.ones(ids.shape, bool) if mask is None else mask.astype(bool)
-    if positions is None:
-        return [_without_padding(*row) for row in zip(ids, labels, attended, strict=True)]
-    positions = np.broadcast_to(positions, ids.shape)
-    if mask is None:
-        return [document for row in zip(ids, labels, positions, strict=True) for document in _documents(*row)]
-    for seen, at in zip(attended, positions, strict=True):
-        if np.any(np.diff(at[seen]) != np.diff(np.flatnonzero(seen))):
-            raise ValueError("position_ids that leave places out, beside an attention_mask, can't be kept")
-    return [_without_padding(*row) for row in zip(ids, labels, attended, strict=True)]
+    if positions is not None:
+        positions = np.broadcast_to(positions, ids.shape)
+        for seen, at in zip(attended, positions, strict=True):
+            if mask is not None and np.any(np.diff(at[seen]) != np.diff(np.flatnonzero(seen))):
+                raise ValueError("position_ids that leave places out, beside an attention_mask, can't be kept")
+    return _Read(ids, labels, attended, positions, mask is not None)
 
 
 def only(collator: Collator, inputs: Mapping[str, str]) -> Collator:

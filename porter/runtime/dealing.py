@@ -42,6 +42,14 @@ class Deal:
         if not steps:
             raise ValueError(f"{rows} rows don't fill one batch of {self.batch_size}, and drop_last drops a short one")
 
+    def kept(self, rows: int, dealt: list[np.ndarray]) -> int | None:
+        """Of the last of the `dealt` batches of `rows` evaluation rows, how many count; None for all of them.
+
+        accelerate repeats rows to fill the processes up, and `gather_for_metrics` takes them off again.
+        """
+        rest = rows % len(dealt[0]) if dealt else 0
+        return rest or None if not self._drop_last else None
+
     def groups(self, epochs: Iterable[np.ndarray], *, full: bool = False) -> Iterator[list[np.ndarray]]:
         """The micro-steps of each optimizer step, epoch after epoch; `full` as for `steps`.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .predictions import Share, WholeBatches
 from .rows import Rows
+from .tokenization import IGNORED
 
 if TYPE_CHECKING:
     from .arrays import Batch
@@ -33,8 +36,9 @@ class EvaluationBatches:
         self.length = training._fixed_length(prepared)
         self._picked = np.concatenate(dealt)
         self._count = math.ceil(len(self._picked) / self.batch_size)
-        per_process = batch_size // training._deal.processes
-        self._scale = self._count * _row_weights(dealt, prepared.trained, per_process, self.rows)
+        self._dealt, self._per_process = dealt, batch_size // training._deal.processes
+        self._weights = _row_weights(dealt, prepared.trained, self._per_process, self.rows)
+        self._scale = self._count * self._weights
         self._parts = (training, prepared, packing)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -43,6 +47,41 @@ class EvaluationBatches:
 
     def __len__(self) -> int:
         return self._count
+
+    @functools.cached_property
+    def whole(self) -> WholeBatches:
+        """The same rows as each GPU process padded them, for a metric of the predictions.
+
+        ValueError for rows that TRL runs together: the Trainer counts a batch of them as one row.
+        """
+        training, prepared, packing = self._parts
+        if training._flattens(packing) or prepared.tokens.parts is not None:
+            raise ValueError(
+                "compute_metrics on packed or padding-free rows: TRL runs a batch's rows together, and the Trainer "
+                "cuts what it gathers as if they were apart. Set eval_packing=False and padding_free=False"
+            )
+        steps, first = [], 0
+        for batch in self._dealt:
+            shares = [batch[start : start + self._per_process] for start in range(0, len(batch), self._per_process)]
+            weights = np.split(self._weights[first : first + len(batch)], np.cumsum([len(s) for s in shares])[:-1])
+            steps.append([self._share(share, weight) for share, weight in zip(shares, weights, strict=True)])
+            first += len(batch)
+        return WholeBatches(steps, training._mesh, training._deal.kept(self.rows, self._dealt))
+
+    def _share(self, picked: np.ndarray, weights: np.ndarray) -> Share:
+        training, prepared, _ = self._parts
+        rows = [prepared.rows[int(row)] for row in picked]
+        multiple = training._pad_to_multiple_of
+        width = -(-max(sum(stop - start for start, stop in row) for row in rows) // multiple) * multiple
+        ids = np.full((len(rows), width), training._tokenizer.pad_token_id, np.int32)
+        labels = np.full((len(rows), width), IGNORED, np.int32)
+        attended = np.zeros((len(rows), width), bool)
+        for place, row in enumerate(rows):
+            taken = np.concatenate([np.arange(start, stop) for start, stop in row])
+            ids[place, : len(taken)] = prepared.tokens.ids[taken]
+            labels[place, : len(taken)] = prepared.tokens.labels[taken]
+            attended[place, : len(taken)] = True
+        return Share(ids, labels, attended, weights)
 
 
 def _row_weights(dealt: list[np.ndarray], trained: np.ndarray, per_process: int, rows: int) -> np.ndarray:

@@ -17,7 +17,7 @@ import optax
 from tqdm import tqdm  # type: ignore[import-untyped]
 from tunix.sft.hooks import TrainingHooks
 
-from .callbacks import Events, TrainerCallback, TrainerState
+from .callbacks import BestMetric, Events, TrainerCallback, TrainerState
 
 
 def log_every(
@@ -29,6 +29,8 @@ def log_every(
     callbacks: Sequence[TrainerCallback | type[TrainerCallback]] = (),
     args: Any = None,
     metrics: Callable[[int, int], dict[str, float]] | None = None,
+    metric_for_best_model: str | None = None,
+    greater_is_better: bool | None = None,
 ) -> LogLines:
     """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process.
 
@@ -43,8 +45,13 @@ def log_every(
         steps_per_epoch: optimizer steps of an epoch; without it the lines have no `epoch`.
         callbacks: of `porter.runtime.callbacks`, called with `args`, the script's config object.
         metrics: further values of the steps after one and up to another, as `GRPOBatches.metrics` gives them.
+        metric_for_best_model: what `rt.KeepBest` and early stopping compare, eval_loss without; one of the metrics of
+            a `MetricsTrainer`.
+        greater_is_better: whether more of it is better; without, unless its name ends with "loss".
     """
-    return LogLines(steps, first_step, schedule, steps_per_epoch, Events(callbacks, args, steps_per_epoch), metrics)
+    best = BestMetric.named(metric_for_best_model, greater_is_better)
+    events = Events(callbacks, args, steps_per_epoch, best)
+    return LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics)
 
 
 class LogLines(TrainingHooks):
@@ -97,8 +104,10 @@ class LogLines(TrainingHooks):
         # The argument is a sum over batches; the logged value is their mean.
         mean = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "loss", "eval")[-1]
         found = {f"eval_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
+        found |= getattr(train_ctx, "evaluated", {})  # MetricsTrainer's
         line = self._with_epoch({"eval_loss": float(mean), **found}, train_ctx.train_steps)
         if train_ctx.train_steps == 0:
+            self._events.state.best.of(line)  # a metric that isn't there is told before training
             self._say(line, train_ctx)
         else:
             self._evaluations.append(line)
@@ -144,8 +153,12 @@ class LogLines(TrainingHooks):
         self.history.append(line)
         self._events.log(line, train_ctx)
         if jax.process_index() == 0:
-            shown = {name: f"{value:.4g}" for name, value in line.items() if name != "step"}
+            shown = {name: _shown(value) for name, value in line.items() if name != "step"}
             tqdm.write(str(shown))
+
+
+def _shown(value: Any) -> Any:
+    return f"{value:.4g}" if isinstance(value, int | float) else value
 
 
 def _metrics(train_ctx: Any, mode: str, steps: int) -> dict[str, float]:

@@ -6,6 +6,7 @@ optimizer step into micro-batches follows the mesh, which changes nothing, becau
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +17,10 @@ import numpy as np
 
 from . import order
 from .arrays import Batch, divisible
-from .collation import COLUMNS, IGNORED, CollatedRow, Collator, only, read_rows, without_torch
+from .collation import COLUMNS, IGNORED, CollatedRow, Collator, only, read_rows, read_whole, without_torch
 from .dealing import Deal
 from .lengths import LENGTH_MULTIPLE, rounded
+from .predictions import Share, WholeBatches
 from .rows import is_stream
 
 _FIRST_LOOK = 64  # rows that are collated at a time to find the longest
@@ -327,6 +329,23 @@ class TrainerEvaluation:
             rows, weights = rows[done:], weights[done:]
         if rows:
             yield from training._assemble(rows, np.array(weights), 1, self.batch_size, self._shape)
+
+    @functools.cached_property
+    def whole(self) -> WholeBatches:
+        """The same rows as the collator padded them for each GPU process, for a metric of the predictions."""
+        training, dataset, batch_size = self._parts
+        per_process = batch_size // training._deal.processes
+        steps, seen = [], 0
+        for batch in self._dealt:
+            starts = range(0, len(batch), per_process)
+            features = [training._features(dataset, batch[start : start + per_process]) for start in starts]
+            read = [read_whole(training._collator(each)) for each in features]
+            ranks = np.repeat(np.arange(len(read)), [len(ids) for ids, _, _ in read])
+            rows = [CollatedRow(*row) for arrays in read for row in zip(*arrays, strict=True)]
+            weights = self._weights(rows, ranks, seen)
+            steps.append([Share(*arrays, weights[ranks == rank]) for rank, arrays in enumerate(read)])
+            seen += len(batch)
+        return WholeBatches(steps, training._mesh, training._deal.kept(self.rows, self._dealt))
 
     def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
         """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""

@@ -24,6 +24,7 @@ from .callbacks import KeepBest
 from .checkpoints import fresh_dir, resume_dir
 from .hooks import LogLines, log_every
 from .main_process import main_print
+from .metrics_trainer import MetricsTrainer
 
 
 def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool = False) -> TrainingConfig:
@@ -90,6 +91,8 @@ def training_hooks(
         callbacks=callbacks,
         args=args,
         metrics=getattr(batches, "metrics", None),
+        metric_for_best_model=getattr(args, "metric_for_best_model", None),
+        greater_is_better=getattr(args, "greater_is_better", None),
     )
 
 
@@ -121,21 +124,26 @@ def metrics_options(
     return MetricsLoggerOptions(log_dir=os.fspath(log_dir), backend_kwargs={"custom_backend": backends})
 
 
-def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_prefix: str = "eval") -> dict[str, float]:
+def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_prefix: str = "eval") -> dict[str, Any]:
     """`Trainer.evaluate()`: the loss over `eval_batches`, as `{"eval_loss": ...}`, before or after training.
 
-    The batches come from `SFTBatches.evaluation`, whose scales make the mean over batches transformers' loss.
+    The batches come from `SFTBatches.evaluation`, whose scales make the mean over batches transformers' loss. A
+    `MetricsTrainer` adds its metrics.
     """
-    step = nnx.jit(lambda model, inputs: trainer.eval_loss_fn(model, **trainer.gen_model_input_fn(inputs)))
+    step = nnx.jit(trainer.create_eval_step_fn())
+    gathered = trainer.gather(eval_batches) if isinstance(trainer, MetricsTrainer) else None
     losses = []
     with _mesh_of(trainer.model):
-        for batch in eval_batches:
+        for batch in eval_batches if gathered is None else gathered.batches:
             inputs = trainer._prepare_inputs(batch)  # a reference model's log-probabilities
-            loss = step(trainer.model, shard_input(inputs, trainer.config.data_sharding_axis))
-            losses.append(float(loss[0] if trainer._has_aux else loss))
+            loss, aux = step(trainer.model, shard_input(inputs, trainer.config.data_sharding_axis))
+            losses.append(float(loss))
+            if gathered is not None:
+                gathered.add(aux)
     if not losses:
         raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
-    return {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
+    found = {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
+    return found if gathered is None else found | gathered.metrics(metric_key_prefix)
 
 
 def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:
@@ -155,10 +163,7 @@ def _loads_best(args: Any) -> bool:
 
 
 def _check_best(args: Any, best: bool) -> None:
-    """transformers' own conditions on load_best_model_at_end, and what this port knows of its metrics."""
-    metric, greater = getattr(args, "metric_for_best_model", None), getattr(args, "greater_is_better", None)
-    if metric not in (None, "loss", "eval_loss") or greater:
-        raise ValueError(f"metric_for_best_model={metric!r}, greater_is_better={greater}: the port has eval_loss alone")
+    """transformers' own conditions on load_best_model_at_end."""
     if not _loads_best(args):
         return
     if not best:

@@ -13,6 +13,8 @@ from typing import Any
 
 import libcst as cst
 
+from ..engine.logit_functions import logit_function
+from ..engine.metrics import included, metrics_of
 from ..engine.porting import Porting, in_reach
 from ..engine.reading import short_name
 from ..engine.sites import Argument, indentation
@@ -359,10 +361,42 @@ def optimizer_lines(porting: Porting, indent: str) -> list[str]:
 
 
 def trainer_lines(porting: Porting, indent: str) -> list[str]:
-    """`trainer = PeftTrainer(...)` with the loss over the whole step, and its log lines."""
+    """`trainer = PeftTrainer(...)` with the loss over the whole step, and its log lines.
+
+    `rt.MetricsTrainer` where the source computes metrics of what it evaluates.
+    """
     names = porting.names
-    porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
     config = training_config(porting)
+    metrics = metrics_arguments(porting)
+    if not metrics:
+        porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
+    trainer = porting.rt("MetricsTrainer") if metrics else "PeftTrainer"
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
-    call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(config)], tail=tail)
+    call = Call(trainer, [Arg(names.model), Arg(names.optimizer), Arg(config), *metrics], tail=tail)
     return [*resume_lines(porting), assign(names.trainer, call, indent), *with_hooks(porting, indent)]
+
+
+def metrics_arguments(porting: Porting) -> list[Arg]:
+    """compute_metrics and what belongs to it, where the source evaluates."""
+    given = metrics_of(porting)
+    if given is None:
+        return []
+    evaluated = has_evaluation(porting) or porting.evaluates
+    if not evaluated or porting.known("eval.loss_only") is True:
+        for name in (".compute_metrics", ".preprocess_logits_for_metrics"):
+            reason = "prediction_loss_only=True leaves the metrics out" if evaluated else "nothing is evaluated"
+            porting.change_fate(name, fate="dropped", target="", reason=reason)
+        return []
+    assert porting.trainer is not None
+    arguments = [handed(porting, given, "compute_metrics")]
+    preprocess = porting.trainer.argument("preprocess_logits_for_metrics")
+    if preprocess is not None and not preprocess.value.is_literal(None):
+        code = logit_function(porting, preprocess)
+        arguments.append(said_by(porting, [preprocess], Arg(code, "preprocess_logits_for_metrics")))
+    wanted = included(porting)
+    if wanted is None:
+        arguments.append(remarked(porting, Arg(porting.text("eval.include"), "include_for_metrics"), "eval.include"))
+    elif wanted:
+        asked = Arg(python(wanted), "include_for_metrics")
+        arguments.append(remarked(porting, asked, "eval.include", "eval.include_inputs"))
+    return arguments

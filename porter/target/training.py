@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..engine.callbacks import callbacks_code, loads_best, needs_hooks
+from ..engine.metrics import LOSSES
 from ..engine.porting import Porting
 from .expressions import python, quoted
 from .layout import Arg, Call, render
@@ -115,6 +116,19 @@ def _metrics(porting: Porting) -> list[Arg]:
     return [Arg(Call(porting.rt("metrics_options"), options), "metrics_logging_options")]
 
 
+def _best_metric(porting: Porting) -> list[Arg]:
+    """What evaluations are compared by, where that isn't the lowest eval_loss."""
+    metric, greater = porting.value("save.best_metric"), porting.value("save.greater_is_better")
+    arguments = []
+    if metric is not None and not metric.is_literal(*LOSSES):
+        arg = Arg(porting.text("save.best_metric"), "metric_for_best_model")
+        arguments.append(remarked(porting, arg, "save.best_metric"))
+    if greater is not None and not greater.is_literal(None) and (arguments or not greater.is_literal(False)):
+        arg = Arg(porting.text("save.greater_is_better"), "greater_is_better")
+        arguments.append(remarked(porting, arg, "save.greater_is_better"))
+    return arguments
+
+
 def _runs(porting: Porting) -> str:
     folder = porting.value("run.output_dir")
     if folder is not None and folder.known and isinstance(folder.literal, str):
@@ -151,6 +165,8 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
     arguments += [Arg(callbacks, "callbacks")] if callbacks else []
     if metrics:
         arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
+    if callbacks or loads_best(porting):
+        arguments += _best_metric(porting)
     log = Call(porting.rt("log_every"), arguments)
     code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
     return remarked_line(porting, code, indent, *said_of)

@@ -1,10 +1,11 @@
 """trainer.evaluate() → `rt.evaluate(trainer, eval_batches)`.
 
-What it does: the evaluation loss over the evaluation set, weighted as transformers weights it.
+What it does: the evaluation loss over the evaluation set, weighted as transformers weights it, and the metrics of the
+trainer's compute_metrics.
 Why: PeftTrainer evaluates while it trains and has no public method for it.
 Example: `metrics = trainer.evaluate()`
 Use instead: `metrics = rt.evaluate(trainer, eval_batches)`
-Safety: exact for the loss; runtime and samples-per-second figures are not reported.
+Safety: exact for the loss and the script's own metrics; runtime and samples-per-second figures are not reported.
 """
 
 ID = "TP114"
@@ -12,7 +13,7 @@ MATCHES = ("@trainer.evaluate()",)
 
 
 SETTLED = {
-    "ignore_keys": ("dropped", "", "the port's evaluation keeps nothing but the loss"),
+    "ignore_keys": ("dropped", "", "Tunix's model gives logits and nothing else"),
     "metric_key_prefix": ("exact", "rt.evaluate(metric_key_prefix=)", ""),
 }
 

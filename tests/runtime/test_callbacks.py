@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from porter.runtime.callbacks import EarlyStoppingCallback, Events, KeepBest, TrainerCallback
+from porter.runtime.callbacks import BestMetric, EarlyStoppingCallback, Events, KeepBest, TrainerCallback
 
 
 def context(step: int, *, saved: int | None = None, policy: KeepBest | None = None) -> Any:
@@ -123,3 +123,20 @@ def test_a_checkpoint_is_told_at_its_own_step() -> None:
 def test_what_is_no_callback_is_named() -> None:
     with pytest.raises(TypeError, match="int is no"):
         Events([3], None, None)
+
+
+def test_the_best_is_chosen_by_the_metric_that_is_named() -> None:
+    events = Events([EarlyStoppingCallback(1)], None, None, BestMetric.named("f1"))
+    contexts = [context(10 * number, saved=10 * number) for number in (1, 2, 3)]
+    for train_ctx, f1 in zip(contexts, (0.2, 0.5, 0.4), strict=True):
+        events.evaluated(train_ctx, {"eval_loss": 1.0, "eval_f1": f1})
+    assert (events.state.best_metric, events.state.best_global_step, stopped(contexts)) == (0.5, 20, [30])
+    with pytest.raises(ValueError, match=r"there is no eval_f1 among the metrics of the evaluation, eval_loss$"):
+        events.evaluated(context(40), {"eval_loss": 1.0, "epoch": 2})
+
+
+def test_a_metric_is_better_as_training_arguments_says() -> None:
+    named = BestMetric.named
+    assert (named(None), named("loss"), named("eval_f1")) == (BestMetric(), BestMetric(), BestMetric("eval_f1", True))
+    assert (named("f1", False).greater, named(None, True).greater, named("my_loss").greater) == (False, True, False)
+    assert not BestMetric().better(float("nan"), None)

@@ -109,9 +109,9 @@ def test_porting_a_port_changes_nothing(tmp_path: Path) -> None:
 
 def test_places_are_those_in_the_cell(tmp_path: Path) -> None:
     cells = plain()["cells"]
-    cells[4]["source"] = f"# the trainer\n{TRAINER.replace('train_dataset', 'compute_metrics=score, train_dataset')}"
+    cells[4]["source"] = f"# the trainer\n{TRAINER.replace('train_dataset', 'compute_loss_func=score, train_dataset')}"
     port, _ = ported(tmp_path, json.dumps(notebook(*cells)))
-    finding = next(finding for finding in port.findings if "compute_metrics" in finding.message)
+    finding = next(finding for finding in port.findings if "compute_loss_func" in finding.message)
     assert port.place(finding.line, finding.column).startswith(f"{tmp_path / 'train.ipynb'} cell 5:2:")
 
 

@@ -1,0 +1,118 @@
+"""compute_metrics: where the port computes metrics, and what it names instead. Whole ports: rules/*/cases/metrics*."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import check_becomes, port
+
+HEAD = """\
+import numpy as np
+import torch
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("x")
+
+
+def score(prediction):
+    return {{"right": np.mean(prediction.predictions == prediction.label_ids)}}
+
+
+def best(logits, labels):
+    return {body}
+
+
+args = SFTConfig("out", report_to="none", save_steps=10, eval_steps=10, {settings})
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args, train_dataset=rows["train"], eval_dataset=rows["test"], {metrics})
+trainer.train()
+"""
+BOTH = "compute_metrics=score, preprocess_logits_for_metrics=best"
+
+
+def script(settings: str = 'eval_strategy="steps"', metrics: str = BOTH, body: str = "logits.argmax(-1)") -> str:
+    return HEAD.format(settings=settings, metrics=metrics, body=body)
+
+
+@pytest.mark.parametrize(
+    ("torchs", "jaxs"),
+    [
+        ("logits.argmax(-1)", "logits.argmax(-1)"),
+        ("logits.detach().float().argmax(dim=-1).cpu()", "logits.astype(jnp.float32).argmax(axis=-1)"),
+        (
+            "torch.softmax(logits, dim=-1).sum(-1, keepdim=True)",
+            "jax.nn.softmax(logits, axis=-1).sum(-1, keepdims=True)",
+        ),
+        ("torch.where(labels != -100, logits.argmax(-1), 0)", "jnp.where(labels != -100, logits.argmax(-1), 0)"),
+        ("np.argmax(logits.cpu().numpy(), axis=-1)", "np.argmax(logits, axis=-1)"),
+        ("logits.view(-1, logits.shape[-1]).max()", "logits.reshape(-1, logits.shape[-1]).max()"),
+    ],
+)
+def test_plain_idioms_are_respelled(torchs: str, jaxs: str) -> None:
+    check_becomes(script(body=torchs), f"    return {jaxs}\n", "rt.MetricsTrainer(", gone=("import torch",))
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "torch.stack([logits, logits])",
+        "logits.max(-1)",
+        "logits.topk(2)",
+        "torch.nn.functional.gelu(logits)",
+        "logits.eq(1)",
+    ],
+)
+def test_the_rest_of_torch_is_named(foreign: str) -> None:
+    found = port(script(body=foreign))
+    assert found.status == "partial" and f"return {foreign}" in found.after
+    assert any(finding.line == 14 and "JAX arrays" in finding.message for finding in found.findings)
+
+
+def test_nothing_is_computed_where_nothing_is_evaluated() -> None:
+    found = check_becomes(script(settings=""), "trainer = PeftTrainer(", gone=("MetricsTrainer",))
+    row = next(row for row in found.fields if row.source == "SFTTrainer.compute_metrics")
+    assert (row.fate, row.reason) == ("dropped", "nothing is evaluated")
+    check_becomes(script('eval_strategy="steps", prediction_loss_only=True'), gone=("MetricsTrainer",))
+    check_becomes(
+        script("") + "print(trainer.evaluate())\n", "rt.MetricsTrainer(", "rt.evaluate(trainer, eval_batches)"
+    )
+
+
+def test_inputs_are_handed_on_by_either_name() -> None:
+    for asked in ('include_for_metrics=["inputs"]', "include_inputs_for_metrics=True"):
+        options = {"source_trl": "0.12"} if "True" in asked else {}
+        text = script(f'eval_strategy="steps", {asked}')
+        found = port(text, **options)
+        assert 'include_for_metrics=["inputs"]' in found.after, found.after
+
+
+@pytest.mark.parametrize(
+    ("settings", "metrics", "said"),
+    [
+        ('eval_strategy="steps", packing=True', BOTH, "compute_metrics with packing=True"),
+        ('eval_strategy="steps", packing=True, eval_packing=True', BOTH, "compute_metrics with eval_packing=True"),
+        ('eval_strategy="steps", padding_free=True', BOTH, "compute_metrics with padding_free=True"),
+        (
+            'eval_strategy="steps", load_best_model_at_end=True, metric_for_best_model="f1"',
+            "",
+            "no metric but the loss",
+        ),
+        ('eval_strategy="steps", metric_for_best_model="eval_entropy"', BOTH, "SFTTrainer's own entropy"),
+        ('eval_strategy="steps", eval_do_concat_batches=False', BOTH, "joins the predictions"),
+    ],
+)
+def test_what_is_not_carried_over_is_named(settings: str, metrics: str, said: str) -> None:
+    found = port(script(settings, metrics))
+    assert found.status == "partial"
+    assert any(said in finding.message for finding in found.findings if finding.severity == "error"), found.findings
+
+
+def test_packed_training_may_evaluate_rows_apart() -> None:
+    check_becomes(script('eval_strategy="steps", packing=True, eval_packing=False'), "rt.MetricsTrainer(")
+
+
+def test_the_best_is_chosen_by_a_metric() -> None:
+    settings = (
+        'eval_strategy="steps", load_best_model_at_end=True, metric_for_best_model="right", greater_is_better=False'
+    )
+    check_becomes(script(settings), 'metric_for_best_model="right"', "greater_is_better=False", "rt.KeepBest()")
