@@ -26,6 +26,7 @@ METRICS = "rewards of every step"
 GRAD_NORM = "gradient norm"
 WEIGHTS = "final adapter weights"
 EVALUATION = "evaluation loss"
+MEASURED = "metrics of every evaluation"
 DEVICES = "the same port on {}"
 
 
@@ -41,6 +42,7 @@ def compare(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
         check_grad_norm(source, port, tolerances),
         check_weights(source, port, tolerances),
         *check_evaluation(source, port, tolerances),
+        *check_measured(source, port, tolerances),
     ]
 
 
@@ -217,6 +219,25 @@ def check_evaluation(source: Trace, port: Trace, tolerances: Tolerances) -> list
         return [Check(EVALUATION, "equal", detail, worst, tolerances.evaluation)]
     cause = "the mean over evaluation batches, their rows, or dropout that stays on in evaluation"
     return [Check(EVALUATION, "differs", detail, worst, tolerances.evaluation, step, cause)]
+
+
+def check_measured(source: Trace, port: Trace, tolerances: Tolerances) -> list[Check]:
+    """What compute_metrics said where both evaluated; no check when the port computes no metric."""
+    shared = [step for step in sorted(port.measured) if port.measured[step] and step in source.measured]
+    found = []
+    for step in shared:
+        for name, theirs in port.measured[step].items():
+            ours = source.measured[step].get(name, math.nan)
+            same = ours == theirs or (math.isnan(theirs) and name in source.measured[step] and math.isnan(ours))
+            found.append((0.0 if same else relative(ours, theirs), step, name, ours, theirs))
+    if not found:
+        return []
+    worst, step, name, ours, theirs = max(found, key=lambda one: _nan_first(one[0]))
+    detail = f"{len(shared)} evaluations; step {step}: {name} {ours:.7f} in the source, {theirs:.7f} in the port"
+    if worst <= tolerances.metrics:
+        return [Check(MEASURED, "equal", detail, worst, tolerances.metrics)]
+    cause = "the predictions, what preprocess_logits_for_metrics makes of them, or a near tie that rounding decides"
+    return [Check(MEASURED, "differs", detail, worst, tolerances.metrics, step, cause)]
 
 
 def check_devices(

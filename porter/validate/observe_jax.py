@@ -221,7 +221,7 @@ def patch_trainer(observer: Observer) -> None:
     @functools.wraps(write_metrics)
     def patched_write(self: Any, metrics_buffer: Any) -> None:
         if self._mode == "eval" or str(self._mode).endswith(("EVAL", "eval")):
-            observer.evaluation(int(metrics_buffer.step), float(metrics_buffer.loss))
+            observer.evaluation(int(metrics_buffer.step), float(metrics_buffer.loss), getattr(self, "evaluated", {}))
         write_metrics(self, metrics_buffer)
 
     trainer.__init__, trainer.train = patched_init, patched_train

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ from .read_jax import adapter_of, documents, evaluate_schedule, norm_of, trainer
 from .settings import Settings
 from .starts import starts_of
 from .substitutes import Substitutes
-from .trace import Row, Step, Trace
+from .trace import Row, Step, Trace, numbers
 
 
 class Observer:
@@ -44,6 +44,7 @@ class Observer:
         self._metrics: list[dict[str, float]] = []
         self._steps: list[Step] = []
         self._evaluations: list[tuple[int, float]] = []
+        self._measured: dict[int, dict[str, float]] = {}
         self._initial: dict[str, np.ndarray] = {}
         self._schedule: list[float] = []
         self._config: dict[str, Any] = {}
@@ -73,9 +74,11 @@ class Observer:
     def hf_optimizer(self, _: str, arguments: dict[str, Any]) -> None:
         self.optimizer(*of_hf_optimizer(arguments))
 
-    def evaluation(self, step: int, loss: float) -> None:
+    def evaluation(self, step: int, loss: float, measured: Mapping[str, Any]) -> None:
+        """`measured`: what the port's MetricsTrainer computed at this step."""
         if not self._done:
             self._evaluations.append((step, loss))
+            self._measured[step] = numbers(measured)
 
     def start_from_source(self, model: Any) -> None:
         """Give the model the source's initial adapter; what doesn't fit stays its own, and shows in the comparison."""
@@ -156,6 +159,7 @@ class Observer:
             initial=self._initial,
             final=final,
             evaluations=tuple(self._evaluations),
+            measured=self._measured,
             notes=tuple(self.substitutes.notes),
             seconds=time.monotonic() - self._started,
         ).save(self.folder)

@@ -14,7 +14,7 @@ from .read_torch import describe, documents, token_losses, trained_tensors, whol
 from .settings import Settings
 from .starts import starts_of
 from .substitutes import Substitutes
-from .trace import Row, Step, Trace
+from .trace import Row, Step, Trace, numbers
 
 
 class Observer:
@@ -28,6 +28,7 @@ class Observer:
         self.schedule: list[float] = []
         self.steps: list[Step] = []
         self.evaluations: list[tuple[int, float]] = []
+        self.measured: dict[int, dict[str, float]] = {}
         self.initial: dict[str, np.ndarray] = {}
         self.dataset: list[int] = []
         self.quantization: str | None = None
@@ -82,6 +83,7 @@ class Observer:
             def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
                 if metrics and "eval_loss" in metrics and not observer.done:
                     observer.evaluations.append((int(state.global_step), float(metrics["eval_loss"])))
+                    observer.measured[int(state.global_step)] = numbers(metrics)
 
         return Watch()
 
@@ -192,6 +194,7 @@ class Observer:
             initial=self.initial,
             final=trained_tensors(trainer.model),
             evaluations=tuple(self.evaluations),
+            measured=self.measured,
             dataset=tuple(self.dataset),
             notes=tuple(self.substitutes.notes),
             seconds=time.monotonic() - self._started,

@@ -84,8 +84,9 @@ class Trace:
 
     `config` holds plain JSON values; `schedule` the learning rate of every step of the whole horizon, also of
     those not run; `initial` and `final` the trained tensors under the source's names; `evaluations` pairs of
-    (step, loss); `dataset` the marks of all documents of the prepared training set in its own order, where the side
-    knows them; `notes` what the observer changed, in a user's words.
+    (step, loss); `measured` the metrics of the script's compute_metrics at those steps, by transformers' names (the
+    source's with all that its trainer reports besides); `dataset` the marks of all documents of the prepared training
+    set in its own order, where the side knows them; `notes` what the observer changed, in a user's words.
     """
 
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -94,6 +95,7 @@ class Trace:
     initial: Mapping[str, np.ndarray] = field(default_factory=dict)
     final: Mapping[str, np.ndarray] = field(default_factory=dict)
     evaluations: tuple[tuple[int, float], ...] = ()
+    measured: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     dataset: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -107,7 +109,8 @@ class Trace:
         if count >= len(self.steps):
             return self
         evaluations = tuple(pair for pair in self.evaluations if pair[0] <= count)
-        return replace(self, steps=self.steps[:count], final={}, evaluations=evaluations)
+        measured = {step: values for step, values in self.measured.items() if step <= count}
+        return replace(self, steps=self.steps[:count], final={}, evaluations=evaluations, measured=measured)
 
     def save(self, folder: str | Path) -> None:
         """Write `trace.json`, `rows.npz`, `initial.npz` and `final.npz` into `folder` (made when missing)."""
@@ -140,6 +143,7 @@ class Trace:
             "steps": steps,
             "schedule": list(self.schedule),
             "evaluations": [list(pair) for pair in self.evaluations],
+            "measured": [[step, dict(values)] for step, values in self.measured.items()],
             "dataset": list(self.dataset),
             "notes": list(self.notes),
             "seconds": self.seconds,
@@ -179,10 +183,16 @@ class Trace:
             initial=_arrays(folder / "initial.npz"),
             final=_arrays(folder / "final.npz"),
             evaluations=tuple((int(step), float(loss)) for step, loss in data["evaluations"]),
+            measured={int(step): values for step, values in data["measured"]},
             dataset=tuple(data["dataset"]),
             notes=tuple(data["notes"]),
             seconds=data["seconds"],
         )
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics that are numbers."""
+    return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
 
 
 def rows_of_batch(

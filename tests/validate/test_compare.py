@@ -380,6 +380,20 @@ def test_evaluation_losses() -> None:
     assert before.status == "skipped"
 
 
+def test_metrics_of_evaluations() -> None:
+    source = replace(run(), measured={4: {"eval_f1": 0.5, "eval_runtime": 1.0}, 8: {"eval_f1": 0.25}})
+    port = replace(run(), measured={0: {"eval_f1": 0.1}, 4: {"eval_f1": 0.5}, 8: {"eval_f1": 0.25}})
+
+    assert checks.check_measured(source, run(), FLOAT32) == []
+    [equal] = checks.check_measured(source, port, FLOAT32)
+    assert (equal.status, equal.error) == ("equal", 0.0) and equal.detail.startswith("2 evaluations")
+    wrong = replace(port, measured={4: {"eval_f1": 0.5}, 8: {"eval_f1": 0.26}})
+    [check] = checks.check_measured(source, wrong, FLOAT32)
+    assert (check.status, check.step) == ("differs", 8) and "eval_f1 0.2500000 in the source" in check.detail
+    [missing] = checks.check_measured(source, replace(port, measured={4: {"eval_exact": 1.0}}), FLOAT32)
+    assert missing.status == "differs"
+
+
 def test_a_gradient_norm_that_only_the_source_shows() -> None:
     blind = with_steps(run(), lambda number, step: replace(step, grad_norm=None))
 

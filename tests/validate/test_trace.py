@@ -52,6 +52,7 @@ def test_a_trace_comes_back_equal(tmp_path: Path) -> None:
         initial={"a.lora_A.weight": np.ones((2, 3), np.float32)},
         final={"a.lora_A.weight": np.zeros((2, 3), np.float32)},
         evaluations=((2, 3.5),),
+        measured={2: {"eval_f1": 0.5}},
         dataset=(row(5, 6).mark,),
         notes=("float32",),
         seconds=1.5,
@@ -66,6 +67,7 @@ def test_a_trace_comes_back_equal(tmp_path: Path) -> None:
         (s.micro, s.loss, s.grad_norm, s.row_loss) for s in trace.steps
     ]
     assert (back.config, back.schedule, back.evaluations) == (trace.config, trace.schedule, trace.evaluations)
+    assert back.measured == trace.measured and back.first(1).measured == {}
     assert (back.dataset, back.notes, back.seconds) == (trace.dataset, trace.notes, trace.seconds)
     np.testing.assert_array_equal(back.final["a.lora_A.weight"], 0)
 
