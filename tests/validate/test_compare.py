@@ -386,7 +386,7 @@ def test_metrics_of_evaluations() -> None:
 
     assert checks.check_measured(source, run(), FLOAT32) == []
     [equal] = checks.check_measured(source, port, FLOAT32)
-    assert (equal.status, equal.error) == ("equal", 0.0) and equal.detail.startswith("2 evaluations")
+    assert (equal.status, equal.measured) == ("equal", 0.0) and equal.detail.startswith("2 evaluations")
     wrong = replace(port, measured={4: {"eval_f1": 0.5}, 8: {"eval_f1": 0.26}})
     [check] = checks.check_measured(source, wrong, FLOAT32)
     assert (check.status, check.step) == ("differs", 8) and "eval_f1 0.2500000 in the source" in check.detail
