@@ -10,6 +10,7 @@ memory, one process per core; nothing is run and nothing is written. This is a m
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import json
 import os
@@ -151,6 +152,15 @@ def parses(ported: Any) -> bool:
     try:
         parse_text(ported.after)
     except libcst.ParserSyntaxError:
+        return False
+    return compiles(ported.after) or not compiles(ported.before)
+
+
+def compiles(text: str) -> bool:
+    """Whether this Python reads it, which older ones do less of than libcst."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
         return False
     return True
 

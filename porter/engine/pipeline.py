@@ -31,6 +31,7 @@ from .dead_code import drop_dead_code
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, joined_removals, without_inner
 from .families import check_mesh, family_files, find_model_family, refused
+from .format_strings import requoted
 from .generating import apply_generation
 from .gpu_reports import drop_gpu_reports
 from .gpu_tests import answer_gpu_tests, name_gpu_tests
@@ -282,7 +283,7 @@ def _is_given_away(porting: Porting, uses: list[Use]) -> bool:
 def _finish(porting: Porting, status: Status | None) -> Port:
     """Put the text together: edits, imports, TODO comments; the result has to parse."""
     module = porting.module
-    edits = without_inner(porting.edits)
+    edits = requoted(module, without_inner(porting.edits))
     if porting.trainer is not None and status is None:
         edits = _with_imports(porting, edits)
     _forget_what_is_gone(porting, edits)

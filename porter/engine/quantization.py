@@ -37,7 +37,9 @@ def read_quantization(porting: Porting, site: Site | None, versions: Mapping[str
     if dtype is not None and dtype.kind == "default" and dtype.is_literal("float32"):
         # transformers 4 loads what isn't quantised in float16 when nothing is said, which is bfloat16 here.
         porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin)})
-    if value.known and porting.trainer is not None and not porting.arguments_object:
+    if not (value.known and porting.trainer is not None) or porting.arguments_object:
+        return
+    if porting.trainer.qualified.startswith("trl."):
         message = "TRL trains the adapters of a quantised base in bfloat16; here they are float32, as PEFT makes them."
         porting.find("TP601", "info", message, "", porting.trainer.line, porting.trainer.column)
 

@@ -353,8 +353,7 @@ def optimizer_lines(porting: Porting, indent: str) -> list[str]:
         steps = porting.text("schedule.steps")
     lora_maybe = (bool(porting.lora_object) and not porting.lora_certain) or porting.lora_conditional
     full = not (porting.lora or porting.lora_object or porting.lora_conditional)
-    separate = lora_maybe or bool(porting.lora_object) or (porting.lora is not None and porting.fuses)
-    chain = optimizer_call(porting, full=full, separate_kv=separate, lora_maybe=lora_maybe)
+    chain = optimizer_call(porting, full=full, separate_kv=porting.fuses, lora_maybe=lora_maybe)
     if len(chain.arguments) == 1:
         chain = chain.arguments[0].value if isinstance(chain.arguments[0].value, Call) else chain
     return [*schedule_lines(porting, steps, indent), assign(names.optimizer, chain, indent)]

@@ -107,7 +107,7 @@ def _rules(porting: Porting, family: Family | None, sizes: Mapping[str, Any] | N
 
 def _fuses(porting: Porting, family: Family | None, rules: tuple[Rule, ...] | None) -> bool:
     """Whether adapters may land on a fused K/V weight; unknown families may."""
-    if porting.lora is None:
+    if not (porting.lora or porting.lora_object or porting.lora_conditional):
         return False
     if rules is not None:
         return any(name in rule.module_path for rule in rules for name in FUSED)

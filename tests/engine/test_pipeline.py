@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -273,3 +274,19 @@ def test_a_config_object_resumes_where_train_was_told_to() -> None:
     text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', save_strategy=rows.info)")
     text = text.replace("train()", "train(resume_from_checkpoint=True)")
     check_becomes(text, "training_args.resume_from_checkpoint = True\ntrainer = PeftTrainer(")
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ('PLACES["out"]', "to {PLACES['out']} and on"),
+        ("'runs'", "to runs and on"),
+    ],
+)
+def test_a_value_within_an_f_string_takes_the_other_quotes(given: str, shown: str) -> None:
+    """Before Python 3.12 an f-string holds none of its own quotes."""
+    rest = PLAIN.removeprefix(HEAD).replace("SFTConfig('out')", "args")
+    text = f'{HEAD}args = SFTConfig({given})\nprint(f"to {{args.output_dir}} and on")\n{rest}'
+    found = port(text)
+    ast.parse(found.after)
+    assert f'print(f"{shown}")' in found.after
