@@ -4,7 +4,8 @@
 
 One pass over 10,000 rows, their lengths drawn as CodeV-R1's are (mean 922, p99 2553, p99.5 2894). By hand: (1, 4),
 remat, rows padded to 3072, Tunix's loss and step. Ours: the port that tpu-port writes, without remat, each step's rows
-packed into micro-batches of the given shapes, as SFTBatches(step_packing=...) packs them. Each shape is compiled with
+packed into micro-batches of the given shapes, as SFTBatches(step_packing=...) packs them, attending in blocks of
+queries (rt.attend_in_blocks), all of it what `tpu-port plan --lengths --apply` writes. Each shape is compiled with
 6 and 12 layers and extrapolated to 60 (--full: all 60 compiled), with XLA's least effort as `tpu-port plan` compiles
 (--thorough: with all of it), one compile to a core; they are cached. --formula compiles nothing and takes tpu-port's
 own estimate for both.
@@ -26,7 +27,7 @@ from pathlib import Path
 from porter.runtime.step_packing import Shape, fewest_micro_batches, packed
 from porter.tpu.compile import CompileFailed, Request, Step, compile_steps
 from porter.tpu.memory import Candidate, estimate
-from porter.tpu.plan import extrapolate, layer_counts
+from porter.tpu.plan import QUERY_BLOCK, extrapolate, layer_counts
 from porter.tpu.slices import GIB, mesh_of, slice_named
 
 HERE = Path(__file__).parent / "paper"
@@ -65,7 +66,9 @@ def measured(requests: list[Request], how: str) -> list[tuple[int, float, Step]]
 def _whole(steps: list[Step], how: str) -> tuple[int, float, Step]:
     step = steps[0]
     if how == "formula":
-        asked = Candidate(step.mesh["fsdp"], step.mesh["tp"], step.batch_rows, step.length, step.remat)
+        asked = Candidate(
+            step.mesh["fsdp"], step.mesh["tp"], step.batch_rows, step.length, step.remat, step.query_block
+        )
         found = estimate(step, asked, TPU)
         return found.peak, found.seconds, step
     if not all(each.layers in (*layer_counts(step), step.all_layers) for each in steps):
@@ -100,6 +103,7 @@ def main() -> None:
         text = port.read_text(encoding="utf-8")
         port.write_text(text.replace("    max_length=3072,\n", f"    max_length=3072,\n    step_packing={shapes},\n"))
         asked = Request(script=port, slice=TPU, mesh=mesh_of(given.mesh, TPU), remat="none", quick=not given.thorough)
+        asked = replace(asked, query_block=QUERY_BLOCK)
         ours = [replace(asked, seq_len=length, batch=rows) for rows, length in sorted(counts)]
         tp4 = mesh_of("fsdp=1,tp=4", TPU)
         by_hand = Request(script=HERE / "train_by_hand.py", slice=TPU, mesh=tp4, quick=not given.thorough)

@@ -23,6 +23,7 @@ PATH = click.Path(path_type=Path)
     show_default=True,
     help="Recompute activations, whatever the script says.",
 )
+@click.option("--query-block", type=click.IntRange(min=1), help="Queries that attend at a time: rt.attend_in_blocks.")
 @click.option("--layers", type=click.IntRange(min=1), help="Compile only the first N decoder layers.")
 @click.option("--model", type=PATH, metavar="PATH", help="config.json (or its folder) in place of the script's model.")
 @click.option("--rows", type=click.IntRange(min=1), default=10_000, show_default=True, help="Assumed dataset rows.")
@@ -41,6 +42,7 @@ def command(
     seq_len: int | None,
     batch: int | None,
     remat: str,
+    query_block: int | None,
     layers: int | None,
     model: Path | None,
     rows: int,
@@ -65,6 +67,7 @@ def command(
         seq_len=seq_len,
         batch=batch,
         remat=remat,
+        query_block=query_block,
         layers=layers,
         model=model,
         rows=rows,

@@ -37,6 +37,8 @@ def show_step(step: Step, where: Slice, formula: Estimate, *, note: str = "", no
     mesh = ",".join(f"{name}={size}" for name, size in step.mesh.items())
     layers = f"{step.layers} layers" if step.layers == step.all_layers else f"{step.layers} of {step.all_layers} layers"
     remat = "remat" if step.remat else "no remat"
+    if step.query_block:
+        remat += f", {step.query_block} queries at a time"
     out.print(
         Text(
             f"{step.model} on {where.name} ({where.chips} chips, {where.chip.title}): {mesh}, {layers}, {remat}", "bold"
@@ -149,6 +151,8 @@ def show_plan(found: Plan, *, no_color: bool = False) -> None:
             "bold",
         )
     )
+    if step.query_block:
+        out.print(f"{step.query_block} queries of a row attend at a time (rt.attend_in_blocks)")
     if found.note:
         out.print(Text(f"by formula alone, nothing was compiled: {found.note}", "yellow"))
     table = Table(box=None, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))

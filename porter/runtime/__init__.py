@@ -43,6 +43,7 @@ _HOMES = {
     "preference_batches": ("CPOBatches", "KTOBatches", "ORPOBatches", "PreferenceBatches"),
     "preference_losses": ("cpo_loss", "kto_loss", "orpo_loss"),
     "preference_trainer": ("PreferenceTrainer", "preference_loss"),
+    "attention_blocks": ("attend_in_blocks",),
     "rematerialize": ("remat",),
     "response_masks": ("CompletionOnly", "IgnorePadding", "ResponsesOnly"),
     "results": ("train_result",),

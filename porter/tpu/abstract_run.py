@@ -144,6 +144,7 @@ class AbstractRun:
         for name in UNPLANNED:
             replace_everywhere(runtime, name, Unplanned)
         self.turn_on_remat = remat
+        self.attend_in_blocks = runtime.attend_in_blocks
         self.jitted = importlib.import_module(runtime.__name__ + ".train_step").jitted
 
     def load_model(
@@ -203,6 +204,8 @@ class AbstractRun:
             if run.request["remat"] == "decoder" and not run.remat:
                 run.turn_on_remat(model)
                 run.remat = True
+            if run.request["query_block"]:
+                run.attend_in_blocks(model, run.request["query_block"])
             config = training_config
             for name in ("checkpoint_root_directory", "metrics_logging_options", "profiler_options"):
                 setattr(config, name, None)

@@ -1,4 +1,4 @@
-"""Write a plan into a port: its mesh, micro-batch and remat, with a comment that gives the numbers."""
+"""Write a plan into a port: mesh, micro-batch, remat and blocks of attention, with a comment that gives the numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from .slices import GIB
 MESH = re.compile(r"jax\.make_mesh\(\([^\n]*?\), (?=\(\"fsdp\", \"tp\"\))")
 EARLIER = re.compile(
     r"^[ \t]*(?:# tpu-port plan for [^\n]*|micro_batch=[^\n]*,(?:  # the plan's)?"
-    r"|(?:buckets|step_packing)=[^\n]*,  # the plan's)\n",
+    r"|(?:buckets|step_packing)=[^\n]*,  # the plan's|(\w+) = rt\.attend_in_blocks\(\1[^\n]*\)  # the plan's)\n",
     re.MULTILINE,
 )
 REMAT = re.compile(r"^[ \t]*(\w+) = rt\.remat\(\1\).*\n", re.MULTILINE)
 BATCHES = re.compile(r"rt\.\w+Batches\(\n(?P<indent>[ \t]+)\S[^\n]*,\n(?P=indent)\S[^\n]*,\n(?P=indent)\w+,\n")
-ADAPTED = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<model>\w+) = rt\.apply_(?:lora|peft)\((?:[^()]|\([^()]*\))*\)\n", re.MULTILINE
+ADAPTED, LOADED = (
+    re.compile(rf"^(?P<indent>[ \t]*)(?P<model>\w+) = rt\.{name}\((?:[^()]|\([^()]*\))*\)\n", re.MULTILINE)
+    for name in ("apply_(?:lora|peft)", "load_model")
 )
 
 
@@ -69,6 +70,7 @@ def applied(text: str, plan: Plan) -> str:
         (batches.end(), batches.end(), "".join(f"{batches['indent']}{a},  # the plan's\n" for a in _arguments(plan))),
     ]
     edits += _remat(text, candidate.remat)
+    edits += _query_block(text, candidate.query_block)
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
@@ -94,3 +96,17 @@ def _remat(text: str, wanted: bool) -> list[tuple[int, int, str]]:
         name = adapted["model"]
         return [(adapted.end(), adapted.end(), f"{adapted['indent']}{name} = rt.remat({name})  # the plan's\n")]
     return []
+
+
+def _query_block(text: str, wanted: int) -> list[tuple[int, int, str]]:
+    if not wanted or "rt.attend_in_blocks(" in text:
+        return []
+    made = ADAPTED.search(text) or LOADED.search(text)
+    if made is None:
+        fix = f"write `model = rt.attend_in_blocks(model, {wanted})` where the model is made, and plan again"
+        raise InputError(
+            "the plan wants attention in blocks, and no rt.load_model(...) to put it after was found", fix=fix
+        )
+    name = made["model"]
+    line = f"{made['indent']}{name} = rt.attend_in_blocks({name}, {wanted})  # the plan's\n"
+    return [(made.end(), made.end(), line)]

@@ -41,10 +41,11 @@ class Request:
     """What to compile. None means: as the script says.
 
     `mesh`: axes and sizes; `seq_len`: tokens of a row; `batch`: rows of a micro-batch over the whole mesh; `remat`:
-    script, none or decoder; `layers`: only the first of them, 0 for one period of the attention kinds; `model`: a
-    folder or config.json in place of the script's model; `rows`: assumed length of the dataset; `compile` False: only
-    trace, which gives the sizes. `quick`: XLA spends the least time on making the program fast; its figures are then
-    within a few per cent of the whole compile's (docs/plan.md), which takes two to six times as long.
+    script, none or decoder; `query_block`: queries that attend at a time (`rt.attend_in_blocks`); `layers`: only the
+    first of them, 0 for one period of the attention kinds; `model`: a folder or config.json in place of the script's
+    model; `rows`: assumed length of the dataset; `compile` False: only trace, which gives the sizes. `quick`: XLA
+    spends the least time on making the program fast; its figures are then within a few per cent of the whole
+    compile's (docs/plan.md), which takes two to six times as long.
     """
 
     script: Path
@@ -53,6 +54,7 @@ class Request:
     seq_len: int | None = None
     batch: int | None = None
     remat: str = "script"
+    query_block: int | None = None
     layers: int | None = None
     model: Path | None = None
     rows: int = 10_000
@@ -84,9 +86,10 @@ class Memory:
 class Step:
     """What came of it. FLOPs, bytes and seconds are XLA's for one micro-batch on one device.
 
-    `short_of_memory`: bytes wanted beyond the HBM there is, 0 when it fits; the compiler gives no more figures then.
-    `weights_returned`: the step gives back all weights, as Tunix's own does. `state`: bytes of weights, adapters and
-    optimizer over the whole mesh, by the mesh axes that they are sharded on.
+    `query_block`: how many queries attend at a time, 0 for all of a row. `short_of_memory`: bytes wanted beyond the HBM
+    there is, 0 when it fits; the compiler gives no more figures then. `weights_returned`: the step gives back all
+    weights, as Tunix's own does. `state`: bytes of weights, adapters and optimizer over the whole mesh, by the mesh
+    axes that they are sharded on.
     """
 
     devices: int
@@ -108,6 +111,7 @@ class Step:
     family: str
     sizes: Mapping[str, Any]
     state: Mapping[str, Mapping[str, int]]
+    query_block: int = 0
     varying: tuple[str, ...] = ()
     weights_returned: bool = True
     memory: Memory | None = None
@@ -328,6 +332,7 @@ def _message(request: Request) -> dict[str, Any]:
         "seq_len": request.seq_len,
         "batch": request.batch,
         "remat": request.remat,
+        "query_block": request.query_block,
         "layers": request.layers,
         "model": str(request.model) if request.model else None,
         "rows": request.rows,

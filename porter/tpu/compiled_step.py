@@ -64,6 +64,7 @@ def described(trainer: Any, batch: Any, shapes: BatchShapes | None, sizes: dict[
         "family": trainer.model.porter.family.name,
         "sizes": sizes,
         "weights_returned": getattr(trainer.model, "lora", None) is None,
+        "query_block": max((getattr(part, "query_block", 0) for _, part in trainer.model.iter_modules()), default=0),
         "varying": list(shapes.varying) if shapes else [],
         "state": {
             "weights": by_axes(weights),

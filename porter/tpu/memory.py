@@ -34,13 +34,26 @@ LINK_SHARE = 0.75  # of the links' bandwidth
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run the step: the mesh, rows of a micro-batch over the whole mesh, tokens of a row, remat."""
+    """One way to run the step: the mesh, rows of a micro-batch over the whole mesh, tokens of a row, remat.
+
+    `query_block`: queries that attend at a time (`rt.attend_in_blocks`), 0 for all of a row.
+    """
 
     fsdp: int
     tp: int
     batch: int
     length: int
     remat: bool
+    query_block: int = 0
+
+    @property
+    def keys(self) -> float:
+        """Keys that a query's scores are made of, on average: the row's, or those up to the end of its block."""
+        if not 0 < self.query_block < self.length:
+            return self.length
+        starts = range(0, self.length, self.query_block)
+        ends = [min(start + self.query_block, self.length) for start in starts]
+        return sum((end - start) * end for start, end in zip(starts, ends, strict=True)) / self.length
 
     @property
     def mesh(self) -> dict[str, int]:
@@ -136,7 +149,7 @@ def _heads(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
 def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
     """What one layer keeps on a device from the forward to the backward pass, without remat."""
     heads, width = _heads(sizes, kind)
-    scores = heads * wanted.length**2 * (KEPT_SCORE_BYTES if wanted.tp == 1 else KEPT_SCORE_BYTES_TP)
+    scores = heads * wanted.length * wanted.keys * (KEPT_SCORE_BYTES if wanted.tp == 1 else KEPT_SCORE_BYTES_TP)
     widths = KEPT_HIDDEN * int(str(sizes["hidden"])) + KEPT_HEADS * heads * width
     whole = KEPT_EMBED * int(str(sizes["embed"])) * wanted.length * ACTIVATION_BYTES
     return rows * (whole + (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp)
@@ -145,7 +158,7 @@ def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candi
 def _live_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
     """What one layer holds on a device while its backward pass runs."""
     heads, width = _heads(sizes, kind)
-    scores = heads * wanted.length**2 * LIVE_SCORE_BYTES
+    scores = heads * wanted.length * wanted.keys * LIVE_SCORE_BYTES
     widths = LIVE_EMBED * int(str(sizes["embed"])) + LIVE_HIDDEN * int(str(sizes["hidden"]))
     widths += LIVE_HEADS * heads * width
     return rows * (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp
@@ -164,7 +177,7 @@ def _flops(step: Step, wanted: Candidate, layers: int) -> float:
     attention = 0.0
     for kind in _kinds(sizes, layers):
         heads, width = _heads(sizes, kind)
-        attention += 2 * 2 * heads * width * wanted.length * (4 if wanted.remat else 3)
+        attention += 2 * 2 * heads * width * wanted.keys * (4 if wanted.remat else 3)
     head = 4 * sizes["vocab"] * sizes["embed"]
     return float(tokens * (body + adapters + attention + head))
 
@@ -179,7 +192,7 @@ def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
     for kind in _kinds(sizes, layers):
         heads, width = _heads(sizes, kind)
         widths = 4 * sizes["embed"] + 3 * sizes["hidden"] + 4 * heads * width
-        moved += tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * heads * wanted.length)
+        moved += tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * heads * wanted.keys)
     return float((again * moved + LOGIT_TRAFFIC * tokens * sizes["vocab"]) / wanted.tp)
 
 

@@ -24,6 +24,7 @@ from .slices import GIB, Price, Slice
 SPARE = (
     0.10  # of a chip's HBM, for what the compiler doesn't see: the runtime, fragmentation, a checkpoint being written
 )
+QUERY_BLOCK = 512  # queries that attend at a time, where rows are longer and the script doesn't say
 WAYS = 3  # candidates whose micro-batches are filled in every way
 SLOWER = 2.0  # the cost's upper end: XLA's time is an estimate without the host, and no run has been timed against it
 
@@ -115,6 +116,8 @@ def plan(
         request = replace(request, seq_len=compiled_length(lengths))
     say("tracing the step")
     traced = compile_step(_traced(request), say)
+    if not traced.query_block and traced.length > QUERY_BLOCK:
+        request, traced = replace(request, query_block=QUERY_BLOCK), replace(traced, query_block=QUERY_BLOCK)
     meshes, dropped = fitting_meshes(traced, where)
     rows = [
         _by_formula(traced, candidate, where) for candidate in candidates(traced, meshes, request.batch, request.remat)
@@ -164,7 +167,7 @@ def candidates(step: Step, meshes: list[tuple[int, int]], batch: int | None, rem
         sizes = [batch // fsdp] if batch and batch % fsdp == 0 else [2**n for n in range(most.bit_length())]
         for rows in dict.fromkeys(min(size, most) for size in sizes):
             for with_remat in {"none": (False,), "decoder": (True,)}.get(remat, (False, True)):
-                found.append(Candidate(fsdp, tp, rows * fsdp, step.length, with_remat))
+                found.append(Candidate(fsdp, tp, rows * fsdp, step.length, with_remat, step.query_block))
     return found
 
 

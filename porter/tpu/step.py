@@ -25,7 +25,7 @@ def compile_or_estimate(request: Request, *, say: Callable[[str], None], timeout
     """Compile `request`, or trace it and estimate when libtpu is missing or doesn't match."""
     note = libtpu_problem()
     step = compile_step(replace(request, compile=not note), say, timeout=timeout)
-    asked = Candidate(step.mesh["fsdp"], step.mesh["tp"], step.batch_rows, step.length, step.remat)
+    asked = Candidate(step.mesh["fsdp"], step.mesh["tp"], step.batch_rows, step.length, step.remat, step.query_block)
     formula = estimate(step, asked, request.slice, step.layers)
     short = step.short_of_memory or (formula.peak > request.slice.hbm if step.memory is None else 0)
     return Found(step, formula, note, _advice(request, step, asked) if short else "")

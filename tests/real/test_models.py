@@ -76,6 +76,7 @@ def difference(got, expected, batch):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_are_transformers(name, tiny, tiny_mesh, batch, reference, sharded_activations):
+    from porter.runtime.attention_blocks import attend_in_blocks
     from porter.runtime.models import load_model
 
     expected = reference(tiny(name))
@@ -84,6 +85,8 @@ def test_logits_are_transformers(name, tiny, tiny_mesh, batch, reference, sharde
         mesh = tiny_mesh(*shape)
         model = load_model(tiny(name), mesh)
         assert difference(tunix_logits(model, mesh, batch), expected, batch) < TOLERANCE, shape
+    blocks = tunix_logits(attend_in_blocks(model, 48), mesh, batch)
+    assert difference(blocks, expected, batch) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", NAMES)
