@@ -156,3 +156,11 @@ def test_a_trace_without_the_compiler_gives_the_sizes(tmp_path: Path) -> None:
     assert sum(step.state["weights"].values()) == 2 * step.parameters
     found = estimate(step, Candidate(4, 1, 4, 256, False), slice_named("v5p-8"))
     assert found.peak > found.weights > 0
+
+
+def test_attention_in_blocks_leaves_out_what_no_query_sees(tmp_path: Path) -> None:
+    whole = request(tmp_path, "qwen3", "v5p-8", remat="none", seq_len=512, quick=True)
+    steps = compile_steps([whole, replace(whole, query_block=128)], lambda number, line: None)
+    first, second = (step for step in steps if isinstance(step, Step))
+    assert (first.query_block, second.query_block) == (0, 128)
+    assert second.flops < first.flops and second.bytes < first.bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,42 @@ def test_the_formulas_seconds_are_close_to_xlas(
 ) -> None:
     found = estimate(gemma4(weights_returned=returned), candidate, V5P, layers)
     assert found.seconds == pytest.approx(seconds, rel=0.08)
+
+
+def test_queries_in_blocks_have_the_keys_up_to_their_end() -> None:
+    assert Candidate(1, 4, 3, 2048, False, 512).keys == (512 + 1024 + 1536 + 2048) / 4
+    assert (
+        Candidate(1, 4, 3, 1100, False, 512).keys == (512 * 512 + 512 * 1024 + 76 * 1100) / 1100
+    )  # a shorter last one
+    assert Candidate(1, 4, 3, 512, False, 512).keys == Candidate(1, 4, 3, 512, False).keys == 512
+
+
+def test_long_rows_are_planned_with_attention_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned(**changes: Any) -> int:
+        monkeypatch.setattr(planning, "compile_step", lambda *a, **k: gemma4(**changes))
+        best = planning.plan(Request(script=Path("port.py"), slice=V5P), compiled=0).best
+        assert best is not None
+        return best.candidate.query_block
+
+    assert planned() == planning.QUERY_BLOCK
+    assert planned(length=512) == 0
+    assert planned(query_block=128) == 128  # the script's own
+
+
+def test_attention_in_blocks_is_written_once() -> None:
+    text = Path("examples/sft_lora_qwen3_tunix.py").read_text()
+    row = planning._by_formula(gemma4(), Candidate(4, 1, 4, 1024, False, 512), V5P)
+    once = applied(text, planning.Plan(V5P, gemma4(), (row,), (), ()))
+    assert once.count("model = rt.attend_in_blocks(model, 512)  # the plan's\n") == 1
+    assert once.index("rt.apply_lora(") < once.index("rt.attend_in_blocks(") < once.index("PeftTrainer(\n")
+    assert applied(once, planning.Plan(V5P, gemma4(), (row,), (), ())) == once
+    whole = planning._by_formula(gemma4(), Candidate(4, 1, 4, 512, False), V5P)
+    assert "attend_in_blocks" not in applied(once, planning.Plan(V5P, gemma4(), (whole,), (), ()))
+    own = text.replace("trainer = PeftTrainer(", "rt.attend_in_blocks(model, 256)\ntrainer = PeftTrainer(")
+    assert applied(own, planning.Plan(V5P, gemma4(), (row,), (), ())).count("attend_in_blocks") == 1
+    hidden = re.sub(r"model = rt\.(apply_lora|load_model)", r"model = make(rt.\1", text)
+    with pytest.raises(InputError, match="attention in blocks"):
+        applied(hidden, planning.Plan(V5P, gemma4(), (row,), (), ()))
 
 
 def test_flops_are_xlas() -> None:
