@@ -29,6 +29,7 @@ MERGE = "merge_and_unload"
 PLACES = frozenset({"eval", "train", "to", "cuda", "half", "float"})
 SAVES = frozenset({"save_model", "save_pretrained", "push_to_hub"})
 OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
+OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
 # Keywords of PeftModel.from_pretrained that say where and how torch's model lies, or what is so anyway.
 IDLE = frozenset("device_map dtype torch_dtype is_trainable offload_folder low_cpu_mem_usage offload_dir".split())
 REASON = "the model that generates is Tunix's, too"
@@ -39,7 +40,7 @@ class _Chain:
     """The names that hold one model loaded again: what becomes of each place, and where it generates."""
 
     edits: list[tuple[int, int, str]] = field(default_factory=list)
-    removed: list[cst.Call] = field(default_factory=list)
+    removed: list[cst.BaseExpression] = field(default_factory=list)
     uses: list[cst.Name] = field(default_factory=list)
     generates: bool = False
 
@@ -200,7 +201,13 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             chain.uses.append(use)
             return True
         if not isinstance(outer, cst.Call) or outer.func is not parent:
-            return name == "config" and isinstance(outer, cst.Attribute)
+            if name != "config" or not isinstance(outer, cst.Attribute) or outer.attr.value not in OF_CONFIG:
+                return False
+            assigned = module.parents[module.parents[outer]]
+            if isinstance(assigned, cst.Assign) and len(assigned.targets) == 1:
+                chain.removed.append(outer)
+                return True
+            return False
         if name in PLACES:
             around = module.parents[outer]
             if isinstance(around, cst.Expr):

@@ -197,6 +197,10 @@ LOADED = [
     ),
     ("model = AutoPeftModelForCausalLM.from_pretrained('out').cuda()\n", "model = rt.load_trained('out', mesh)\n"),
     (
+        "OUT = 'a'\nmodel.save_pretrained(f'{OUT}/b')\nmodel = AutoModelForCausalLM.from_pretrained('a/b')\n",
+        "model = rt.load_trained('a/b', mesh)\n",
+    ),
+    (
         "path = tokenizer.name\nmodel.save_pretrained(path)\nmodel = AutoModelForCausalLM.from_pretrained(path)\n",
         "model = rt.load_trained(path, mesh)\n",
     ),
@@ -212,13 +216,14 @@ def test_a_model_loaded_again_to_generate(load: str, part: str) -> None:
     text = PEFT + script(load + "ids = tokenizer('a', return_tensors='pt')", "print(model.generate(**ids))")
     text += "def ask(model):\n    return model.generate(**tokenizer('b', return_tensors='pt'))\nask(model)\n"
     text += "pipe = pipeline('text-generation', model=model, tokenizer=tokenizer)\n"
+    text += "model.config.use_cache = True\ndel model\n"
     check_becomes(
         text,
         part,
         "print(rt.generate(model, **ids))",
         "return rt.generate(model, **tokenizer('b', return_tensors='np'))",
         "pipe = rt.TextGenerationPipeline(model, tokenizer)",
-        gone=("torch", "peft import Auto", "'pt'"),
+        gone=("torch", "peft import Auto", "'pt'", "use_cache"),
     )
 
 
@@ -230,6 +235,7 @@ def test_a_model_loaded_again_to_generate(load: str, part: str) -> None:
         "model = AutoModelForCausalLM.from_pretrained(input())\n",
         "model = AutoModelForCausalLM.from_pretrained('out')\nmodel.half_of_it()\n",
         "model = AutoModelForCausalLM.from_pretrained('out')\nsomething.else_with(model)\n",
+        "model = AutoModelForCausalLM.from_pretrained('out')\nprint(model.config.eos_token_id)\n",
         "model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained('a'), 'out')\n",
     ],
 )
