@@ -59,7 +59,7 @@ def check(module: Module) -> int:
 @pytest.mark.parametrize("path", PORTS, ids=lambda path: path.parent.name)
 def test_calls_of_a_port(path: Path) -> None:
     text = path.read_text(encoding="utf-8-sig")
-    assert (check(read_module(path)) > 5) == bool(re.search("(Peft|Preference|Distillation)Trainer", text))
+    assert (check(read_module(path)) > 5) == bool(re.search("(Peft|Preference|Distillation|Metrics)Trainer", text))
 
 
 def test_a_wrong_keyword_is_seen(tmp_path: Path) -> None:
