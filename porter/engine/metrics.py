@@ -52,6 +52,15 @@ def settle_metrics(porting: Porting) -> None:
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 
+def settle_own_loss(porting: Porting) -> None:
+    """label_smoothing_factor: trainers with a loss of their own take no notice of it."""
+    value, site = porting.value("loss.label_smoothing"), porting.trainer
+    if site is None or table_of(porting, site).kind in KINDS or value is None or value.is_literal(0.0, 0):
+        return
+    reason = f"{short_name(site)}'s own loss takes no notice of it"
+    porting.change_fate(".label_smoothing_factor", fate="dropped", target="", reason=reason)
+
+
 def included(porting: Porting) -> list[Any] | None:
     """What include_for_metrics asks for; None where only the script knows."""
     asked, older = porting.value("eval.include"), porting.value("eval.include_inputs")

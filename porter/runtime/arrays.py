@@ -26,6 +26,13 @@ def empty(rows: int, length: int, padding: int, *, documents: bool) -> Batch:
     return batch | {"documents": np.zeros(rows, np.int32)} if documents else batch
 
 
+def smoothed(batch: Batch, label_smoothing: float) -> Batch:
+    """The batch with what `token_loss` spreads over the vocabulary, where there is something to spread."""
+    if not label_smoothing:
+        return batch
+    return batch | {"smoothing": np.full(batch["scale"].shape, label_smoothing, np.float32)}
+
+
 def fill(batch: Batch, place: int, tokens: Tokens, spans: Sequence[Span], *, mask_first: bool) -> None:
     """Put the documents of `spans` one after the other into row `place`; `mask_first`: their first tokens untrained."""
     at = 0

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import older_rows, order, releases, rows, tokenization, unsloth_rows
 from . import step_packing as packer
-from .arrays import Batch, divisible, empty, fill
+from .arrays import Batch, divisible, empty, fill, smoothed
 from .dealing import Deal
 from .evaluation_batches import EvaluationBatches
 from .lengths import LENGTH_MULTIPLE, rounded
@@ -36,6 +36,7 @@ _FIELDS = {name: name for name in _SAME} | {
     "accumulation": "gradient_accumulation_steps",
     "text_field": "dataset_text_field",
     "num_proc": "dataset_num_proc",
+    "label_smoothing": "label_smoothing_factor",
     "drop_last": "dataloader_drop_last",
     "sampling": "train_sampling_strategy",
 }
@@ -61,7 +62,8 @@ class SFTBatches:
     `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are SFTConfig's, with its names and defaults (`epochs`:
     num_train_epochs, `text_field`: dataset_text_field, `skip_prepare`: dataset_kwargs["skip_prepare_dataset"],
-    `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy).
+    `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy, `label_smoothing`: label_smoothing_factor,
+    which `token_loss` finds in the batches; a step's loss is then the sum of its micro-batches' own means).
 
     `dataset` is a `datasets.Dataset`, a list of dicts, or an IterableDataset, of which `max_steps` steps are read.
     Where such a stream is too short and its end doesn't fill a step, those rows are left out (the Trainer lets their
@@ -109,6 +111,7 @@ class SFTBatches:
         sampling: str = "random",
         average_tokens_across_devices: bool = True,
         pad_to_multiple_of: int | str | None = None,
+        label_smoothing: float = 0.0,
         buckets: Sequence[int] | None = None,
         micro_batch: int | None = None,
         step_packing: Sequence[tuple[int, int]] | None = None,
@@ -172,6 +175,7 @@ class SFTBatches:
         self._rows = self._prepare(dataset, self._packing, max_steps)
         self.rows = len(self._rows)
         self._tokens_of_all = average_tokens_across_devices or processes == 1
+        self._label_smoothing = label_smoothing
         self._steps = Steps(
             self._rows,
             self._deal,
@@ -181,6 +185,7 @@ class SFTBatches:
             seed=seed if data_seed is None or sampling == "group_by_length" else data_seed,
             sampling=sampling,
             tokens_of_all=average_tokens_across_devices,
+            micro_batches_apart=label_smoothing > 0,
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
         self.batch_size = divisible(micro_batch or batch_size, mesh)
@@ -375,10 +380,11 @@ class SFTBatches:
 
     def _shapes(self, shapes: Sequence[tuple[int, int]]) -> tuple[packer.Shape, ...]:
         """`step_packing` as shapes that the mesh divides, of rounded lengths."""
-        if not self._tokens_of_all or not self._release.counts_tokens:
+        apart = self._label_smoothing and self._deal.accumulation * self._deal.processes > 1
+        if not self._tokens_of_all or not self._release.counts_tokens or apart:
             raise ValueError(
                 "step_packing puts rows of several GPU processes together, which average_tokens_across_devices=False "
-                "(or transformers before 4.46) weighs apart: use buckets instead"
+                "(label_smoothing, or transformers before 4.46) weighs apart: use buckets instead"
             )
         wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
         if wrong or not shapes:
@@ -387,7 +393,8 @@ class SFTBatches:
 
     def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
         documents = packing in ("bfd", "bfd_split") or self._rows.tokens.parts is not None or bool(self.shapes)
-        return empty(batch_size, length, self._tokenizer.pad_token_id, documents=documents)
+        batch = empty(batch_size, length, self._tokenizer.pad_token_id, documents=documents)
+        return smoothed(batch, self._label_smoothing)
 
 
 def _of_kwargs(dataset_kwargs: dict[str, Any] | None) -> dict[str, Any]:

@@ -66,7 +66,8 @@ class EvaluationBatches:
             weights = np.split(self._weights[first : first + len(batch)], np.cumsum([len(s) for s in shares])[:-1])
             steps.append([self._share(share, weight) for share, weight in zip(shares, weights, strict=True)])
             first += len(batch)
-        return WholeBatches(steps, training._mesh, training._deal.kept(self.rows, self._dealt))
+        kept = training._deal.kept(self.rows, self._dealt)
+        return WholeBatches(steps, training._mesh, kept, training._label_smoothing)
 
     def _share(self, picked: np.ndarray, weights: np.ndarray) -> Share:
         training, prepared, _ = self._parts

@@ -44,6 +44,7 @@ def token_loss(
     scale: jax.Array,
     segment_ids: jax.Array | None = None,
     documents: jax.Array | None = None,
+    smoothing: jax.Array | None = None,
 ) -> jax.Array:
     """Sum over tokens of the negative log likelihood, each row times its `scale`: a float32 scalar.
 
@@ -53,11 +54,12 @@ def token_loss(
 
     `input_tokens`, `labels`, `positions`, `segment_ids`: (B, T) int32; label -100 is not trained, and the token at t
     predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32. `documents`: (B,) int32,
-    there in packed batches only.
+    there in packed batches only. `smoothing`: (B,) float32, where batches have a `label_smoothing`: the share of the
+    loss that is the mean over the vocabulary, as in transformers' LabelSmoother.
     """
     call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
     logits, _ = model(*call.arguments, **call.named)
-    return jnp.sum(token_nll(logits, labels) * scale[:, None])
+    return jnp.sum(_nll(logits, next_labels(labels), smoothing) * scale[:, None])
 
 
 def forward(
@@ -86,10 +88,11 @@ def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
         scale: jax.Array,
         segment_ids: jax.Array | None = None,
         documents: jax.Array | None = None,
+        smoothing: jax.Array | None = None,
     ) -> jax.Array:
         call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
         hidden, head = hidden_states(model, *call.arguments, **call.named)
-        return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), chunks) * scale[:, None])
+        return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), smoothing, chunks) * scale[:, None])
 
     return loss
 
@@ -123,10 +126,12 @@ def next_labels(labels: jax.Array) -> jax.Array:
     return jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORED)
 
 
-def _nll(logits: jax.Array, targets: jax.Array) -> jax.Array:
+def _nll(logits: jax.Array, targets: jax.Array, smoothing: jax.Array | None = None) -> jax.Array:
     logits = logits.astype(jnp.float32)
-    trained = targets != IGNORED
-    return jnp.where(trained, jax.nn.logsumexp(logits, axis=-1) - chosen_logits(logits, targets), 0.0)
+    wanted = chosen_logits(logits, targets)
+    if smoothing is not None:
+        wanted = (1 - smoothing[:, None]) * wanted + smoothing[:, None] * jnp.mean(logits, axis=-1)
+    return jnp.where(targets != IGNORED, jax.nn.logsumexp(logits, axis=-1) - wanted, 0.0)
 
 
 def chosen_logits(logits: jax.Array, tokens: jax.Array) -> jax.Array:
@@ -140,11 +145,13 @@ def chosen_logits(logits: jax.Array, tokens: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(places == tokens[..., None], logits, 0), axis=-1)
 
 
-def _chunked_nll(hidden: jax.Array, head: Any, targets: jax.Array, chunks: int) -> jax.Array:
-    """`token_nll` of head(hidden), (B, T), of which a part of T has logits at a time; the last may be shorter."""
+def _chunked_nll(
+    hidden: jax.Array, head: Any, targets: jax.Array, smoothing: jax.Array | None, chunks: int
+) -> jax.Array:
+    """`_nll` of head(hidden), (B, T), of which a part of T has logits at a time; the last may be shorter."""
     length = hidden.shape[1]
     size = -(-length // min(chunks, length))
-    part = jax.checkpoint(lambda states, wanted: _nll(head(states), wanted))
+    part = jax.checkpoint(lambda states, wanted: _nll(head(states), wanted, smoothing))
     found: list[jax.Array] = []
     for start in range(0, length, size):
         if found:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .arrays import Batch, divisible
+from .arrays import Batch, divisible, smoothed
 from .files import to_host
 from .lengths import rounded
 
@@ -68,11 +68,14 @@ class WholeBatches:
     drops those that accelerate repeats to fill it); None for all. A batch holds as many whole steps as its rows allow.
     """
 
-    def __init__(self, steps: Sequence[Sequence[Share]], mesh: jax.sharding.Mesh, kept: int | None) -> None:
+    def __init__(
+        self, steps: Sequence[Sequence[Share]], mesh: jax.sharding.Mesh, kept: int | None, label_smoothing: float = 0.0
+    ) -> None:
         largest = max(sum(len(share.ids) for share in step) for step in steps)
         self.batch_size = divisible(largest, mesh)
         self.length = rounded(max(share.ids.shape[1] for step in steps for share in step))
         self.kept = kept
+        self._label_smoothing = label_smoothing
         self._together = self.batch_size // largest
         self._steps = steps
         self._masked = any(not share.attended.all() for step in steps for share in step)
@@ -114,7 +117,7 @@ class WholeBatches:
                 batch["attended"][place] = share.attended
             batch["scale"][place[0]] = len(self) * share.weights
             first += len(share.ids)
-        return batch
+        return smoothed(batch, self._label_smoothing)
 
 
 class Gathered:

@@ -21,6 +21,7 @@ class Steps:
     """All optimizer steps of a run over `rows`; iterating gives (rows, share) of each, both of shape (rows,).
 
     `share` is what a token's loss counts in the step's, so that the sum over the step is what the Trainer trains on.
+    `micro_batches_apart`: each micro-batch of a process counts its own mean, and the step's loss is their sum.
     `count`: how many steps there are, `per_epoch` of an epoch, `largest` the micro-batches of the largest.
     """
 
@@ -35,6 +36,7 @@ class Steps:
         seed: int,
         sampling: str = "random",
         tokens_of_all: bool = True,
+        micro_batches_apart: bool = False,
     ) -> None:
         self._rows = rows
         self._deal = deal
@@ -43,6 +45,7 @@ class Steps:
             self._sampling |= {"lengths": rows.lengths, "group": deal.batch_size // deal.processes * deal.accumulation}
         self._together = tokens_of_all or deal.processes == 1
         self._release = release
+        self._apart = micro_batches_apart and release.counts_tokens  # before, they were means of their own anyway
         epoch_rows = len(rows) if rows.epochs is None else len(rows.epochs[0])
         made = deal.steps(epoch_rows)
         deal.check(len(rows), made)
@@ -96,12 +99,21 @@ class Steps:
 
         Each process takes its own mean, and these are averaged, unless they count `together`.
         """
+        if self._apart:
+            factor = self._deal.processes if self._together else 1
+            return factor * np.concatenate([self._mean(batch) for batch in group])
         processes = 1 if together else self._deal.processes
         trained = self._rows.trained[np.concatenate(over)]
         if self._release.counts_firsts:
             trained = trained + self._rows.firsts[np.concatenate(over)]
         totals = np.bincount(self._ranks(over, processes), weights=trained, minlength=processes)
         return 1 / (processes * np.maximum(totals, 1.0)[self._ranks(group, processes)])
+
+    def _mean(self, batch: np.ndarray) -> np.ndarray:
+        """What a token counts in the mean over the processes of each one's own mean of a micro-batch."""
+        ranks = self._ranks([batch], self._deal.processes)
+        totals = np.bincount(ranks, weights=self._rows.trained[batch], minlength=self._deal.processes)
+        return np.asarray(1 / (self._deal.processes * np.maximum(totals, 1.0)[ranks]))
 
     def _ranks(self, group: list[np.ndarray], processes: int) -> np.ndarray:
         return np.concatenate([np.arange(len(batch)) * processes // self._deal.batch_size for batch in group])

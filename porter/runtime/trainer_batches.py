@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from . import order
-from .arrays import Batch, divisible
+from .arrays import Batch, divisible, smoothed
 from .collation import COLUMNS, IGNORED, CollatedRow, Collator, only, read_rows, read_whole, without_torch
 from .dealing import Deal
 from .lengths import LENGTH_MULTIPLE, rounded
@@ -46,7 +46,9 @@ class TrainerBatches:
     gradient_accumulation_steps; the other arguments are TrainingArguments', with its names and defaults (`epochs`:
     num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `mean_over`: the loss
     is the mean over all trained tokens of the step, or ("micro_batch") the mean of the GPU run's micro-batches of each
-    one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `inputs`: what of the collator's
+    one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `label_smoothing`:
+    label_smoothing_factor, which `token_loss` finds in the batches; transformers' LabelSmoother takes the mean of each
+    micro-batch, and a step's loss is their sum, which isn't divided by their number. `inputs`: what of the collator's
     batch the model is called with, keyword → key, where that isn't all of it by its name: with {"labels": "input_ids"}
     in it padding trains, too. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
     """
@@ -69,12 +71,14 @@ class TrainerBatches:
         remove_unused_columns: bool = True,
         average_tokens_across_devices: bool = True,
         mean_over: str = "step",
+        label_smoothing: float = 0.0,
         inputs: Mapping[str, str] | None = None,
         micro_batch: int | None = None,
     ) -> None:
         if mean_over not in ("step", "micro_batch"):
             raise ValueError(f"mean_over={mean_over!r}: it is 'step' or 'micro_batch'")
         self._mean_over = mean_over
+        self._label_smoothing = label_smoothing
         self._mesh = mesh
         self._keep = COLUMNS if remove_unused_columns else None
         self._collator = without_torch(collator) if inputs is None else only(without_torch(collator), inputs)
@@ -127,6 +131,7 @@ class TrainerBatches:
             sampling=order.sampling_of(training_args),
             remove_unused_columns=training_args.remove_unused_columns,
             average_tokens_across_devices=training_args.average_tokens_across_devices,
+            label_smoothing=training_args.label_smoothing_factor,
         )
 
     @property
@@ -144,7 +149,9 @@ class TrainerBatches:
     def _weights(self, rows: Sequence[CollatedRow], places: np.ndarray) -> np.ndarray:
         """What a token of each row counts in the step's loss, (n,)."""
         processes = self._deal.processes
-        if self._mean_over == "micro_batch":
+        if self._label_smoothing:
+            together, means = places[:, 0] * processes + places[:, 1], 1 if self._tokens_of_all else processes
+        elif self._mean_over == "micro_batch":
             together, means = places[:, 0] * processes + places[:, 1], self._deal.accumulation * processes
         elif self._tokens_of_all:
             together, means = np.zeros(len(rows), int), 1
@@ -246,7 +253,7 @@ class TrainerBatches:
         share = batch_size // jax.process_count()
         own = share * jax.process_index()
         for first in range(own, count * batch_size, batch_size):
-            batch = shape.empty(share)
+            batch = smoothed(shape.empty(share), self._label_smoothing)
             for place, row in enumerate(rows[first : first + share]):
                 stop = len(row.ids)
                 batch["input_tokens"][place, :stop] = row.ids
@@ -345,13 +352,16 @@ class TrainerEvaluation:
             weights = self._weights(rows, ranks, seen)
             steps.append([Share(*arrays, weights[ranks == rank]) for rank, arrays in enumerate(read)])
             seen += len(batch)
-        return WholeBatches(steps, training._mesh, training._deal.kept(self.rows, self._dealt))
+        kept = training._deal.kept(self.rows, self._dealt)
+        return WholeBatches(steps, training._mesh, kept, training._label_smoothing)
 
     def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
         """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
         training, processes = self._parts[0], self._parts[0]._deal.processes
         totals = np.bincount(ranks, weights=[row.trained for row in rows])
-        of_batch = processes / max(1.0, totals.sum()) if training._tokens_of_all else 1 / np.maximum(1.0, totals)
+        of_batch = 1 / np.maximum(1.0, totals)
+        if training._tokens_of_all:
+            of_batch = processes * (of_batch if training._label_smoothing else 1 / max(1.0, totals.sum()))
         sizes = np.bincount(ranks)
         before = seen + np.cumsum(sizes) - sizes
         counted = np.clip(self.rows - before, 0, sizes)

@@ -32,6 +32,7 @@ DATA = {
     "data.remove_unused_columns": ("remove_unused_columns", True),
     "loss.mean_over": ("mean_over", "step"),
     "batch.average_tokens_across_devices": ("average_tokens_across_devices", True),
+    "loss.label_smoothing": ("label_smoothing", 0.0),
 }
 NOTES = {"data.inputs": "# the loop's own"}
 

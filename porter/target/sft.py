@@ -45,6 +45,7 @@ DATA = {
     "batch.drop_last": ("drop_last", False),
     "data.sampling": ("sampling", "random"),
     "batch.average_tokens_across_devices": ("average_tokens_across_devices", True),
+    "loss.label_smoothing": ("label_smoothing", 0.0),
     "data.pad_to_multiple_of": ("pad_to_multiple_of", None),
 }
 

@@ -77,6 +77,7 @@ class BatchShapes:
         max_steps, epochs = int(given.get("max_steps", -1)), float(given.get("epochs", 3.0))
         self.steps = max_steps if max_steps > 0 else max(1, math.ceil(epochs * self.steps_per_epoch))
         self.packing = bool(given.get("packing", False)) or bool(shapes)
+        self.smoothed = bool(given.get("label_smoothing"))
         buckets = sorted({rounded(length) for length in given.get("buckets") or ()})
         self.varying = tuple(f"a micro-batch of {n} tokens (buckets)" for n in buckets if n < self.length)
         self.varying += tuple(f"a micro-batch of {rows} x {n} tokens (step_packing)" for rows, n in shapes[1:])
@@ -93,6 +94,8 @@ class BatchShapes:
         shape = (self.batch_size, self.length)
         arrays = {name: np.broadcast_to(np.int32(0), shape) for name in names}
         arrays["scale"] = np.broadcast_to(np.float32(0), shape[:1])
+        if self.smoothed:
+            arrays["smoothing"] = np.broadcast_to(np.float32(0), shape[:1])
         if self.packing:
             arrays["documents"] = np.broadcast_to(np.int32(0), shape[:1])
         return arrays

@@ -38,6 +38,7 @@ def test_chunks_change_neither_loss_nor_gradients(tiny: Any, tiny_mesh: Any, fam
         "positions": np.tile(np.arange(64, dtype=np.int32), (2, 1)),
         "segment_ids": np.ones((2, 64), np.int32),
         "scale": np.asarray([0.01, 0.02], np.float32),
+        "smoothing": np.asarray([0.1, 0.1], np.float32),
     }
 
     def result(loss: Any) -> tuple[float, list[Any]]:

@@ -79,10 +79,10 @@ def test_single_values_have_their_own_fate() -> None:
     assert optim is not None
     assert optim.verdict("adamw_torch") == ("exact", "")
     assert optim.verdict("lomo")[0] == "manual"
-    smoothing = find_table("transformers.TrainingArguments").row("label_smoothing_factor")
-    assert smoothing is not None
-    assert smoothing.verdict(0)[0] == "dropped" and smoothing.verdict(0.1)[0] == "manual"
-    assert smoothing.verdict(False)[0] == "manual"  # False is no number here
+    delay = find_table("transformers.TrainingArguments").row("eval_delay")
+    assert delay is not None
+    assert delay.verdict(0)[0] == "dropped" and delay.verdict(0.1)[0] == "manual"
+    assert delay.verdict(False)[0] == "manual"  # False is no number here
 
 
 def test_a_missing_table_is_named() -> None:

@@ -61,6 +61,28 @@ def test_every_process_may_divide_by_its_own_tokens() -> None:
     assert batch["scale"].tolist() == pytest.approx([1 / (2 * 3)] * 2 + [1 / (2 * 7)] * 2)
 
 
+def test_label_smoothing_counts_every_micro_batch_apart() -> None:
+    """transformers' LabelSmoother takes the mean of a micro-batch, and the Trainer sums them."""
+    first, second, third, fourth = make(text_rows(7), accumulation=2, label_smoothing=0.1)
+    assert first["scale"].tolist() == pytest.approx([2 / (1 + 2)] * 2)
+    assert second["scale"].tolist() == pytest.approx([2 / (3 + 4)] * 2)
+    assert (third["scale"].tolist(), fourth["scale"].tolist()) == (
+        pytest.approx([2 / 11] * 2),
+        pytest.approx([2 / 7, 0]),
+    )
+    assert first["smoothing"].tolist() == pytest.approx([0.1] * 2)
+
+    [both] = make(text_rows(4), batch_size=4, processes=2, label_smoothing=0.1)
+    assert both["scale"].tolist() == pytest.approx([1 / 3] * 2 + [1 / 7] * 2)
+    [apart] = make(text_rows(4), batch_size=4, processes=2, label_smoothing=0.1, average_tokens_across_devices=False)
+    assert apart["scale"].tolist() == pytest.approx([1 / 6] * 2 + [1 / 14] * 2)
+    # Before 4.46 the Trainer divided by their number; that TRL adds no end token.
+    older = make(text_rows(4), accumulation=2, label_smoothing=0.1, transformers="4.45", trl="0.12")
+    assert np.concatenate([batch["scale"] for batch in older]).tolist() == pytest.approx([1.0] * 2 + [1 / 5] * 2)
+    with pytest.raises(ValueError, match=r"label_smoothing.* weighs apart"):
+        make(text_rows(4), accumulation=2, label_smoothing=0.1, step_packing=[(1, 128)])
+
+
 def test_shapes_are_fixed_and_rounded_up() -> None:
     batches = make([{"text": "a"}, {"text": "b" * 200}, {"text": "c"}])
     for batch in batches:

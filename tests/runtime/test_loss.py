@@ -51,6 +51,17 @@ def test_loss_is_the_scaled_sum_over_next_tokens() -> None:
     assert float(loss) == pytest.approx(float(expected), rel=1e-6)
 
 
+def test_label_smoothing_is_the_mean_over_the_vocabulary() -> None:
+    """(1 - factor) × likelihood of the label + factor × mean over the vocabulary, as transformers' LabelSmoother."""
+    logits = jax.random.normal(jax.random.key(0), (2, 3, 5))
+    made = batch([[-100, 2, 4], [3, -100, 1]], [[1, 1, 1]] * 2, [0.5, 2.0]) | {"smoothing": jnp.asarray([0.1, 0.1])}
+    loss = token_loss(Fixed(logits), **model_inputs(made))
+    logp = jax.nn.log_softmax(logits)
+    likely = -0.5 * (logp[0, 0, 2] + logp[0, 1, 4]) - 2.0 * logp[1, 1, 1]
+    spread = -0.5 * (logp[0, 0].mean() + logp[0, 1].mean()) - 2.0 * logp[1, 1].mean()
+    assert float(loss) == pytest.approx(float(0.9 * likely + 0.1 * spread), rel=1e-6)
+
+
 def test_untrained_rows_count_nothing_even_with_infinite_logits() -> None:
     nll = token_nll(jnp.full((1, 3, 4), -jnp.inf).at[..., 0].set(0.0), jnp.asarray([[-100, -100, -100]]))
     assert nll.tolist() == [[0.0, 0.0, 0.0]]

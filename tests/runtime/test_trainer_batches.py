@@ -79,6 +79,25 @@ def test_two_processes_collate_apart_and_may_average_apart(mesh: Any) -> None:
     assert np.allclose(batch["scale"], [1 / (2 * first)] * 2 + [1 / (2 * second)] * 2)
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_label_smoothing_sums_the_means_of_the_gpus_micro_batches(mesh: Any, together: bool) -> None:
+    """transformers neither counts the step's tokens then nor divides by the number of micro-batches."""
+    batches = TrainerBatches(
+        Rows(8), collate, mesh, max_steps=1, batch_size=4, accumulation=2, processes=2, label_smoothing=0.1,
+        average_tokens_across_devices=together,
+    )  # fmt: skip
+    made = list(batches)
+    for batch in made:
+        first, second = (sum(number % 5 for number in half) for half in (numbers(batch)[:2], numbers(batch)[2:]))
+        own = np.array([1 / max(first, 1)] * 2 + [1 / max(second, 1)] * 2)
+        assert np.allclose(batch["scale"], len(made) * own * (1 if together else 1 / 2))
+        assert batch["smoothing"].tolist() == pytest.approx([0.1] * 4)
+    (evaluated,) = batches.evaluation(Rows(4), batch_size=4)
+    assert np.allclose(evaluated["scale"], np.array([1, 1, 1 / 5, 1 / 5]) * (1 if together else 1 / 2))
+    assert "smoothing" in evaluated and "smoothing" in next(iter(batches.evaluation(Rows(4)).whole))
+    assert "smoothing" not in next(iter(TrainerBatches(Rows(8), collate, mesh)))
+
+
 def test_evaluation_weights_make_the_trainers_mean(mesh: Any) -> None:
     evaluation = TrainerBatches(Rows(4), collate, mesh).evaluation(Rows(5), batch_size=2)
     made = list(evaluation)
