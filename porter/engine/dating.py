@@ -231,6 +231,9 @@ def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str,
     own = _in_script(porting.module.text, library)
     if own:
         yield "the script", own
+    notebook = porting.module.notebook
+    if notebook is not None and (installed := _installed(notebook.raw, library)):
+        yield "what the notebook installed", [("==", installed)]
     for file in _files(Path(porting.module.path)):
         try:
             text = file.read_text("utf-8", errors="replace") if file.stat().st_size <= MAX_BYTES else ""
@@ -239,6 +242,15 @@ def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str,
         found = _in_file(text, library)
         if found:
             yield file.name, found
+
+
+def _installed(raw: str, library: str) -> str | None:
+    """The release that pip named in the outputs that a notebook was saved with; the last, where it named several."""
+    name = rf"\b{re.escape(library)}-{VERSION}"
+    said = re.findall(rf"(?:Downloading|Using cached) {name}(?:-py|\.tar)|Successfully installed [^\"]*?{name}\b", raw)
+    told = re.findall(rf"Requirement already satisfied: {re.escape(library)}\b[^\"]*\({VERSION}\)", raw)
+    versions = [next(filter(None, groups)) for groups in said] or told
+    return versions[-1] if versions else None
 
 
 def _files(script: Path) -> Iterator[Path]:

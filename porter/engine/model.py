@@ -78,8 +78,12 @@ def reaches_trainer(porting: Porting, site: Site) -> bool:
     function = function_around(module, site.node)
     if model is None or function is None:
         return False
-    given = [value for value in returned(module, function) if value is site.node or module.code(value) == site.variable]
-    nodes = [node for binding in bindings_of(module, model.node) for node in binding_origins(module, binding)]
+    whole = returned(module, function)
+    values = [item.value for value in whole if isinstance(value, cst.Tuple) for item in value.elements]
+    given = [value for value in [*whole, *values] if value is site.node or module.code(value) == site.variable]
+    bindings = bindings_of(module, model.node)
+    nodes = [node for binding in bindings for node in binding_origins(module, binding)]
+    nodes += [binding.value for binding in bindings if binding.kind == "unpack" and binding.value is not None]
     nodes += origins(module, model.node)
     return bool(given) and any(isinstance(node, cst.Call) and module.callees.get(node) is function for node in nodes)
 
@@ -188,6 +192,8 @@ def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
     module = porting.module
     found: list[Site] = []
     node = unprepared(module, argument.node) if argument is not None else None
+    while (inner := _returned_name(porting, node)) is not None:
+        node = inner
     for binding in bindings_of(module, node):
         values = list(binding_origins(module, binding))
         made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
@@ -196,6 +202,21 @@ def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
         elif node is None or not (is_itself(module, binding, node) or _is_none(binding.value)):
             return []
     return found
+
+
+def _returned_name(porting: Porting, node: cst.BaseExpression | None) -> cst.Name | None:
+    """The name that a function of the file gives back, where a variable holds what one call of it gave."""
+    module = porting.module
+    bindings = bindings_of(module, node)
+    call = bindings[0].value if len(bindings) == 1 and bindings[0].kind in ("assign", "unpack") else None
+    function = module.callees.get(call) if isinstance(call, cst.Call) else None
+    if node is None or function is None or function_around(module, node) is function:
+        return None
+    values, place = returned(module, function), bindings[0].index
+    value = values[0] if len(values) == 1 else None
+    if isinstance(value, cst.Tuple) and place is not None and place < len(value.elements):
+        value = value.elements[place].value
+    return value if isinstance(value, cst.Name) else None
 
 
 def _is_none(value: cst.BaseExpression | None) -> bool:

@@ -7,6 +7,7 @@ rollouts, optimizer, trainer.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..engine.porting import Porting
@@ -187,11 +188,20 @@ def _check(porting: Porting, writing: Writing) -> None:
         porting.find(site.rule, "error", message, fix, line, column)
 
     strategy = porting.value("eval.strategy")
-    if not porting.arguments_object and strategy is not None and not strategy.is_literal("no", False):
+    if porting.arguments_object and porting.config is not None:  # its values are read where they were given
+        given = [porting.config.argument(name) for name in ("eval_strategy", "evaluation_strategy")]
+        strategy = next((argument.value for argument in given if argument is not None), strategy)
+    asked = strategy is not None and not strategy.is_literal("no", False)
+    if strategy is not None and asked and (strategy.known or not porting.arguments_object):
         said = (
             f"{short_name(site)}: eval_strategy={strategy.text or strategy.code}: the port doesn't sample to evaluate."
         )
         find(said, "Evaluate the trained model on its own.", "eval.strategy")
+        best = porting.value("save.best_at_end")
+        if best is not None and not porting.arguments_object and not best.is_literal(False):
+            porting.fill({"save.best_at_end": replace(best, kind="literal", code="False", text="")})
+            reason = "without evaluation no checkpoint is the best: the last one stays"
+            porting.change_fate(".load_best_model_at_end", fate="manual", target="", reason=reason)
     release = plain_version(porting.versions.get("trl", ""))
     if release and version_key(release) < COUNTS_COMPLETIONS:
         said = f"TRL {release} counts prompts in per_device_train_batch_size, the port completions as from 0.15 on."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,26 @@ def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:
     assert port_file(script).recipe.versions["trl"].startswith("1.16.0")
     script.write_text("from trl import DataCollatorForCompletionOnlyLM\n" + SCRIPT)
     assert not port_file(script).recipe.versions["trl"].startswith("1.16.0")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Successfully installed accelerate-0.30.1 transformers-4.41.1 trl-0.8.6 tyro-0.8.4\\n",
+        "  Downloading trl-0.8.6-py3-none-any.whl (245 kB)\\n",
+        "Requirement already satisfied: trl in /usr/lib/python3/dist-packages (from -r needs.txt) (0.8.6)\\n",
+    ],
+)
+def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
+    code = json.dumps(SCRIPT.splitlines(keepends=True))
+    printed = f'{{"name": "stdout", "output_type": "stream", "text": ["{said}"]}}'
+    cells = ",".join(
+        f'{{"cell_type": "code", "metadata": {{}}, "execution_count": 1, "outputs": [{out}], "source": {source}}}'
+        for out, source in ((printed, '["!pip install trl"]'), ("", code))
+    )
+    path = tmp_path / "train.ipynb"
+    path.write_text(f'{{"cells": [{cells}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}')
+    assert port_file(path).recipe.versions["trl"].startswith("0.8.6 (what the notebook installed")
+    pinned = path.read_text().replace("!pip install trl", "!pip install trl==0.9.6")
+    path.write_text(pinned)
+    assert port_file(path).recipe.versions["trl"].startswith("0.9.6 (the script")

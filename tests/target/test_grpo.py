@@ -166,3 +166,14 @@ def test_what_is_refused_says_what_to_do(name: str) -> None:
 def test_a_setting_of_another_loss_is_not_written() -> None:
     assert "sapo" not in port(script('loss_type="dapo", sapo_temperature_pos=2.0')).after
     assert "sapo_temperature_pos=2.0" in port(script('loss_type="sapo", sapo_temperature_pos=2.0')).after
+
+
+EVALUATES = 'eval_strategy="steps", eval_steps=5, save_strategy="steps", load_best_model_at_end=True'
+
+
+@pytest.mark.parametrize("more", ["", ", generation_kwargs=further()"])
+def test_evaluation_is_named_also_where_the_config_stays_an_object(more: str) -> None:
+    found = port(script(EVALUATES + more))
+    assert any("doesn't sample to evaluate" in f.message and f.severity == "error" for f in found.recipe.findings)
+    if not more:  # without evaluation no checkpoint is the best
+        assert "best" not in found.after.lower()
