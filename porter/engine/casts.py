@@ -31,7 +31,8 @@ NARROW = frozenset({"torch.bfloat16", "torch.float16", "torch.half", "half", "bf
 
 def drop_casts(porting: Porting) -> None:
     """Take out the loops over the model's layers that only cast them, and a head that casts its logits."""
-    if not porting.options.active(RULE) or not (porting.lora or porting.lora_object or porting.inject):
+    perhaps = any(site.role == "inject" for site in porting.sites)
+    if not porting.options.active(RULE) or not (porting.lora or porting.lora_object or porting.inject or perhaps):
         return
     for use in list(role_uses(porting)):
         chain = use.chain.removeprefix("model.") if use.role == "trainer" else use.chain
@@ -47,17 +48,22 @@ def _drop_loop(porting: Porting, use: Use) -> None:
     if not isinstance(loop, cst.For) or loop.iter is not use.outer or loop.orelse is not None:
         return
     target = loop.target.elements[-1].value if isinstance(loop.target, cst.Tuple) else loop.target
-    frees = porting.inject is None or module.span(loop)[1] <= porting.inject.start
+    injects = [site for site in porting.sites if site.role == "inject"]
+    frees = all(module.span(loop)[1] <= site.start for site in injects)
     said = list(_statements(porting, loop.body))
     if not said or not all(_is_cast(code, module.code(target), frees) for code in said):
         return
     if not any(CAST.fullmatch(code) for code in said):
         return
     porting.remove_statement(loop, RULE, REASON)
-    if any((found := CAST.fullmatch(code)) and {found["dtype"], found["method"]} & NARROW for code in said):
-        line, column = module.location(loop)
+    if not (porting.lora or porting.lora_object or porting.inject):
+        message = (
+            "This loop casts layers, which matters where no adapters are put in: norms are trained in float32 then."
+        )
+        porting.find(RULE, "warning", message, "Load in float32 to train the whole model.", *module.location(loop))
+    elif any((found := CAST.fullmatch(code)) and {found["dtype"], found["method"]} & NARROW for code in said):
         message = "This loop casts layers to 16 bits; the port's adapters are float32."
-        porting.find(RULE, "info", message, "The first steps agree to 16 bits' rounding.", line, column)
+        porting.find(RULE, "info", message, "The first steps agree to 16 bits' rounding.", *module.location(loop))
 
 
 def _statements(porting: Porting, block: cst.BaseSuite) -> list[str]:

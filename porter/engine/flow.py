@@ -24,6 +24,8 @@ PREPARES = frozenset(
     for path in ("", "utils.", "utils.other.")
     for bits in ("kbit", "int8")
 )
+# Calls that wrap a model for a GPU: what they give back trains the same weights.
+WRAPS = frozenset({"torch.compile", "accelerate.Accelerator().prepare_model", "accelerate.Accelerator().prepare"})
 # A function of TRL that gives (model, tokenizer) back as it got them.
 CHAT_FORMAT = "trl.setup_chat_format"
 # A function of PEFT that gave back the model whose adapters it filled.
@@ -51,7 +53,7 @@ def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | N
 
 def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
     """The model in `prepare_model_for_kbit_training(model)`, `set_peft_model_state_dict(model, weights)`."""
-    if isinstance(node, cst.Call) and node.args and module.qualified(node.func) in {*PREPARES, FILLS}:
+    if isinstance(node, cst.Call) and node.args and module.qualified(node.func) in {*PREPARES, *WRAPS, FILLS}:
         named = next(
             (arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "model"), node.args[0]
         )

@@ -146,7 +146,12 @@ def apply_members(porting: Porting) -> None:
         inside = not on_the_spot and any(begin <= start < end for begin, end in covered)
         if inside or use.name in answered or _is_gone(porting, use) or _drop_asked(porting, use, rules):
             continue
-        if _asked_state(porting, use) or use.kind == "bare" or _replace_held(porting, use):
+        if (
+            _asked_state(porting, use)
+            or _drop_set(porting, use, rules)
+            or use.kind == "bare"
+            or _replace_held(porting, use)
+        ):
             continue
         answered.append(use.name)
         rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
@@ -160,6 +165,22 @@ def apply_members(porting: Porting) -> None:
             else:
                 apply_rewrite(porting, rule, use.outer, text, use.kind)
     carry(porting)
+
+
+def _drop_set(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
+    """`setattr(model, "model_parallel", True)`, which is the assignment that a rule takes out."""
+    module = porting.module
+    argument = module.parents[use.name]
+    call = module.parents[argument]
+    if use.kind != "bare" or not isinstance(call, cst.Call) or module.code(call.func) != "setattr":
+        return False
+    if len(call.args) != 3 or call.args[0] is not argument:
+        return False
+    rule = rules.get(f"@{use.role}.{module.code(call.args[1].value).strip(QUOTES)}=")
+    if not isinstance(rule, Rewrite) or rule.action != "remove" or not _is_statement(porting, call):
+        return False
+    porting.remove_statement(call, rule.id, rule.reason)
+    return True
 
 
 def _asked_state(porting: Porting, use: Use) -> bool:

@@ -12,6 +12,7 @@ from ..recipe import Origin, Value
 from ..source.calls import function_around, returned
 from ..source.values import dict_items, read_value
 from .flow import binding_origins, is_itself, origins, unprepared
+from .model_config import is_from_scratch, without_config
 from .model_makers import where_from
 from .porting import Porting
 from .precision import read_precision
@@ -163,7 +164,7 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
 def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
     """What a from_pretrained call says of the model."""
     rule = table_of(porting, site)
-    fill_site(porting, site, rule, versions)
+    fill_site(porting, without_config(porting, site), rule, versions)
     fill_defaults(porting, rule, versions)
     if site.qualified in PAIRS:
         read_fast_model(porting, site)
@@ -199,6 +200,8 @@ def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
         made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
         if made:
             found += [site for site in made[:1] if site.role == "model" and site not in found]
+        elif is_from_scratch(porting, binding.value):
+            continue
         elif node is None or not (is_itself(module, binding, node) or _is_none(binding.value)):
             return []
     return found

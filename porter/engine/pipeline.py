@@ -43,7 +43,9 @@ from .loop_trainer import LOOP, find_loops
 from .lost_names import find_lost_names, find_taken_names
 from .members import Use, apply_members, role_uses, uses
 from .metadata import script_metadata
+from .model_config import answer_configs
 from .named_types import rewrite_named_types
+from .new_rows import answer_rows
 from .objects import answer_uses
 from .other_calls import say_other_calls
 from .own import check_names
@@ -151,6 +153,8 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     replace_saving_functions(porting)
     replace_counts(porting)
     drop_casts(porting)
+    answer_rows(porting)
+    answer_configs(porting)
     apply_generation(porting)
     apply_members(porting)
     answer_uses(porting)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from flax import nnx
 
 
@@ -23,6 +25,24 @@ def check_vocabulary(
             "that the tokenizer has (as pad_token its eos_token), or resize with transformers, save, and load that"
         )
     return rows
+
+
+def average_new_rows(model: nnx.Module, size: int, new: int) -> None:
+    """The embedding's last `new` of `size` rows, and the untied head's, become the mean of those before them.
+
+    What Alpaca's `smart_tokenizer_and_embedding_resize` does with the tokens that it adds; rows that the checkpoint has
+    beyond `size` stay as they are.
+    """
+    head = getattr(model, "lm_head", None)
+    weights = [model.embedder.input_embedding, *([head.w] if head is not None else [])]
+    rows = check_vocabulary(model, size)
+    for weight in weights if new > 0 else ():
+        value = weight.get_value()
+        axis = value.shape.index(rows)
+        known = jax.lax.slice_in_dim(value, 0, size - new, axis=axis).astype(jnp.float32)
+        mean = known.mean(axis, keepdims=True).astype(value.dtype)
+        at = (slice(None),) * axis + (slice(size - new, size),)
+        weight.set_value(value.at[at].set(mean))
 
 
 CHATML = (
