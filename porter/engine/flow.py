@@ -24,8 +24,8 @@ PREPARES = frozenset(
     for path in ("", "utils.", "utils.other.")
     for bits in ("kbit", "int8")
 )
-# Calls that wrap a model for a GPU: what they give back trains the same weights.
-WRAPS = frozenset({"torch.compile", "accelerate.Accelerator().prepare_model", "accelerate.Accelerator().prepare"})
+# Methods of accelerate's Accelerator that wrap a model.
+PREPARED = ("prepare", "prepare_model")
 # A function of TRL that gives (model, tokenizer) back as it got them.
 CHAT_FORMAT = "trl.setup_chat_format"
 # A function of PEFT that gave back the model whose adapters it filled.
@@ -53,12 +53,29 @@ def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | N
 
 def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
     """The model in `prepare_model_for_kbit_training(model)`, `set_peft_model_state_dict(model, weights)`."""
-    if isinstance(node, cst.Call) and node.args and module.qualified(node.func) in {*PREPARES, *WRAPS, FILLS}:
+    if isinstance(node, cst.Call) and node.args and (_wraps(module, node) or _prepares(module, node)):
         named = next(
             (arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "model"), node.args[0]
         )
         return without_placement(named.value)
     return node
+
+
+def _prepares(module: Module, call: cst.Call) -> bool:
+    return module.qualified(call.func) in {*PREPARES, FILLS}
+
+
+def _wraps(module: Module, call: cst.Call) -> bool:
+    """Whether a call gives back, for a GPU, what it gets: `torch.compile(model)`, `accelerator.prepare(model)`."""
+    func = call.func
+    if module.qualified(func) == "torch.compile":
+        return True
+    if len(call.args) != 1 or not isinstance(func, cst.Attribute) or func.attr.value not in PREPARED:
+        return False
+    found = module.meaning(func.value)
+    made = [binding.value for binding in found[1]] if found is not None else []
+    names = [module.qualified(value.func) for value in made if isinstance(value, cst.Call)]
+    return any(name is not None and name.endswith("accelerate.Accelerator") for name in names)
 
 
 def origins(module: Module, node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:

@@ -46,7 +46,10 @@ def _name_call(porting: Porting, use: Use) -> None:
     what = "model" if use.role == "model" else "trainer"
     message = f"{code}: this gets Tunix's {what} now, not a torch {what}."
     fix = "Do to Tunix's model what it did, or take it out."
-    if module.qualified(call.func) in SAVED:
+    if module.qualified(call.func) in SAVED and is_behind(porting, call):
+        message = f"{code}: this is Tunix's model, which has the adapters that it was trained with."
+        fix = "Use it as it is; rt.load_trained loads it anew from where it was saved."
+    elif module.qualified(call.func) in SAVED:
         message = f"{code}: the port trains the model without this adapter."
         fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
     porting.find(RULE, "error", message, fix, *module.location(call))

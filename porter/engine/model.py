@@ -211,6 +211,8 @@ def _returned_name(porting: Porting, node: cst.BaseExpression | None) -> cst.Nam
     """The name that a function of the file gives back, where a variable holds what one call of it gave."""
     module = porting.module
     bindings = bindings_of(module, node)
+    if node is not None and len(bindings) > 1:  # `model = accelerator.prepare_model(model)`
+        bindings = [binding for binding in bindings if not is_itself(module, binding, node)]
     call = bindings[0].value if len(bindings) == 1 and bindings[0].kind in ("assign", "unpack") else None
     function = module.callees.get(call) if isinstance(call, cst.Call) else None
     if node is None or function is None or function_around(module, node) is function:

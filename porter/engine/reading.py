@@ -243,7 +243,8 @@ def judge(value: Value, row: Row) -> tuple[Fate, str]:
     if not value.known:
         return row.fate, row.reason
     fate, reason = row.verdict(value.literal)
-    if row.choices and isinstance(value.literal, str) and value.literal not in row.choices:
+    former = [ast.literal_eval(default) for default in row.defaults.values()] if row.choices else []
+    if row.choices and isinstance(value.literal, str) and value.literal not in (*row.choices, *former):
         return "manual", f"this is not known; choose one of {', '.join(row.choices)}."
     if fate == "manual" and row.default is not None and same(value.code, row.default):
         return "dropped", "this is the default, which changes nothing"

@@ -148,7 +148,8 @@ def argument_class(name: str, version: str | None, unsloth: str | None = None) -
 def _field(row: Row, version: str | None) -> tuple[str, Any, Any]:
     metadata: dict[str, Any] = {"help": row.help.replace("%", "%%")}
     if row.choices:
-        metadata["choices"] = list(row.choices)
+        former = (literal_eval(default) for default in row.defaults.values())  # `adamw_hf`, which is no more
+        metadata["choices"] = list(dict.fromkeys([*row.choices, *(one for one in former if isinstance(one, str))]))
     if row.bare is not None:
         metadata |= {"nargs": "?", "const": literal_eval(row.bare)}
     names = {"Any": Any, "Literal": Literal}

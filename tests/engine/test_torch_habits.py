@@ -32,6 +32,9 @@ model, tokenizer = accelerator.prepare(model, tokenizer)
     check_becomes(
         HEAD + tokenizer + LOAD + WRAP + prepared + TRAIN + again + LAST, gone=("accelerator", "model = model")
     )
+    body = "".join(f"    {line}\n" for line in (LOAD + WRAP).splitlines())
+    made = f"def make():\n{body}    return model\nmodel = make()\n"
+    check_becomes(HEAD + tokenizer + made + prepared + TRAIN + again + LAST, "rt.apply_lora", gone=("accelerator",))
 
 
 def test_a_name_that_holds_the_models_id_first() -> None:
@@ -149,3 +152,19 @@ trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=rewards, args=GRPOConfig("
 trainer.train()
 """
     check_becomes(text, "reward")
+
+
+def test_an_adapter_put_on_the_trained_model_is_no_other_start() -> None:
+    again = "from peft import PeftModel\ntuned = PeftModel.from_pretrained(model, 'out')\n"
+    behind = port(HEAD + LOAD + WRAP + TRAIN + LAST + again).recipe.findings
+    assert any("has the adapters that it was trained with" in finding.message for finding in behind)
+    before = port(HEAD + LOAD + again + WRAP + TRAIN + LAST).recipe.findings
+    assert any("trains the model without this adapter" in finding.message for finding in before)
+
+
+def test_an_optimizer_that_is_no_more_was_known_to_its_release() -> None:
+    old = TRAIN.replace("SFTConfig(", 'TrainingArguments(optim="adamw_hf", output_dir=').replace("max_steps=5, ", "")
+    text = HEAD.replace("SFTConfig, ", "") + "from transformers import TrainingArguments\n" + LOAD + old + LAST
+    found = port(text)
+    row = next(row for row in found.recipe.fields if row.source.endswith(".optim"))
+    assert row.fate == "changed" and "optax.adamw(" in found.after
