@@ -19,7 +19,7 @@ from .collators import read_collators
 from .loop_trainer import read_loop_parts
 from .lora import read_lora
 from .masks import read_mask
-from .metrics import settle_metrics, settle_own_loss
+from .metrics import settle_metrics, settle_noise, settle_own_loss
 from .model import read_model
 from .objects import is_spread
 from .other_models import refuse_other_models
@@ -96,6 +96,7 @@ def read_trainer(porting: Porting) -> None:
         check_rewards(porting, site)
     settle_metrics(porting)
     settle_own_loss(porting)
+    settle_noise(porting)
     read_row_order(porting)
     _read_fsdp_config(porting)
     _refuse_datasets(porting, site)

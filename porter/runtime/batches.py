@@ -37,6 +37,7 @@ _FIELDS = {name: name for name in _SAME} | {
     "text_field": "dataset_text_field",
     "num_proc": "dataset_num_proc",
     "label_smoothing": "label_smoothing_factor",
+    "neftune_noise_alpha": "neftune_noise_alpha",
     "drop_last": "dataloader_drop_last",
     "sampling": "train_sampling_strategy",
 }
@@ -64,6 +65,7 @@ class SFTBatches:
     num_train_epochs, `text_field`: dataset_text_field, `skip_prepare`: dataset_kwargs["skip_prepare_dataset"],
     `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy, `label_smoothing`: label_smoothing_factor,
     which `token_loss` finds in the batches; a step's loss is then the sum of its micro-batches' own means).
+    `neftune_noise_alpha`: noise on the embeddings, in training alone, of the size that the GPU run's padding gives it.
 
     `dataset` is a `datasets.Dataset`, a list of dicts, or an IterableDataset, of which `max_steps` steps are read.
     Where such a stream is too short and its end doesn't fill a step, those rows are left out (the Trainer lets their
@@ -112,6 +114,7 @@ class SFTBatches:
         average_tokens_across_devices: bool = True,
         pad_to_multiple_of: int | str | None = None,
         label_smoothing: float = 0.0,
+        neftune_noise_alpha: float | None = None,
         buckets: Sequence[int] | None = None,
         micro_batch: int | None = None,
         step_packing: Sequence[tuple[int, int]] | None = None,
@@ -176,6 +179,7 @@ class SFTBatches:
         self.rows = len(self._rows)
         self._tokens_of_all = average_tokens_across_devices or processes == 1
         self._label_smoothing = label_smoothing
+        self.neftune_noise_alpha = neftune_noise_alpha
         self._steps = Steps(
             self._rows,
             self._deal,
@@ -186,6 +190,7 @@ class SFTBatches:
             sampling=sampling,
             tokens_of_all=average_tokens_across_devices,
             micro_batches_apart=label_smoothing > 0,
+            width=np.sum if self._flattens(self._packing) else lambda lengths: rounded(np.max(lengths), multiple),
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
         self.batch_size = divisible(micro_batch or batch_size, mesh)
@@ -194,6 +199,8 @@ class SFTBatches:
         self.buckets = () if buckets is None else self._lengths(buckets)
         self.shapes = () if step_packing is None else self._shapes(step_packing)
         if self.shapes:
+            if neftune_noise_alpha:
+                raise ValueError("step_packing puts rows together whose NEFTune noise differs: use buckets instead")
             if buckets is not None or micro_batch is not None:
                 raise ValueError("step_packing says what shapes micro-batches have: leave out buckets and micro_batch")
             self._micro_batches = packer.fewest_micro_batches(self._step_lengths(), self.shapes)
@@ -234,11 +241,13 @@ class SFTBatches:
         )
 
     def __iter__(self) -> Iterator[Batch]:
-        for picked, scale in self._by_length():
+        draws = np.random.RandomState(self._seed & 0xFFFFFFFF)
+        for picked, scale, widths in self._by_length():
             if self.shapes:
                 yield from self._packed(picked, scale)
                 continue
-            yield from self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing)
+            made = self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing)
+            yield from made if not self.neftune_noise_alpha else self._with_noise(made, widths, draws)
 
     def __repr__(self) -> str:
         size = f"{self.batch_size} x {' or '.join(map(str, self.buckets or (self.length,)))}"
@@ -246,7 +255,7 @@ class SFTBatches:
         if self.buckets:
             epoch = itertools.islice(self._by_length(), self.steps_per_epoch)
             starts = range(0, self._micro_batches * self.batch_size, self.batch_size)
-            parts = (picked[start:][: self.batch_size] for picked, _ in epoch for start in starts)
+            parts = (picked[start:][: self.batch_size] for picked, *_ in epoch for start in starts)
             slots = self.batch_size * sum(self._bucket(self._rows, part) for part in parts)
         if self.shapes:
             size = f"({' or '.join(f'{rows} x {length}' for rows, length in self.shapes)})"
@@ -319,13 +328,24 @@ class SFTBatches:
     def _fixed_length(self, prepared: Rows) -> int:
         return rounded(prepared.lengths.max(), self._multiple)
 
-    def _by_length(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows of every optimizer step and their scale, (rows,) each; the longest rows first where lengths differ."""
-        for picked, share in self._steps:
+    def _by_length(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Rows of every optimizer step, their scale and the width that the GPU run gave them, (rows,) each; the longest
+        rows first where lengths differ."""
+        for picked, share, widths in self._steps:
             if self.buckets:
                 longest = np.argsort(-self._rows.lengths[picked], kind="stable")
-                picked, share = picked[longest], share[longest]
-            yield picked, self._micro_batches * share
+                picked, share, widths = picked[longest], share[longest], widths[longest]
+            yield picked, self._micro_batches * share, widths
+
+    def _with_noise(self, made: Iterator[Batch], widths: np.ndarray, draws: np.random.RandomState) -> Iterator[Batch]:
+        """A step's micro-batches with the bound and the seed of each row's noise, see `noisy_embeddings`."""
+        bounds = np.zeros(self._micro_batches * self.batch_size, np.float32)
+        bounds[: len(widths)] = self.neftune_noise_alpha / np.sqrt(widths)
+        seeds = draws.randint(0, 2**32, size=len(bounds), dtype=np.uint32)
+        share = self.batch_size // jax.process_count()
+        for number, batch in enumerate(made):
+            own = slice(start := number * self.batch_size + share * jax.process_index(), start + share)
+            yield batch | {"noise": bounds[own], "noise_seeds": seeds[own]}
 
     def _lengths(self, buckets: Sequence[int]) -> tuple[int, ...]:
         """`buckets` as lengths that batches have: rounded up as T is, none longer than T, and T itself."""
@@ -376,7 +396,7 @@ class SFTBatches:
 
     def _step_lengths(self) -> Iterator[list[int]]:
         """Lengths of every step's rows."""
-        return (self._rows.lengths[picked].tolist() for picked, _ in self._steps)
+        return (self._rows.lengths[picked].tolist() for picked, *_ in self._steps)
 
     def _shapes(self, shapes: Sequence[tuple[int, int]]) -> tuple[packer.Shape, ...]:
         """`step_packing` as shapes that the mesh divides, of rounded lengths."""

@@ -110,7 +110,7 @@ class GKDBatches(SFTBatches):
 
     def __iter__(self) -> Iterator[Batch]:
         chances = random.Random(self._sample_seed)
-        for number, (picked, scale) in enumerate(self._by_length()):
+        for number, (picked, scale, _) in enumerate(self._by_length()):
             scale = scale / self._averaged
             samplers = [self._drawn(chances) for _ in range(0, len(picked), self._deal.batch_size)]
             if number < self._skipped or not any(samplers):

@@ -14,6 +14,7 @@ from flax import nnx
 
 from . import patches
 from .head import hidden_states
+from .neftune import noisy_embeddings
 
 IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
 
@@ -45,6 +46,8 @@ def token_loss(
     segment_ids: jax.Array | None = None,
     documents: jax.Array | None = None,
     smoothing: jax.Array | None = None,
+    noise: jax.Array | None = None,
+    noise_seeds: jax.Array | None = None,
 ) -> jax.Array:
     """Sum over tokens of the negative log likelihood, each row times its `scale`: a float32 scalar.
 
@@ -55,10 +58,12 @@ def token_loss(
     `input_tokens`, `labels`, `positions`, `segment_ids`: (B, T) int32; label -100 is not trained, and the token at t
     predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32. `documents`: (B,) int32,
     there in packed batches only. `smoothing`: (B,) float32, where batches have a `label_smoothing`: the share of the
-    loss that is the mean over the vocabulary, as in transformers' LabelSmoother.
+    loss that is the mean over the vocabulary, as in transformers' LabelSmoother. `noise` (B,) float32,
+    `noise_seeds` (B,) uint32: where batches have a `neftune_noise_alpha`, see `noisy_embeddings`.
     """
     call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
-    logits, _ = model(*call.arguments, **call.named)
+    with noisy_embeddings(model, noise, noise_seeds):
+        logits, _ = model(*call.arguments, **call.named)
     return jnp.sum(_nll(logits, next_labels(labels), smoothing) * scale[:, None])
 
 
@@ -89,9 +94,12 @@ def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
         segment_ids: jax.Array | None = None,
         documents: jax.Array | None = None,
         smoothing: jax.Array | None = None,
+        noise: jax.Array | None = None,
+        noise_seeds: jax.Array | None = None,
     ) -> jax.Array:
         call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
-        hidden, head = hidden_states(model, *call.arguments, **call.named)
+        with noisy_embeddings(model, noise, noise_seeds):
+            hidden, head = hidden_states(model, *call.arguments, **call.named)
         return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), smoothing, chunks) * scale[:, None])
 
     return loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from .rows import Rows
 
 
 class Steps:
-    """All optimizer steps of a run over `rows`; iterating gives (rows, share) of each, both of shape (rows,).
+    """All optimizer steps of a run over `rows`; iterating gives (rows, share, widths) of each, all of shape (rows,).
 
     `share` is what a token's loss counts in the step's, so that the sum over the step is what the Trainer trains on.
     `micro_batches_apart`: each micro-batch of a process counts its own mean, and the step's loss is their sum.
+    `widths`: how long the GPU run made the micro-batch of each row, which is `width` of its rows' lengths.
     `count`: how many steps there are, `per_epoch` of an epoch, `largest` the micro-batches of the largest.
     """
 
@@ -37,6 +38,7 @@ class Steps:
         sampling: str = "random",
         tokens_of_all: bool = True,
         micro_batches_apart: bool = False,
+        width: Callable[[np.ndarray], int] = np.max,
     ) -> None:
         self._rows = rows
         self._deal = deal
@@ -44,6 +46,7 @@ class Steps:
         if sampling == "group_by_length":
             self._sampling |= {"lengths": rows.lengths, "group": deal.batch_size // deal.processes * deal.accumulation}
         self._together = tokens_of_all or deal.processes == 1
+        self._width = width
         self._release = release
         self._apart = micro_batches_apart and release.counts_tokens  # before, they were means of their own anyway
         epoch_rows = len(rows) if rows.epochs is None else len(rows.epochs[0])
@@ -55,27 +58,28 @@ class Steps:
         if not release.rounds_steps_up:
             self.largest = max(sum(len(group.batches) for group in groups) for groups in self._groups())
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         return self._steps() if self._release.rounds_steps_up else self._older_steps()
 
-    def _steps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _steps(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         passes = self._rows.epochs
         epochs = order.epoch_orders(len(self._rows), **self._sampling) if passes is None else passes
         for group in itertools.islice(self._deal.groups(epochs, full=passes is not None), self.count):
-            yield np.concatenate(group), self._share(group, group, self._together)
+            yield np.concatenate(group), self._share(group, group, self._together), self._widths(group)
 
-    def _older_steps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _older_steps(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """As transformers before 4.52 made them; before 4.46 every process took the mean of each micro-batch alone."""
         by_token = self._release.counts_tokens
         weight = 1.0 if by_token else 1 / self._deal.accumulation
         together = self._together and (by_token or self._deal.processes == 1)
         for groups in self._groups():
-            rows, shares = [], []
+            rows: list[np.ndarray] = []
+            shares: list[np.ndarray] = []
             for group in groups:
                 batches, over = ([self._batches(at)[number] for at, number in part] for part in group)
                 rows += batches
                 shares.append(weight * self._share(batches, over, together))
-            yield np.concatenate(rows), np.concatenate(shares)
+            yield np.concatenate(rows), np.concatenate(shares), self._widths(rows)
 
     def _groups(self) -> Iterator[list[older.Group]]:
         return older.older_steps(
@@ -108,6 +112,14 @@ class Steps:
             trained = trained + self._rows.firsts[np.concatenate(over)]
         totals = np.bincount(self._ranks(over, processes), weights=trained, minlength=processes)
         return 1 / (processes * np.maximum(totals, 1.0)[self._ranks(group, processes)])
+
+    def _widths(self, group: list[np.ndarray]) -> np.ndarray:
+        found = []
+        for batch in group:
+            ranks = self._ranks([batch], self._deal.processes)
+            lengths = self._rows.lengths[batch]
+            found += [int(self._width(lengths[ranks == rank])) for rank in ranks]
+        return np.array(found)
 
     def _mean(self, batch: np.ndarray) -> np.ndarray:
         """What a token counts in the mean over the processes of each one's own mean of a micro-batch."""

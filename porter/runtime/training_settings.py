@@ -42,6 +42,8 @@ def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool =
     one unless its turn has come.
     """
     _check_best(args, best)
+    if getattr(args, "neftune_noise_alpha", None) and not getattr(batches, "neftune_noise_alpha", None):
+        raise ValueError(f"neftune_noise_alpha: {type(batches).__name__} has no noise, SFTBatches alone; leave it out")
     folder = None
     options = None
     save_every = _interval(args.save_strategy, args.save_steps, batches)

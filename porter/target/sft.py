@@ -46,6 +46,7 @@ DATA = {
     "data.sampling": ("sampling", "random"),
     "batch.average_tokens_across_devices": ("average_tokens_across_devices", True),
     "loss.label_smoothing": ("label_smoothing", 0.0),
+    "loss.neftune_noise_alpha": ("neftune_noise_alpha", None),
     "data.pad_to_multiple_of": ("pad_to_multiple_of", None),
 }
 

@@ -77,6 +77,7 @@ class BatchShapes:
         max_steps, epochs = int(given.get("max_steps", -1)), float(given.get("epochs", 3.0))
         self.steps = max_steps if max_steps > 0 else max(1, math.ceil(epochs * self.steps_per_epoch))
         self.packing = bool(given.get("packing", False)) or bool(shapes)
+        self.noisy = bool(given.get("neftune_noise_alpha"))
         self.smoothed = bool(given.get("label_smoothing"))
         buckets = sorted({rounded(length) for length in given.get("buckets") or ()})
         self.varying = tuple(f"a micro-batch of {n} tokens (buckets)" for n in buckets if n < self.length)
@@ -96,6 +97,9 @@ class BatchShapes:
         arrays["scale"] = np.broadcast_to(np.float32(0), shape[:1])
         if self.smoothed:
             arrays["smoothing"] = np.broadcast_to(np.float32(0), shape[:1])
+        if self.noisy:
+            arrays["noise"] = np.broadcast_to(np.float32(0), shape[:1])
+            arrays["noise_seeds"] = np.broadcast_to(np.uint32(0), shape[:1])
         if self.packing:
             arrays["documents"] = np.broadcast_to(np.int32(0), shape[:1])
         return arrays

@@ -10,7 +10,8 @@ TOKENS = "average_tokens_across_devices"
 
 
 def fold_batches(batches: Any, fold: int, seen: dict[str, Any]) -> None:
-    """The runtime's batches tell in `seen` for which processes they were made, and are made for one where `fold` > 1.
+    """The runtime's batches tell in `seen` for which processes they were made, and are made for one where `fold` > 1,
+    and without NEFTune's noise.
 
     What several processes do apart (fill up a short last batch, average each over its own rows) the folded source
     can't show: the port would differ from it although it is right.
@@ -26,6 +27,7 @@ def fold_batches(batches: Any, fold: int, seen: dict[str, Any]) -> None:
             kwargs["processes"] = 1
             if {TOKENS} & {*kwargs, *inspect.signature(original).parameters}:
                 kwargs[TOKENS] = True
+        kwargs.pop("neftune_noise_alpha", None)  # two libraries never draw the same noise
         original(self, *args, **kwargs)
 
     batches.__init__ = init

@@ -152,6 +152,11 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
                 substitutes.note(f"float32 instead of {'bf16' if self.bf16 else 'fp16'} on both sides")
             self.bf16 = self.fp16 = False
             self.bf16_full_eval = self.fp16_full_eval = False
+        if getattr(self, "neftune_noise_alpha", None):
+            substitutes.note(
+                f"no NEFTune noise instead of neftune_noise_alpha={self.neftune_noise_alpha} on both sides"
+            )
+            self.neftune_noise_alpha = None
         self.tf32 = None
         self.use_cpu = True
         self.ddp_backend = "gloo" if "RANK" in os.environ else None
