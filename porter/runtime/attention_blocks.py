@@ -95,7 +95,7 @@ _tracing: contextvars.ContextVar[_Attended | None] = contextvars.ContextVar("att
 def _window(attention: Any) -> int | None:
     """Tokens of this layer's sliding window, the query's own among them; None where it sees the whole row."""
     if getattr(getattr(attention, "attn_type", None), "name", "") != "LOCAL_SLIDING":
-        return getattr(attention.config, "sliding_window", None)  # Mistral's, in every layer
+        return getattr(getattr(attention, "config", None), "sliding_window", None)  # Mistral's, in every layer
     own = getattr(attention, "sliding_window_size", None)
     return own if own is not None else attention.config.sliding_window_size
 

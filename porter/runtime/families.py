@@ -35,6 +35,7 @@ SIZES = {
     "hidden": "intermediate_size",
     "vocab": "vocab_size",
     "tied": "tie_word_embeddings",
+    "window": "sliding_window",  # of local layers
     # Gemma 4: global layers have their own heads, the last layers share keys and values, per-layer inputs.
     "global_kv_heads": "num_global_key_value_heads",
     "global_head_dim": "global_head_dim",

@@ -46,14 +46,18 @@ class Candidate:
     remat: bool
     query_block: int = 0
 
-    @property
-    def keys(self) -> float:
-        """Keys that a query's scores are made of, on average: the row's, or those up to the end of its block."""
+    def keys(self, window: int | None = None) -> float:
+        """Keys that a query's scores are made of, on average: the row's, or those that its block can see.
+
+        A block of queries takes the keys up to its end, in a layer with a sliding window (in tokens) those within it.
+        """
         if not 0 < self.query_block < self.length:
             return self.length
-        starts = range(0, self.length, self.query_block)
-        ends = [min(start + self.query_block, self.length) for start in starts]
-        return sum((end - start) * end for start, end in zip(starts, ends, strict=True)) / self.length
+        scores = 0
+        for start in range(0, self.length, self.query_block):
+            end = min(start + self.query_block, self.length)
+            scores += (end - start) * (end - (max(0, start - window + 1) if window else 0))
+        return scores / self.length
 
     @property
     def mesh(self) -> dict[str, int]:
@@ -146,10 +150,21 @@ def _heads(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
     return int(str(sizes["heads"])), int(str(width))
 
 
+def _window(sizes: Mapping[str, object], kind: str) -> int | None:
+    """Tokens of the sliding window in a layer of this attention kind; None for a whole row, or where it isn't known."""
+    window = sizes.get("window") if kind == "local" else None
+    return int(str(window)) if window is not None else None
+
+
 def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
     """What one layer keeps on a device from the forward to the backward pass, without remat."""
     heads, width = _heads(sizes, kind)
-    scores = heads * wanted.length * wanted.keys * (KEPT_SCORE_BYTES if wanted.tp == 1 else KEPT_SCORE_BYTES_TP)
+    scores = (
+        heads
+        * wanted.length
+        * wanted.keys(_window(sizes, kind))
+        * (KEPT_SCORE_BYTES if wanted.tp == 1 else KEPT_SCORE_BYTES_TP)
+    )
     widths = KEPT_HIDDEN * int(str(sizes["hidden"])) + KEPT_HEADS * heads * width
     whole = KEPT_EMBED * int(str(sizes["embed"])) * wanted.length * ACTIVATION_BYTES
     return rows * (whole + (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp)
@@ -158,7 +173,7 @@ def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candi
 def _live_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
     """What one layer holds on a device while its backward pass runs."""
     heads, width = _heads(sizes, kind)
-    scores = heads * wanted.length * wanted.keys * LIVE_SCORE_BYTES
+    scores = heads * wanted.length * wanted.keys(_window(sizes, kind)) * LIVE_SCORE_BYTES
     widths = LIVE_EMBED * int(str(sizes["embed"])) + LIVE_HIDDEN * int(str(sizes["hidden"]))
     widths += LIVE_HEADS * heads * width
     return rows * (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp
@@ -177,7 +192,7 @@ def _flops(step: Step, wanted: Candidate, layers: int) -> float:
     attention = 0.0
     for kind in _kinds(sizes, layers):
         heads, width = _heads(sizes, kind)
-        attention += 2 * 2 * heads * width * wanted.keys * (4 if wanted.remat else 3)
+        attention += 2 * 2 * heads * width * wanted.keys(_window(sizes, kind)) * (4 if wanted.remat else 3)
     head = 4 * sizes["vocab"] * sizes["embed"]
     return float(tokens * (body + adapters + attention + head))
 
@@ -192,7 +207,8 @@ def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
     for kind in _kinds(sizes, layers):
         heads, width = _heads(sizes, kind)
         widths = 4 * sizes["embed"] + 3 * sizes["hidden"] + 4 * heads * width
-        moved += tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * heads * wanted.keys)
+        scores = heads * wanted.keys(_window(sizes, kind))
+        moved += tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * scores)
     return float((again * moved + LOGIT_TRAFFIC * tokens * sizes["vocab"]) / wanted.tp)
 
 

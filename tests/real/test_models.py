@@ -9,6 +9,8 @@ import shutil
 import numpy as np
 import pytest
 
+from .long import mostly_long
+
 pytestmark = pytest.mark.real
 
 # float32, largest difference of any logit at 128 tokens. Measured over all models and meshes below: 7.5e-6, and
@@ -17,6 +19,9 @@ TOLERANCE = 1e-4
 LENGTHS = (128, 100, 17, 1)
 NAMES = ["gemma", "gemma_mqa", "gemma2", "gemma3", "gemma4", "gemma4_keqv", "gemma4_ple"]
 NAMES += ["llama3", "llama3_tied", "mistral", "qwen2", "qwen3", "qwen3_mha"]
+
+# One of each implementation of attention; gemma_mqa's products have no axis for groups.
+IN_BLOCKS = ("gemma_mqa", "gemma2", "gemma3", "gemma4_keqv", "llama3", "mistral", "qwen2", "qwen3")
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +90,9 @@ def test_logits_are_transformers(name, tiny, tiny_mesh, batch, reference, sharde
         mesh = tiny_mesh(*shape)
         model = load_model(tiny(name), mesh)
         assert difference(tunix_logits(model, mesh, batch), expected, batch) < TOLERANCE, shape
-    blocks = tunix_logits(attend_in_blocks(model, 48), mesh, batch)
-    assert difference(blocks, expected, batch) < TOLERANCE
+    if name in IN_BLOCKS:
+        blocks = tunix_logits(attend_in_blocks(model, 48), mesh, batch)
+        assert difference(blocks, expected, batch) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -249,7 +255,7 @@ def test_model_info_survives_lora_and_jit(tiny, tiny_mesh):
     assert nnx.clone(adapted).porter.sizes["heads"] == 8
 
 
-@pytest.mark.parametrize("name", ["llama3", "gemma4_ple", "qwen3"])
+@pytest.mark.parametrize("name", mostly_long(["llama3", "gemma4_ple", "qwen3"], short=["llama3"]))
 def test_remat_recomputes_layers_and_changes_no_gradient(name, tiny, tiny_mesh, batch):
     import jax
     import jax.numpy as jnp

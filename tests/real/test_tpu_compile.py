@@ -160,6 +160,7 @@ def test_a_trace_without_the_compiler_gives_the_sizes(tmp_path: Path) -> None:
     assert found.peak > found.weights > 0
 
 
+@pytest.mark.long
 def test_attention_in_blocks_leaves_out_what_no_query_sees(tmp_path: Path) -> None:
     whole = request(tmp_path, "qwen3", "v5p-8", remat="none", seq_len=512, quick=True)
     steps = compile_steps([whole, replace(whole, query_block=128)], lambda number, line: None)

@@ -76,10 +76,10 @@ def test_steps_sum_what_the_release_summed(trl: str, number: int) -> None:
         accumulation=accumulation,
         transformers=RELEASES[trl]["transformers"],
     )
-    order = [row.tolist() for rows, _ in made._steps for row in np.asarray(rows)]
+    order = [row.tolist() for rows, *_ in made._steps for row in np.asarray(rows)]
     read = [row for batch in run["batches"] for row in batch]
     assert order == read[: len(order)]
     assert made.steps == len(run["steps"])
     gradients = np.asarray(run["rows"])
-    for (rows, share), (_, gradient) in zip(made._steps, run["steps"], strict=True):
+    for (rows, share, _), (_, gradient) in zip(made._steps, run["steps"], strict=True):
         assert np.allclose((gradients[rows] * share[:, None]).sum(axis=0), gradient, atol=2e-5)

@@ -46,7 +46,7 @@ def gemma4(**changes: Any) -> Step:
         lora_tensors=72,
         model="google/gemma-4-31B-it",
         family="gemma4",
-        sizes=sizes,
+        sizes={**sizes, "window": 1024},
         state={
             "weights": {"fsdp tp": 8675917824, "tp": 275968, "": 12},
             "adapters": {"tp": 149946368, "fsdp": 56426496},
@@ -69,6 +69,11 @@ def gemma4(**changes: Any) -> Step:
         (Candidate(1, 4, 2, 3072, False), 6, 9.17),
         (Candidate(1, 4, 2, 3072, False), 12, 16.79),
         (Candidate(1, 4, 2, 2048, True), 6, 3.20),
+        (Candidate(1, 4, 1, 2688, False, 512), 12, 7.22),
+        (Candidate(1, 4, 2, 1536, False, 512), 12, 8.05),
+        (Candidate(1, 4, 3, 2048, False, 512), 6, 6.79),
+        (Candidate(1, 4, 3, 2048, False, 512), 12, 12.07),
+        (Candidate(1, 4, 2, 3072, False, 512), 12, 12.27),
     ],
 )
 def test_the_formulas_memory_is_close_to_xlas(candidate: Candidate, layers: int, peak: float) -> None:
@@ -99,11 +104,12 @@ def test_the_formulas_seconds_are_close_to_xlas(
 
 
 def test_queries_in_blocks_have_the_keys_up_to_their_end() -> None:
-    assert Candidate(1, 4, 3, 2048, False, 512).keys == (512 + 1024 + 1536 + 2048) / 4
-    assert (
-        Candidate(1, 4, 3, 1100, False, 512).keys == (512 * 512 + 512 * 1024 + 76 * 1100) / 1100
-    )  # a shorter last one
-    assert Candidate(1, 4, 3, 512, False, 512).keys == Candidate(1, 4, 3, 512, False).keys == 512
+    blocks = Candidate(1, 4, 3, 2048, False, 512)
+    assert blocks.keys() == (512 + 1024 + 1536 + 2048) / 4
+    assert blocks.keys(1024) == (512 + 1024 + 1535 + 1535) / 4
+    assert replace(blocks, length=1100).keys() == (512 * 512 + 512 * 1024 + 76 * 1100) / 1100  # the last is shorter
+    assert replace(blocks, length=512).keys(64) == 512
+    assert replace(blocks, query_block=0).keys(64) == 2048
 
 
 def test_long_rows_are_planned_with_attention_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
