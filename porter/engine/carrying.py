@@ -23,7 +23,7 @@ from .porting import TRAINER_BLOCK, Porting, in_reach
 from .sites import indentation, small_statement
 
 if TYPE_CHECKING:
-    from .members import Use
+    from .uses import Use
 
 # What a trainer can take along: its attribute → the name of the port that it holds.
 CARRIED = {"batches": "batches", "eval_batches": "eval_batches", "processing_class": "tokenizer"}

@@ -14,8 +14,8 @@ import re
 
 import libcst as cst
 
-from .members import Use, role_uses
 from .porting import Porting
+from .uses import Use, role_uses
 
 RULE = "TP310"
 REASON = "norms compute in float32 in Tunix, and the port's adapters are float32"

@@ -12,9 +12,9 @@ import libcst as cst
 
 from ..source.calls import calls_of
 from ..source.scopes import children
-from .members import Use, role_uses
 from .porting import Porting
 from .sites import small_statement
+from .uses import Use, role_uses
 
 RULE = "TP210"
 REASON = "the same count over Tunix's parameters"

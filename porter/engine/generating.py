@@ -20,11 +20,11 @@ from ..source.calls import argument_of, calls_of, function_around
 from ..source.values import Unknown, evaluate
 from .carrying import is_in_reach
 from .flow import binding_origins, held_by, unwraps
-from .members import Use, role_uses
 from .numpy_tokens import settle_inputs, settle_outputs
 from .porting import Porting, in_reach
 from .reloading import is_tunixs, port_reloaded
 from .sites import Argument, Site, read_site, shortened, shown
+from .uses import Use, role_uses
 from .views import is_another
 
 RULE = "TP311"

@@ -11,10 +11,10 @@ import libcst as cst
 from ..source.calls import calls_of, function_around, parameter_of
 from ..source.scopes import Binding
 from .flow import SAVED, binding_origins, is_itself
-from .members import Use, role_uses
 from .porting import Porting
 from .reading import tables_by_class
 from .sites import Site, shortened
+from .uses import Use, role_uses
 from .views import is_behind
 
 RULE = "TP190"

@@ -11,8 +11,8 @@ import re
 import libcst as cst
 
 from ..source.calls import function_around
-from .members import Use, role_uses
 from .porting import Porting
+from .uses import Use, role_uses
 
 RULE = "TP312"
 REASON = "the rows of Tunix's embedding, which stay as many as they are"

@@ -10,10 +10,11 @@ from __future__ import annotations
 import libcst as cst
 
 from ..source.values import dict_items
-from .members import apply_rewrite, member_rules, uses
+from .members import apply_rewrite, member_rules
 from .packs import Rewrite, TableRule
 from .porting import Porting, in_reach
 from .sites import Argument, Site, shown
+from .uses import uses
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
 SHAPES = ("eval.strategy", "save.strategy", "log.strategy", "save.best_at_end")

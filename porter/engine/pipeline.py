@@ -41,7 +41,7 @@ from .launch import read_launch
 from .leftovers import drop_leftovers
 from .loop_trainer import LOOP, find_loops
 from .lost_names import find_lost_names, find_taken_names
-from .members import Use, apply_members, role_uses, uses
+from .members import apply_members
 from .metadata import script_metadata
 from .model_config import answer_configs
 from .named_types import rewrite_named_types
@@ -62,6 +62,7 @@ from .subclasses import imported_base
 from .todos import with_todos
 from .understanding import read_trainer
 from .unsloth_chat import answer_chat_templates
+from .uses import Use, role_uses, uses
 from .views import merge, merge_findings, read_views
 from .world_size import apply_world_size
 

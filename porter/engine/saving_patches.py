@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .members import Use, role_uses
 from .porting import Porting
+from .uses import Use, role_uses
 
 RULE = "TP310"
 REASON = "the port saves the adapter alone in any case"
