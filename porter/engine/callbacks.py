@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ..source.module import Module
-from .flow import origins
+from .flow import Place, followed, handed_to, origins
 from .porting import Porting
 from .reading import bindings_of
 from .sites import Argument, shown
@@ -19,7 +19,10 @@ from .sites import Argument, shown
 BASES = frozenset(f"transformers.{path}TrainerCallback" for path in ("", "trainer_callback."))
 KNOWN = frozenset(f"transformers.{path}EarlyStoppingCallback" for path in ("", "trainer_callback."))
 EVENTS = frozenset(
-    "on_init_end on_train_begin on_train_end on_epoch_end on_step_end on_evaluate on_save on_log".split()
+    """
+    on_init_end on_train_begin on_train_end on_epoch_begin on_epoch_end on_step_begin on_step_end on_evaluate on_save
+    on_log
+    """.split()
 )
 STATE = frozenset(
     """
@@ -27,7 +30,8 @@ STATE = frozenset(
     is_world_process_zero is_local_process_zero
     """.split()
 )
-GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics"})
+TOKENIZER = ("processing_class", "tokenizer")
+GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
 RULE = "TP360"
 
 
@@ -70,7 +74,7 @@ def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
         return
     definition = _definition(module, name)
     line, column = module.location(element)
-    if definition is None or not any(module.qualified(base.value) in BASES for base in definition.bases):
+    if definition is None or not _is_callback(module, definition):
         text = shown(module.code(name))
         porting.change_fate(".callbacks", fate="manual", target="", reason="a callback that isn't of this file")
         fix = "Leave it out, or write what it does in a TrainerCallback of this file."
@@ -82,6 +86,87 @@ def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
         fix = "Do without it, or do it beside trainer.train."
         porting.change_fate(".callbacks", fate="manual", target="", reason="a callback does what Tunix's hooks can't")
         porting.find(RULE, "error", message, fix, line, column)
+
+
+def reads_arguments(porting: Porting) -> bool:
+    """Whether a callback of the file reads the trainer's config, which it is given as `args`."""
+    for method in _methods(porting):
+        names = [parameter.name.value for parameter in method.params.params]
+        if len(names) > 1 and _loads(porting.module, method, names[1]):
+            return True
+    return False
+
+
+def reads_tokenizer(porting: Porting) -> bool:
+    """Whether a callback of the file uses the tokenizer that the trainer gives it."""
+    module = porting.module
+    return any(_given(module, method, name) for method in _methods(porting) for name in TOKENIZER)
+
+
+def models_of_callbacks(porting: Porting) -> list[cst.Name | cst.Attribute | cst.Call | cst.Subscript]:
+    """Where callbacks of the file use the model that the trainer gives them, and whom they hand it to."""
+    module = porting.module
+    found: list[cst.Name | cst.Attribute | cst.Call | cst.Subscript] = []
+    starts: list[Place | cst.Call] = []
+    for method in _methods(porting):
+        if any(parameter.name.value == "model" for parameter in _parameters(method)):
+            starts.append(Place("model", module.scopes[method]))
+        for node in _given(module, method, "model"):
+            if isinstance(node, cst.Subscript):
+                found.append(node)
+            starts += handed_to(module, node) if not isinstance(node, cst.Name) else []
+    places, calls = followed(module, starts, placed=True)
+    for place in places:
+        found += module.references(place.variable, place.scope)
+    return list(dict.fromkeys([*found, *calls]))
+
+
+def _methods(porting: Porting) -> Iterator[cst.FunctionDef]:
+    """The events that callbacks of the file answer."""
+    module = porting.module
+    if "TrainerCallback" not in module.text:
+        return
+    for definition in module.scopes:
+        if isinstance(definition, cst.ClassDef) and _is_callback(module, definition):
+            for statement in definition.body.body:
+                if isinstance(statement, cst.FunctionDef) and statement.name.value in EVENTS:
+                    yield statement
+
+
+def _is_callback(module: Module, definition: cst.ClassDef) -> bool:
+    return any(module.qualified(base.value) in BASES for base in definition.bases)
+
+
+def _parameters(method: cst.FunctionDef) -> list[cst.Param]:
+    return [*method.params.params, *method.params.kwonly_params, *method.params.posonly_params]
+
+
+def _loads(module: Module, method: cst.FunctionDef, name: str) -> list[cst.Name]:
+    scope = module.scopes[method]
+    return [use for use in module.references(name, scope) if isinstance(use, cst.Name)]
+
+
+def _given(module: Module, method: cst.FunctionDef, name: str) -> list[cst.Name | cst.Subscript | cst.Call]:
+    """Where a method reads one of the things it is given: by its parameter, `kwargs[name]`, `kwargs.get(name)`."""
+    found: list[cst.Name | cst.Subscript | cst.Call] = []
+    if any(parameter.name.value == name for parameter in _parameters(method)):
+        found += _loads(module, method, name)
+    rest = method.params.star_kwarg
+    for use in _loads(module, method, rest.name.value) if rest is not None else ():
+        around = module.parents[use]
+        call = module.parents[around]
+        if isinstance(around, cst.Subscript) and _key(around) == name:
+            found.append(around)
+        elif isinstance(call, cst.Call) and module.code(around).endswith(".get") and call.args:
+            if module.code(call.args[0].value).strip("\"'") == name:
+                found.append(call)
+    return found
+
+
+def _key(node: cst.Subscript) -> str | None:
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    text = index.value if isinstance(index, cst.Index) else None
+    return str(text.evaluated_value) if isinstance(text, cst.SimpleString) else None
 
 
 def _elements(module: Module, given: Argument) -> list[cst.BaseExpression] | None:
@@ -104,19 +189,19 @@ def _beyond(porting: Porting, definition: cst.ClassDef) -> Iterator[tuple[cst.CS
         if statement.name.value not in EVENTS:
             yield statement, statement.name.value
             continue
-        parameters = statement.params
-        named = [*parameters.params, *parameters.kwonly_params, *parameters.posonly_params]
+        named = _parameters(statement)
         names = [parameter.name.value for parameter in named]
         role = dict(zip(names[:4], ("self", "args", "state", "control"), strict=False))
         used = _names(statement.body)
+        given = GIVEN - {"model"} if statement.name.value == "on_init_end" else GIVEN
         for parameter in named[4:]:
-            if parameter.name.value not in GIVEN and parameter.name.value in used:
+            if parameter.name.value not in given and parameter.name.value in used:
                 yield parameter, f"{statement.name.value} uses {parameter.name.value}"
-        yield from _uses(porting, statement, role, parameters.star_kwarg)
+        yield from _uses(porting, statement, role, given)
 
 
 def _uses(
-    porting: Porting, method: cst.FunctionDef, role: dict[str, str], rest: cst.Param | None
+    porting: Porting, method: cst.FunctionDef, role: dict[str, str], given: frozenset[str]
 ) -> Iterator[tuple[cst.CSTNode, str]]:
     collector = _Collector()
     method.body.visit(collector)
@@ -129,8 +214,9 @@ def _uses(
             yield node, f"it sets {owner}.{attribute}"
         elif kind == "args" and not porting.arguments_object:
             yield node, f"it reads {owner}.{attribute}, a config that is spread over the port"
+    rest = method.params.star_kwarg
     for holder, key in collector.keys:
-        if rest is not None and isinstance(holder, cst.Name) and holder.value == rest.name.value and key not in GIVEN:
+        if rest is not None and isinstance(holder, cst.Name) and holder.value == rest.name.value and key not in given:
             yield holder, f"it reads {key}"
 
 
@@ -155,9 +241,8 @@ class _Collector(cst.CSTVisitor):
         self.names.add(node.value)
 
     def visit_Subscript(self, node: cst.Subscript) -> None:
-        index = node.slice[0].slice if len(node.slice) == 1 else None
-        if isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString):
-            self.keys.append((node.value, str(index.value.evaluated_value)))
+        if (key := _key(node)) is not None:
+            self.keys.append((node.value, key))
 
     def visit_Call(self, node: cst.Call) -> None:
         called = isinstance(node.func, cst.Attribute) and node.func.attr.value == "get" and node.args

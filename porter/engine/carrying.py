@@ -34,6 +34,8 @@ def is_in_reach(porting: Porting, node: cst.BaseExpression) -> bool:
     """Whether the names at the trainer can be read where `node` stands, and not only because they are global."""
     trainer = porting.trainer
     assert trainer is not None
+    if isinstance(node, cst.Subscript):  # a callback's kwargs["model"]
+        return False
     found = porting.module.meaning(node)
     elsewhere = found is not None and found[0] not in (trainer.home, trainer.scope)
     elsewhere = elsewhere and found is not None and not isinstance(found[0].node, cst.Module)

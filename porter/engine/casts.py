@@ -44,8 +44,9 @@ def drop_casts(porting: Porting) -> None:
 
 def _drop_loop(porting: Porting, use: Use) -> None:
     module = porting.module
-    loop = module.parents[use.outer]
-    if not isinstance(loop, cst.For) or loop.iter is not use.outer or loop.orelse is not None:
+    walked = _filtered(porting, use.outer)
+    loop = module.parents[walked]
+    if not isinstance(loop, cst.For) or loop.iter is not walked or loop.orelse is not None:
         return
     target = loop.target.elements[-1].value if isinstance(loop.target, cst.Tuple) else loop.target
     injects = [site for site in porting.sites if site.role == "inject"]
@@ -64,6 +65,16 @@ def _drop_loop(porting: Porting, use: Use) -> None:
     elif any((found := CAST.fullmatch(code)) and {found["dtype"], found["method"]} & NARROW for code in said):
         message = "This loop casts layers to 16 bits; the port's adapters are float32."
         porting.find(RULE, "info", message, "The first steps agree to 16 bits' rounding.", *module.location(loop))
+
+
+def _filtered(porting: Porting, walked: cst.CSTNode) -> cst.CSTNode:
+    """`filter(lambda p: p.requires_grad, model.parameters())` around what a loop walks over."""
+    argument = porting.module.parents[walked]
+    call = porting.module.parents[argument]
+    if not isinstance(call, cst.Call) or porting.module.code(call.func) != "filter" or len(call.args) != 2:
+        return walked
+    trained = re.fullmatch(r"lambda (\w+): ?\1\.requires_grad", porting.module.code(call.args[0].value))
+    return call if trained is not None and call.args[1] is argument else walked
 
 
 def _statements(porting: Porting, block: cst.BaseSuite) -> list[str]:

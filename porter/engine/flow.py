@@ -249,20 +249,26 @@ def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
 
 def holders(module: Module, site: Site) -> tuple[list[Place], list[cst.Call]]:
     """The variables that hold what a site makes, its own first, and the calls used on the spot that give it back."""
+    starts: list[Place | cst.Call] = [site.node] if isinstance(site.node, cst.Call) else []
+    if site.variable is not None:
+        starts.insert(0, Place(site.variable, site.home))
+    return followed(module, starts, placed=site.role != "trainer")
 
-    def placed(around: cst.CSTNode) -> bool:
-        return site.role != "trainer" and isinstance(around, cst.Attribute) and around.attr.value in PLACEMENT
+
+def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) -> tuple[list[Place], list[cst.Call]]:
+    """`starts`, and the variables and calls that are given the same value; `placed`: through `.to(device)`, too."""
+
+    def is_placed(around: cst.CSTNode) -> bool:
+        return placed and isinstance(around, cst.Attribute) and around.attr.value in PLACEMENT
 
     def handed_on(node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
         around = module.parents[node]
-        call = module.parents[around] if placed(around) else node
+        call = module.parents[around] if is_placed(around) else node
         return _handed_on(module, call) if isinstance(call, cst.BaseExpression) else iter(())
 
     places: list[Place] = []
     calls: list[cst.Call] = []
-    pending: list[Place | cst.Call] = [site.node] if isinstance(site.node, cst.Call) else []
-    if site.variable is not None:
-        pending.insert(0, Place(site.variable, site.home))
+    pending = list(starts)
     while pending:
         found = pending.pop(0)
         if isinstance(found, Place):
@@ -273,8 +279,8 @@ def holders(module: Module, site: Site) -> tuple[list[Place], list[cst.Call]]:
         elif found not in calls:
             calls.append(found)
             pending += handed_on(found)
-    used = (call for call in calls if isinstance(around := module.parents[call], cst.Attribute) and not placed(around))
-    return places, list(used)
+    used = [call for call in calls if isinstance(a := module.parents[call], cst.Attribute) and not is_placed(a)]
+    return places, used
 
 
 def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
@@ -296,6 +302,11 @@ def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst
         name = parameter_of(module, parent, call) if isinstance(call, cst.Call) else None
         if name is not None and isinstance(call, cst.Call):
             yield Place(name, module.scopes[module.callees[call]])
+
+
+def handed_to(module: Module, node: cst.BaseExpression) -> list[Place | cst.Call]:
+    """The variables, and the calls that give it back, that directly get the value of an expression."""
+    return list(_handed_on(module, node))
 
 
 def held_by(module: Module, node: cst.BaseExpression) -> list[Place]:

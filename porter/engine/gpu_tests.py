@@ -7,7 +7,6 @@ args = SFTConfig(bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -15,6 +14,7 @@ import libcst as cst
 from ..source.values import TORCH_TYPES, Unknown, evaluate
 from .counting import inside
 from .porting import Porting
+from .taken_branches import keep_branch
 
 RULE = "TP526"
 AVAILABLE = "torch.cuda.is_available"
@@ -140,28 +140,13 @@ def _sets(porting: Porting, body: cst.BaseSuite) -> bool:
 
 def _unwrap(porting: Porting, holder: cst.If, *, any_value: bool) -> bool:
     """`if supported: dtype = a` and its `else:` become the settings of the first branch, where that is plain lines."""
-    module, body = porting.module, holder.body
-    above = module.parents[holder]
     other = holder.orelse
-    if not isinstance(body, cst.IndentedBlock) or (isinstance(above, cst.If) and above.orelse is holder):
-        return False
     if other is not None and not isinstance(other, cst.Else):
         return False
-    for branch in (body, other.body if other is not None else body):
+    for branch in (holder.body, other.body if other is not None else holder.body):
         if not (_assigns(branch) if any_value else _sets(porting, branch)):
             return False
-    (start, stop), first = module.span(holder), module.span(body.body[0])[0]
-    last = module.span(body.body[-1])[1]
-    lines = module.text[first:last]
-    if "#" in module.text[module.span(holder.test)[1] : first] or '"""' in lines or "\\\n" in lines:
-        return False
-    step = (first - module.text.rfind("\n", 0, first)) - (start - module.text.rfind("\n", 0, start))
-    porting.edit(start, first, "", RULE, REASON)
-    for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
-        porting.edit(first + found.start(1), first + found.end(1), "", RULE, REASON)
-    if other is not None:
-        porting.edit(module.text.index("\n", last), stop, "", RULE, REASON)
-    return True
+    return keep_branch(porting, holder, True, RULE, REASON)
 
 
 def _assigns(body: cst.BaseSuite) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ..source.values import dict_items
+from .callbacks import reads_arguments
 from .members import apply_rewrite, member_rules
 from .packs import Rewrite, TableRule
 from .porting import Porting, in_reach
@@ -28,7 +29,7 @@ def is_spread(porting: Porting, argument: Argument, config: Site | None, table: 
         return False
     if not all(argument.certain for argument in config.arguments):
         return False
-    if not _is_beside(config, porting.trainer) or config.node in porting.kept:
+    if not _is_beside(config, porting.trainer) or config.node in porting.kept or reads_arguments(porting):
         return False
     if argument.reference is None:
         return True

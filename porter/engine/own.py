@@ -80,6 +80,13 @@ What it does: takes out guards (`if not torch.cuda.is_available(): raise ...`), 
 the answer is a setting of the training (`bf16=torch.cuda.is_available()`); other uses are named.
 Why: a TPU machine answers False, so that the port would end, or train in another precision than the source did.
 """,
+    "TP527": """is_deepspeed_zero3_enabled(): there is no DeepSpeed on a TPU.
+
+What it does: decides what asks for it; a branch for ZeRO-3 goes, and so does that part of a longer condition.
+Why: such a branch gathers weights that DeepSpeed has split, and needs DeepSpeed to import; JAX gathers them itself.
+Example: `if is_deepspeed_zero3_enabled(): weights = trainer.model_wrapped._zero3_consolidated_16bit_state_dict()`
+Safety: exact. What a ZeRO JSON asks of the training is read from the launch configuration.
+""",
     "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
 
 What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported

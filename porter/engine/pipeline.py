@@ -54,17 +54,19 @@ from .parts import divided, first_import, is_touched, mesh_edits, own_edits, par
 from .porting import Porting
 from .precision import settle_compute_type
 from .reading import find_other_trainer, find_sites, table_of
-from .resuming import resume_code
+from .resuming import resumed_from
 from .rewriting import apply_rewrites
-from .saving_patches import drop_saving_patches, replace_saving_functions
+from .saving_patches import drop_gathered_weights, drop_saving_patches, replace_saving_functions
 from .sites import Site
 from .subclasses import imported_base
 from .todos import with_todos
 from .understanding import read_trainer
 from .unsloth_chat import answer_chat_templates
+from .unused import drop_device_maps, drop_unused_functions
 from .uses import Use, role_uses, uses
 from .views import merge, merge_findings, read_views
 from .world_size import apply_world_size
+from .zero_tests import answer_zero_tests
 
 Mesh = tuple[int, int] | None
 OLDEST_TRL = (0, 7)  # the first release whose defaults the tables give
@@ -107,6 +109,8 @@ def port_module(module: Module, options: Options) -> Port:
     porting = merge(views)
     rename_annotations(porting, possible)
     answer_gpu_tests(porting)
+    drop_gathered_weights(porting)
+    answer_zero_tests(porting)
     drop_gpu_reports(porting)
     answer_chat_templates(porting)
     apply_rewrites(porting)
@@ -121,6 +125,8 @@ def port_module(module: Module, options: Options) -> Port:
     drop_subclasses(porting, possible)
     settle_branches(porting)
     drop_leftovers(porting)
+    drop_device_maps(porting)
+    drop_unused_functions(porting)
     close_empty_blocks(porting)
     name_gpu_tests(porting)
     return _finish(porting, None)
@@ -204,6 +210,7 @@ def _scan_members(porting: Porting) -> None:
     uses_of_trainer = list(role_uses(porting, "trainer"))
     if not any(use.match == "@trainer.train()" for use in uses_of_trainer) and _is_given_away(porting, uses_of_trainer):
         porting.used_elsewhere = porting.given_away = True
+    trains: list[cst.Call] = []
     for use in uses_of_trainer:
         if use.kind != "bare" and not is_in_reach(porting, use.name):
             porting.used_elsewhere = True
@@ -211,10 +218,8 @@ def _scan_members(porting: Porting) -> None:
             porting.evaluates = True
         if use.match == "@trainer.train()":
             assert isinstance(use.outer, cst.Call)
-            for argument in use.outer.args:
-                text = porting.module.code(argument.value)
-                if text not in ("None", "False"):
-                    porting.resumes = resume_code(porting, argument.value)
+            trains.append(use.outer)
+    porting.resumes = resumed_from(porting, trains)
 
 
 def _scan_checkpointing(porting: Porting) -> None:
@@ -356,7 +361,7 @@ def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
     gone = [(edit.start, edit.end) for edit in edits if edit.new.strip() in ("", "pass") and edit.end > edit.start]
     for finding in porting.recipe.findings:
         offset = porting.module.offset(finding.line, finding.column)
-        if finding.rule == "TP190" and any(start <= offset < end for start, end in gone):
+        if finding.rule in ("TP190", "TP420") and any(start <= offset < end for start, end in gone):
             findings = tuple(kept for kept in porting.recipe.findings if kept is not finding)
             porting.recipe = replace(porting.recipe, findings=findings)
             said = f"# TODO(tpu-port {finding.rule}): {finding.message} {finding.fix}".strip()

@@ -7,19 +7,106 @@
         checkpoint = last_checkpoint
     trainer.train(resume_from_checkpoint=checkpoint)
 
-resumes from `training_args.resume_from_checkpoint or last_checkpoint`, which can be said at the trainer.
+resumes from `training_args.resume_from_checkpoint or last_checkpoint`, which can be said at the trainer. So can the
+condition of
+
+    if list(pathlib.Path(training_args.output_dir).glob("checkpoint-*")):
+        trainer.train(resume_from_checkpoint=True)
+    else:
+        trainer.train()
+
+which is `rt.get_last_checkpoint(training_args.output_dir)`, as Orbax names its checkpoints by their step alone.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import re
+from collections.abc import Sequence
 
 import libcst as cst
 
 from ..source.scopes import Binding
+from .flow import origins
 from .porting import Porting
 
 RULE = "TP111"
+NAMED = "checkpoint-"  # how transformers' checkpoints begin
+
+
+def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
+    """What the calls of train() resume from, as code that can stand at the trainer; empty where none of them does."""
+    module = porting.module
+    asked = [(call, value) for call in calls if (value := _asked(porting, call)) is not None]
+    if not asked:
+        return ""
+    call, value = asked[-1]
+    fresh = [other for other in calls if other not in [one for one, _ in asked]]
+    condition = _condition(porting, call, fresh) if fresh else None
+    if condition is None:
+        return resume_code(porting, value)
+    test, holds = condition
+    folder = f"{porting.rt('get_last_checkpoint')}({porting.output_dir()})"
+    if test is None or _is_of_checkpoints(porting, test):
+        if test is not None and not isinstance(test, cst.Name):
+            porting.edit(*module.span(test), folder, RULE, "Orbax names its checkpoints by their step")
+        return folder
+    code = " ".join(module.code(test).split())
+    if not _is_there(porting, code, test):
+        line, column = module.location(value)
+        message = f"resume_from_checkpoint={module.code(value)}: it hangs on {code}, which is not known at the trainer."
+        fix = "Decide it before the trainer, which resumes when it is made."
+        porting.find(RULE, "error", message, fix, line, column)
+    code = code if holds else f"not ({code})"
+    code = re.sub(r"(?<![\w.])get_last_checkpoint\(", f"{porting.rt('get_last_checkpoint')}(", code)
+    if module.code(value) == "True":
+        is_bool = not holds or isinstance(test, cst.Comparison) or not porting.arguments_object
+        return code if is_bool else f"bool({code})"
+    return f"({resume_code(porting, value)} if {code} else None)"
+
+
+def _asked(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
+    """What a call of train() is told to resume from."""
+    for argument in call.args:
+        named = argument.keyword is None or argument.keyword.value == "resume_from_checkpoint"
+        if named and porting.module.code(argument.value) not in ("None", "False"):
+            return argument.value
+    return None
+
+
+def _condition(
+    porting: Porting, call: cst.Call, fresh: Sequence[cst.Call]
+) -> tuple[cst.BaseExpression | None, bool] | None:
+    """What decides that this call trains and not one that starts anew, and whether it must hold; None for a try."""
+    assert porting.trainer is not None
+    around = set(porting.module.ancestors(porting.trainer.node))
+    below: cst.CSTNode = call
+    for ancestor in porting.module.ancestors(call):
+        if ancestor in around:
+            return None
+        others = [other for other in fresh if ancestor in porting.module.ancestors(other)]
+        apart = not any(below in porting.module.ancestors(other) for other in fresh)
+        if isinstance(ancestor, cst.Try) and others and below is ancestor.body:
+            return None, True
+        ends = below is getattr(ancestor, "body", None) and _leaves(below)
+        if isinstance(ancestor, cst.If) and apart and (others or ends):
+            return ancestor.test, below is ancestor.body
+        below = ancestor
+    return None
+
+
+def _leaves(block: cst.CSTNode) -> bool:
+    """Whether a block ends with a return."""
+    last = block.body[-1] if isinstance(block, cst.IndentedBlock) else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
+
+
+def _is_of_checkpoints(porting: Porting, test: cst.BaseExpression) -> bool:
+    """Whether a condition asks, and asks nothing else, whether transformers left a checkpoint."""
+    if isinstance(test, cst.BooleanOperation):
+        return False
+    return any(NAMED in porting.module.code(value) for value in origins(porting.module, test))
 
 
 def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
@@ -56,7 +143,7 @@ def _choices(porting: Porting, bindings: list[Binding]) -> list[str] | None:
         code = module.code(binding.value)
         if code == "None":
             continue
-        if not _is_there(porting, code, binding) or not _tests_itself(porting, binding, code):
+        if not _is_there(porting, code, binding.node) or not _tests_itself(porting, binding, code):
             return None
         found.append(code) if _in_elif(porting, binding) else found.insert(0, code)
     return found or None
@@ -82,13 +169,15 @@ def _in_elif(porting: Porting, binding: Binding) -> bool:
     return isinstance(parent, cst.If) and parent.orelse is holder
 
 
-def _is_there(porting: Porting, code: str, binding: Binding) -> bool:
-    """Whether all names of the value mean the same at the trainer."""
+def _is_there(porting: Porting, code: str, node: cst.CSTNode) -> bool:
+    """Whether all names of code that stands at `node` mean the same at the trainer."""
     trainer = porting.trainer
     assert trainer is not None
     for name in {part.id for part in ast.walk(ast.parse(code, mode="eval")) if isinstance(part, ast.Name)}:
         found = trainer.scope.lookup(name)
-        same = porting.module.scope(binding.node).lookup(name)
+        same = porting.module.scope(node).lookup(name)
+        if found is None and same is None and hasattr(builtins, name):
+            continue
         if found is None or same is None or found[0] is not same[0]:
             return False
         if any(item.kind != "parameter" and _start(porting, item) > trainer.statement_start for item in found[1]):

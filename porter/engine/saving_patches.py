@@ -3,13 +3,15 @@
 `model.state_dict = (lambda self, ...: get_peft_model_state_dict(...)).__get__(model, type(model))`, of the alpaca-lora
 line, makes the Trainer save the adapter alone, as the port does in any case: it goes.
 `safe_save_model_for_hf_trainer(trainer, output_dir)`, of the Stanford Alpaca line, gathers the weights and calls
-`trainer._save`: its body becomes `rt.save_model`.
+`trainer._save`: its body becomes `rt.save_model`. `model.save_pretrained(folder, state_dict=weights)`: what gathered
+the weights goes.
 """
 
 from __future__ import annotations
 
 import libcst as cst
 
+from .edits import within
 from .porting import Porting
 from .uses import Use, role_uses
 
@@ -66,3 +68,28 @@ def replace_saving_functions(porting: Porting) -> None:
         start, end = module.span(body[0])[0], module.span(body[-1])[1]
         saved = f"{porting.rt('save_model')}({use.name.value}.model, {folder.value})"
         porting.edit(start, end, saved, RULE, "the weights as transformers writes them, gathered from the mesh")
+
+
+def drop_gathered_weights(porting: Porting) -> None:
+    """Take out `weights = gather(model)` where a save that reads the mesh itself was all that used them."""
+    module = porting.module
+    for call in module.calls:
+        for argument in call.args:
+            named = argument.keyword is not None and argument.keyword.value == "state_dict"
+            if named and isinstance(argument.value, cst.Name) and porting.covered(module.span(argument.value)[0]):
+                _drop_bindings(porting, argument.value)
+
+
+def _drop_bindings(porting: Porting, name: cst.Name) -> None:
+    module = porting.module
+    found = module.meaning(name)
+    bindings = [binding for binding in found[1] if isinstance(binding.node, cst.Assign)] if found is not None else []
+    if found is None or len(bindings) != len(found[1]):
+        return
+    own = [module.span(binding.node) for binding in bindings]
+    for use in module.references(name.value, found[0]):
+        start = module.span(use)[0]
+        if not porting.covered(start) and not within(start, own):
+            return
+    for binding in bindings:
+        porting.remove_statement(binding.node, RULE, "the trained weights are read from the mesh")

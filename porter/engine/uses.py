@@ -9,21 +9,25 @@ import libcst as cst
 
 from ..source.calls import function_around
 from ..source.scopes import Scope
+from .callbacks import models_of_callbacks
 from .flow import held_by, holders
 from .porting import Porting
 from .sites import Site
 from .views import is_another, reaches
+
+Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
 
 
 @dataclass(frozen=True)
 class Use:
     """One use of a variable with a role: `chain` is the attributes behind it, `kind` call, assign, read or bare.
 
-    `name` is a name, `self.x`, or the call of a function of the file that gives the value back.
+    `name` is a name, `self.x`, a callback's `kwargs["model"]`, or the call of a function of the file that gives the
+    value back.
     """
 
     role: str
-    name: cst.Name | cst.Attribute | cst.Call
+    name: Variable
     outer: cst.CSTNode
     chain: str
     kind: str
@@ -40,7 +44,7 @@ def uses(porting: Porting, role: str, variable: str, scope: Scope) -> Iterator[U
         yield _use(porting, role, name)
 
 
-def _use(porting: Porting, role: str, name: cst.Name | cst.Attribute | cst.Call) -> Use:
+def _use(porting: Porting, role: str, name: Variable) -> Use:
     node: cst.CSTNode = name
     chain: list[str] = []
     while isinstance(parent := porting.module.parents[node], cst.Attribute) and parent.value is node:
@@ -70,8 +74,9 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
                 continue
             yield _use(porting, role, node)
     if not roles or "model" in roles:
-        for node in (*_models_of_trainer(porting), *_trained(porting)):
-            yield _use(porting, "model", node)
+        others: list[Variable] = [*_models_of_trainer(porting), *_trained(porting), *models_of_callbacks(porting)]
+        for other in others:
+            yield _use(porting, "model", other)
 
 
 def _is_before(porting: Porting, site: Site, use: cst.CSTNode) -> bool:

@@ -2,8 +2,9 @@
 
     from porter.runtime.callbacks import EarlyStoppingCallback, TrainerCallback
 
-Tunix reports a step's loss one step late, so `on_step_end` and `on_log` come one step late too, with the step's own
-number; evaluations are reported at once. Of a control only `should_training_stop` is obeyed.
+Tunix reports a step's loss one step late, so `on_step_end`, `on_log` and `on_epoch_end` come one step late too, with
+the step's own number, and see a model that is one step further; evaluations and checkpoints are reported at once.
+Callbacks get `model` (Tunix's), `processing_class` and `tokenizer`. Of a control only `should_training_stop` is obeyed.
 """
 
 from __future__ import annotations
@@ -83,8 +84,14 @@ class TrainerCallback:
     def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
         """After the last step was reported."""
 
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """Before the first step of an epoch."""
+
     def on_epoch_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
         """After the last step of an epoch."""
+
+    def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
+        """Before the first micro-batch of an optimizer step; `on_step_end` of the step before may still be to come."""
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
         """After an optimizer step."""
@@ -121,15 +128,31 @@ class EarlyStoppingCallback(TrainerCallback):
 
 
 class Events:
-    """Calls a script's callbacks from LogLines; `args` is the script's config object, None where it has none."""
+    """Calls a script's callbacks from LogLines.
 
-    def __init__(self, callbacks: Any, args: Any, steps_per_epoch: int | None, best: BestMetric = BestMetric()) -> None:
+    Args:
+        callbacks: objects or classes.
+        args: the script's config object, None where it has none.
+        steps_per_epoch: optimizer steps of an epoch, None where they aren't known.
+        best: what evaluations are compared by.
+        processing_class: the tokenizer that callbacks are given.
+    """
+
+    def __init__(
+        self,
+        callbacks: Any,
+        args: Any,
+        steps_per_epoch: int | None,
+        best: BestMetric = BestMetric(),
+        processing_class: Any = None,
+    ) -> None:
         self.state, self.control = TrainerState(best=best), TrainerControl()
+        self._tokenizer = processing_class
         self._callbacks: list[TrainerCallback] = []
         self._args = args
         self._steps_per_epoch = steps_per_epoch
         self._saved: int | None = None
-        self._last = -1
+        self._last = self._begun = -1
         self.add(*(callbacks or ()))
 
     def add(self, *callbacks: Any) -> None:
@@ -145,18 +168,28 @@ class Events:
         self.state.max_steps, self.state.global_step = train_ctx.config.max_steps, train_ctx.train_steps
         if self._steps_per_epoch:
             self.state.num_train_epochs = math.ceil(self.state.max_steps / self._steps_per_epoch)
-        self._saved, self._last = train_ctx.checkpoint_manager.latest_step(), -1
+        self._saved = train_ctx.checkpoint_manager.latest_step()
+        self._last = self._begun = -1
         self._tell("on_train_begin", train_ctx)
+
+    def micro_batch(self, train_ctx: Any) -> None:
+        """A micro-batch starts; the first of a step begins it."""
+        step = train_ctx.train_steps
+        if step == self._begun:
+            return
+        self._begun = step
+        self._at(step)
+        self._tell_of_save(train_ctx, step)
+        if self._steps_per_epoch and step % self._steps_per_epoch == 0:
+            self._tell("on_epoch_begin", train_ctx)
+        self._tell("on_step_begin", train_ctx)
 
     def step(self, train_ctx: Any, step: int) -> None:
         self._at(step)
         self._tell("on_step_end", train_ctx)
         if self._steps_per_epoch and step % self._steps_per_epoch == 0:
             self._tell("on_epoch_end", train_ctx)
-        saved = train_ctx.checkpoint_manager.latest_step()
-        if saved is not None and saved != self._saved and saved <= step:
-            self._saved = saved
-            self._tell("on_save", train_ctx)
+        self._tell_of_save(train_ctx, step)
 
     def log(self, line: dict[str, float], train_ctx: Any) -> None:
         self.state.log_history.append(line)
@@ -178,10 +211,19 @@ class Events:
     def ended(self, train_ctx: Any) -> None:
         """The loop is over; its last step is still to be reported."""
         self._last = train_ctx.train_steps
+        self._at(self._last)
+        self._tell_of_save(train_ctx, self._last)
 
     def finish(self, train_ctx: Any, step: int) -> None:
         if step == self._last:
             self._tell("on_train_end", train_ctx)
+
+    def _tell_of_save(self, train_ctx: Any, step: int) -> None:
+        """on_save, if a checkpoint came since it was told last."""
+        saved = train_ctx.checkpoint_manager.latest_step()
+        if saved is not None and saved != self._saved and saved <= step:
+            self._saved = saved
+            self._tell("on_save", train_ctx)
 
     def _at(self, step: int) -> None:
         self.state.global_step = step
@@ -189,6 +231,7 @@ class Events:
             self.state.epoch = step / self._steps_per_epoch
 
     def _tell(self, event: str, train_ctx: Any, **given: Any) -> None:
+        given |= {"model": train_ctx.model, "processing_class": self._tokenizer, "tokenizer": self._tokenizer}
         for callback in self._callbacks:
             answer = getattr(callback, event)(self._args, self.state, self.control, **given)
             if isinstance(answer, TrainerControl):

@@ -31,6 +31,7 @@ def log_every(
     metrics: Callable[[int, int], dict[str, float]] | None = None,
     metric_for_best_model: str | None = None,
     greater_is_better: bool | None = None,
+    processing_class: Any = None,
 ) -> LogLines:
     """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process.
 
@@ -48,9 +49,10 @@ def log_every(
         metric_for_best_model: what `rt.KeepBest` and early stopping compare, eval_loss without; one of the metrics of
             a `MetricsTrainer`.
         greater_is_better: whether more of it is better; without, unless its name ends with "loss".
+        processing_class: the tokenizer that the callbacks are given.
     """
     best = BestMetric.named(metric_for_best_model, greater_is_better)
-    events = Events(callbacks, args, steps_per_epoch, best)
+    events = Events(callbacks, args, steps_per_epoch, best, processing_class)
     return LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics)
 
 
@@ -127,7 +129,7 @@ class LogLines(TrainingHooks):
         self._events.add(*callbacks)
 
     def on_train_step_start(self, train_ctx: Any) -> None:
-        """Nothing: called for every micro-batch."""
+        self._events.micro_batch(train_ctx)
 
     def on_eval_step_start(self, train_ctx: Any) -> None:
         """Nothing: called for every batch."""

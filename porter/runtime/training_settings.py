@@ -79,7 +79,11 @@ def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool =
 
 
 def training_hooks(
-    args: Any, batches: Any, schedule: optax.Schedule | None = None, callbacks: Sequence[Any] = ()
+    args: Any,
+    batches: Any,
+    schedule: optax.Schedule | None = None,
+    callbacks: Sequence[Any] = (),
+    processing_class: Any = None,
 ) -> LogLines:
     """`log_every` as `args` ask for it: logging_strategy, logging_steps, logging_first_step."""
     every: float | None = args.logging_steps
@@ -95,6 +99,7 @@ def training_hooks(
         metrics=getattr(batches, "metrics", None),
         metric_for_best_model=getattr(args, "metric_for_best_model", None),
         greater_is_better=getattr(args, "greater_is_better", None),
+        processing_class=processing_class,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.callbacks import callbacks_code, loads_best, needs_hooks
+from ..engine.callbacks import callbacks_code, loads_best, needs_hooks, reads_tokenizer
 from ..engine.metrics import LOSSES
 from ..engine.porting import Porting
 from .expressions import python, quoted
@@ -139,12 +139,18 @@ def _runs(porting: Porting) -> str:
     return f'os.path.join({porting.output_dir()}, "runs")'
 
 
+def _callbacks(porting: Porting, code: str) -> list[Arg]:
+    tokenizer = porting.names.tokenizer if reads_tokenizer(porting) else ""
+    given = [Arg(code, "callbacks")] if code else []
+    return [*given, Arg(tokenizer, "processing_class")] if tokenizer else given
+
+
 def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[str]:
     """The line that logs as the source logs; `metrics`: with those of the batches."""
     callbacks = callbacks_code(porting)
     if porting.arguments_object:
         arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg(porting.names.schedule)]
-        arguments += [Arg(callbacks, "callbacks")] if callbacks else []
+        arguments += _callbacks(porting, callbacks)
         hooks = Call(porting.rt("training_hooks"), arguments)
         return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
     strategy = porting.value("log.strategy")
@@ -162,7 +168,7 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         said_of.append("log.first_step")
     arguments.append(Arg(porting.names.schedule, "schedule"))
     arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
-    arguments += [Arg(callbacks, "callbacks")] if callbacks else []
+    arguments += _callbacks(porting, callbacks)
     if metrics:
         arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
     if callbacks or loads_best(porting):

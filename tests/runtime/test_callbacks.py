@@ -13,6 +13,7 @@ from porter.runtime.callbacks import BestMetric, EarlyStoppingCallback, Events, 
 def context(step: int, *, saved: int | None = None, policy: KeepBest | None = None) -> Any:
     return SimpleNamespace(
         train_steps=step,
+        model=f"the model after {step} steps",
         config=SimpleNamespace(
             max_steps=100,
             checkpoint_root_directory="/runs",
@@ -92,32 +93,45 @@ def test_events_come_in_the_trainers_order() -> None:
         def on_train_end(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
             told.append("end")
 
+        def on_step_begin(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+            told.append(f"begin {state.global_step}")
+
+        def on_epoch_begin(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+            told.append(f"epoch begins at {state.epoch}")
+
     events = Events([Tell], "training_args", 2)
     events.begin(context(0))
+    events.micro_batch(context(0))
+    events.micro_batch(context(0))  # the second of an accumulated step
+    events.micro_batch(context(1))  # Tunix reports a step when the next one runs
     events.step(context(1), 1)
     events.log({"loss": 0.5, "step": 1}, context(1))
-    events.ended(context(2))
+    events.ended(context(2, saved=2))
     events.step(context(2, saved=2), 2)
     events.finish(context(2), 2)
-    assert told == ["step 1 epoch 0.5", "log 0.5 by training_args", "step 2 epoch 1.0", "epoch", "save", "end"]
+    first = ["epoch begins at 0.0", "begin 0", "begin 1", "step 1 epoch 0.5", "log 0.5 by training_args"]
+    assert told == [*first, "save", "step 2 epoch 1.0", "epoch", "end"]
     assert (events.state.max_steps, events.state.num_train_epochs) == (100, 50)
 
 
 def test_a_checkpoint_is_told_at_its_own_step() -> None:
-    """Hooks hear of a step late: the checkpoint of the next one may be there already."""
-    told: list[int] = []
+    """Hooks hear of a step late: a checkpoint is told before the next one is trained, with the model that it holds."""
+    told: list[Any] = []
 
     class Tell(TrainerCallback):
-        def on_save(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
-            told.append(state.global_step)
+        def on_save(self, args, state, control, model=None, tokenizer=None, **kwargs):  # type: ignore[no-untyped-def]
+            told.append((state.global_step, model, tokenizer))
 
-    events = Events([Tell], None, None)
+    events = Events([Tell], None, None, processing_class="the tokenizer")
     events.begin(context(0))
-    events.step(context(3, saved=3), 2)
+    events.micro_batch(context(2))
+    events.step(context(2), 2)
     assert told == []
+    events.micro_batch(context(3, saved=3))
     events.step(context(4, saved=3), 3)
+    events.micro_batch(context(4, saved=3))
     events.step(context(5, saved=3), 4)
-    assert told == [3]
+    assert told == [(3, "the model after 3 steps", "the tokenizer")]
 
 
 def test_what_is_no_callback_is_named() -> None:

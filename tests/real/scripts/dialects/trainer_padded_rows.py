@@ -1,9 +1,12 @@
-"""Rows padded to one length by the tokeniser, whose padding nobody took out of the labels; stacked by a lambda."""
+"""Rows padded to one length by the tokeniser, whose padding nobody took out of the labels; stacked by a lambda.
+
+A callback looks at what it is told, and fails where it isn't what transformers tells it.
+"""
 
 import torch
 from datasets import load_dataset
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainerCallback, TrainingArguments
 
 model_name = "Qwen/Qwen2.5-0.5B"
 tokenizer = AutoTokenizer.from_pretrained(model_name)
@@ -17,6 +20,28 @@ peft_config = LoraConfig(
     task_type="CAUSAL_LM",
 )
 model = get_peft_model(model, peft_config)
+
+
+class Watch(TrainerCallback):
+    def __init__(self):
+        self.begun, self.ended, self.epochs = [], [], []
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        self.epochs.append(state.epoch)
+
+    def on_step_begin(self, args, state, control, model=None, **kwargs):
+        if model is None:
+            raise ValueError("a callback is given the model")
+        self.begun.append(state.global_step)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.ended.append(state.global_step)
+
+    def on_train_end(self, args, state, control, **kwargs):
+        steps = list(range(state.max_steps))
+        if self.begun != steps or self.ended != [step + 1 for step in steps] or self.epochs != [0]:
+            raise ValueError(f"begun {self.begun}, ended {self.ended}, epochs {self.epochs} of {state.max_steps}")
+        kwargs["model"].save_pretrained(f"{args.output_dir}/last")
 
 
 def tokenize_function(examples):
@@ -51,6 +76,7 @@ trainer = Trainer(
         "attention_mask": torch.stack([f["attention_mask"] for f in data]),
         "labels": torch.stack([f["input_ids"] for f in data]),
     },
+    callbacks=[Watch],
 )
 trainer.train()
 trainer.model.save_pretrained("padded/adapter")

@@ -1,0 +1,76 @@
+"""is_deepspeed_zero3_enabled(): no branch for DeepSpeed, and nothing of it, is left in a port."""
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """import os
+from datasets import load_dataset
+{imports}
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+qlora, moe = True, os.environ.get("MOE")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16"{more})
+{lines}
+trainer = SFTTrainer(
+    model,
+    args=SFTConfig(output_dir="out", max_steps=5, report_to="none"),
+    train_dataset=load_dataset("some/rows", split="train"),
+    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
+)
+trainer.train()
+"""
+DIRECT = "from transformers.integrations import is_deepspeed_zero3_enabled"
+
+
+def script(lines: str = "", more: str = "", imports: str = DIRECT) -> str:
+    return SCRIPT.format(lines=lines, more=more, imports=imports)
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("if is_deepspeed_zero3_enabled():\n    model.z3()", ""),
+        ("if not is_deepspeed_zero3_enabled():\n    print('a')", "print('a')"),
+        (
+            "if is_deepspeed_zero3_enabled():\n    model.z3()\nelse:\n    print('a')\n    print('b')",
+            "print('a')\nprint('b')",
+        ),
+        ("if is_deepspeed_zero3_enabled():\n    model.z3()\nelse:\n    # why\n    print('a')", "# why\nprint('a')"),
+        ("if is_deepspeed_zero3_enabled():\n    model.z3()\nelif moe:\n    print('a')", "if moe:\n    print('a')"),
+        ("if moe and is_deepspeed_zero3_enabled():\n    from deepspeed.utils import z\n    z(model)", ""),
+        ("if moe or is_deepspeed_zero3_enabled():\n    print('a')", "if moe:\n    print('a')"),
+        ("if qlora and not is_deepspeed_zero3_enabled():\n    print('a')", "if qlora:\n    print('a')"),
+        (
+            "if not (moe or is_deepspeed_zero3_enabled()) and qlora:\n    print('a')",
+            "if not (moe) and qlora:\n    print('a')",
+        ),
+        ("name = 'zero' if is_deepspeed_zero3_enabled() else 'plain'\nprint(name)", "name = 'plain'\nprint(name)"),
+        ("use = not is_deepspeed_zero3_enabled()\nprint(use)", "use = True\nprint(use)"),
+    ],
+)
+def test_what_it_decides_is_decided(lines: str, left: str) -> None:
+    ported = port(script(lines))
+    assert ported.status == "ported", ported.findings
+    assert "zero3" not in ported.after and "deepspeed" not in ported.after and "z3" not in ported.after
+    assert left in ported.after and (left or "if " not in ported.after)
+
+
+@pytest.mark.parametrize(
+    ("imports", "asks"),
+    [
+        ("from transformers import deepspeed", "deepspeed.is_deepspeed_zero3_enabled()"),
+        ("import transformers.integrations as hf", "hf.is_deepspeed_zero3_enabled()"),
+        ("from transformers.trainer_pt_utils import is_deepspeed_zero3_enabled as z3", "z3()"),
+    ],
+)
+def test_however_it_is_imported(imports: str, asks: str) -> None:
+    ported = port(script(f"if {asks}:\n    print('apart')", f", low_cpu_mem_usage=not {asks}", imports))
+    assert ported.status == "ported"
+    assert "zero3" not in ported.after and "apart" not in ported.after
+
+
+def test_a_function_of_the_scripts_own_is_left_alone() -> None:
+    ported = port(script("if is_deepspeed_zero3_enabled():\n    print('mine')", imports="from mine import *"))
+    assert "print('mine')" in ported.after and "if is_deepspeed_zero3_enabled():" in ported.after
