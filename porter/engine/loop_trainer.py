@@ -22,6 +22,8 @@ from .reading import bindings_of, fill_defaults, fill_site, table_of, tables_by_
 from .sites import Argument, Site, indentation
 
 LOOP = "torch.training_loop"
+# Who imports one of these trains a language model, wherever it comes from.
+LANGUAGE_MODELS = frozenset({"transformers", "peft", "deepspeed"})
 SCHEDULES = {  # the functions that say a schedule by their own name
     "transformers.get_linear_schedule_with_warmup": "linear",
     "transformers.get_cosine_schedule_with_warmup": "cosine",
@@ -44,7 +46,8 @@ def find_loops(porting: Porting) -> list[Site]:
     if rule is None or not porting.options.active(rule.id) or not {"torch", "accelerate"} & porting.module.roots:
         return []
     loops = training_loops(porting.module)
-    if not loops or not any(site.role == "model" for site in porting.sites):
+    loads = any(site.role == "model" for site in porting.sites)
+    if not loops or not (loads or porting.module.roots & LANGUAGE_MODELS):
         return []
     if len(loops) > 1:
         for statement in loops:
@@ -53,6 +56,8 @@ def find_loops(porting: Porting) -> list[Site]:
             porting.find(rule.id, "error", message, "Split the script.", line, column, todo=False)
         return []
     try:
+        if not loads:
+            raise NotStandard(loops[0], "its model is not loaded by a from_pretrained call in this file")
         porting.loop = read_loop(porting.module, loops[0])
         _check_parts(porting, porting.loop)
     except NotStandard as error:

@@ -25,6 +25,7 @@ from .blocks import close_empty_blocks
 from .branches import settle_branches
 from .carrying import is_in_reach
 from .casts import drop_casts
+from .class_patches import name_class_patches
 from .counting import replace_counts
 from .dating import say_release, versions_in
 from .dead_code import drop_dead_code
@@ -122,6 +123,7 @@ def port_module(module: Module, options: Options) -> Port:
         _check_trained(view)
     porting = merge_findings(porting, views)
     find_other_trainer(porting, todo=True)
+    name_class_patches(porting)
     drop_subclasses(porting, possible)
     settle_branches(porting)
     drop_leftovers(porting)

@@ -19,6 +19,7 @@ from .calls import find_callees
 from .notebook import Notebook
 from .scopes import Binding, Scope, children, collect_scopes, owner_of
 
+MAX_ALIASES = 10  # names that stand for one another; two may do so in a circle
 # Packages whose classes are re-exported at the top: `trl.trainer.sft_trainer.SFTTrainer` is `trl.SFTTrainer`.
 FLAT_PACKAGES = ("trl", "peft", "transformers", "accelerate", "datasets", "unsloth")
 
@@ -153,9 +154,9 @@ class Module:
         name = self._qualified(node, self.scope(node))
         return flatten(name) if name else None
 
-    def _qualified(self, node: cst.BaseExpression, scope: Scope) -> str | None:
+    def _qualified(self, node: cst.BaseExpression, scope: Scope, aliases: int = MAX_ALIASES) -> str | None:
         if isinstance(node, cst.Attribute):
-            head = self._qualified(node.value, scope)
+            head = self._qualified(node.value, scope, aliases)
             return f"{head}.{node.attr.value}" if head else None
         if not isinstance(node, cst.Name):
             return None
@@ -166,11 +167,14 @@ class Module:
         others = [binding for binding in found[1] if binding.kind != "import"]
         if len(names) == 1 and not others:
             return names.pop()
-        if not names and len(others) == 1 and others[0].kind == "assign" and others[0].value is not None:
-            value = others[0].value  # an alias: Trainer = trl.SFTTrainer
-            if isinstance(value, cst.Attribute | cst.Name) and value is not node:
-                return self._qualified(value, found[0])
-        return None
+        if names or not others or any(binding.kind != "assign" for binding in others):
+            return None
+        value = others[0].value  # an alias: Trainer = trl.SFTTrainer, said once or several times alike
+        if not isinstance(value, cst.Attribute | cst.Name) or not aliases:
+            return None
+        if any(other.value is None or not other.value.deep_equals(value) for other in others[1:]):
+            return None
+        return self._qualified(value, found[0], aliases - 1)
 
     def meaning(self, node: cst.BaseExpression | None) -> tuple[Scope, list[Binding]] | None:
         """Where a name, or an attribute of `self`, is bound: the scope (of `self.x` the class) and its bindings."""

@@ -21,6 +21,12 @@ from .import_lines import ImportLine, NewImport, names_in
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
 GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "unsloth"})
+# Modules of transformers that import torch, whatever is taken from them (5.12).
+NEEDS_TORCH = re.compile(
+    r"transformers\.(trainer|trainer_pt_utils|trainer_seq2seq|trainer_optimizer|modeling_(utils|outputs|layers)|pytorch_utils"
+    r"|optimization|activations|cache_utils|generation\.(utils|logits_process|stopping_criteria)"
+    r"|models\.\w+\.modeling_\w+)"
+)
 OURS = ("porter", "porter_runtime")
 RULE = "TP001"
 
@@ -112,8 +118,9 @@ def _aliases_to_drop(
                 original = source.rsplit(".", 1)[-1]
                 elsewhere.setdefault(node, []).append(NewImport(target, original, name if name != original else ""))
             elif needed:
-                if root in GPU_SIDE:
-                    plan.still_used.setdefault(root, module.location(left[0] if left else node)[0])
+                library = "torch" if NEEDS_TORCH.fullmatch(_module_of(module, node, alias)) else root
+                if library in GPU_SIDE:
+                    plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or root in GPU_SIDE:
                 gone.setdefault(node, []).append(alias)
     return gone, elsewhere

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
 from porter.target.import_lines import NewImport, names_in, parse_import
+from porter.target.imports import NEEDS_TORCH
 
 from ..engine.porting import PLAIN, check_becomes, port
 
@@ -35,6 +40,28 @@ def test_one_import() -> None:
 def test_an_import_that_is_still_used_stays_and_is_said() -> None:
     found = check_becomes("import torch\n" + PLAIN + "print(torch.ones(2))\n", "import torch\n", "torch.ones(2)")
     assert [f.rule for f in found.findings if f.severity == "warning"] == ["TP001"]
+
+
+@pytest.mark.parametrize(
+    "line", ["from transformers.trainer import TRAINING_ARGS_NAME", "from transformers.pytorch_utils import Conv1D"]
+)
+def test_a_module_of_transformers_that_imports_torch_is_said(line: str) -> None:
+    found = check_becomes(f"{line}\n" + PLAIN + f"print({line.split()[-1]})\n", line)
+    assert ["torch is still used" in f.message for f in found.findings if f.severity == "warning"] == [True]
+
+
+def test_the_modules_that_need_torch_do() -> None:
+    package = Path(find_spec("transformers").origin).parent  # type: ignore[union-attr,arg-type]
+    for name in ("trainer", "trainer_pt_utils", "pytorch_utils", "optimization", "modeling_utils", "modeling_outputs"):
+        text = (package / f"{name}.py").read_text("utf-8")
+        assert NEEDS_TORCH.fullmatch(f"transformers.{name}") and re.search(r"(?m)^(import|from) torch", text), name
+    for name in ("trainer_utils", "trainer_callback", "utils", "data.data_collator"):
+        assert not NEEDS_TORCH.fullmatch(f"transformers.{name}")
+
+
+def test_label_smoothers_ignore_index_is_its_value() -> None:
+    text = "from transformers.trainer_pt_utils import LabelSmoother\n\nIGNORE = LabelSmoother.ignore_index\n"
+    check_becomes(text + PLAIN + "print(IGNORE)\n", "IGNORE = -100\n", gone=("LabelSmoother", "torch"))
 
 
 def test_an_import_that_the_source_never_used_stays() -> None:
