@@ -13,6 +13,7 @@ import torch
 from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
+from porter.runtime.callbacks import TrainerCallback
 from porter.runtime.checkpoints import fresh_dir, resume_dir
 from porter.runtime.hooks import log_every
 from porter.runtime.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
@@ -60,19 +61,19 @@ def arguments(folder: Path, **settings: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run_transformers(folder: Path, **settings: Any) -> list[dict[str, Any]]:
+def run_transformers(folder: Path, callbacks: Any = (), **settings: Any) -> list[dict[str, Any]]:
     from transformers import Trainer, TrainingArguments
 
     rows = [{"x": x, "y": y} for x, y in zip(X, Y, strict=True)]
     args = TrainingArguments(
         **arguments(folder, **settings), use_cpu=True, train_sampling_strategy="sequential", label_names=["y"]
     )
-    trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=rows)
+    trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=rows, callbacks=[*callbacks])
     trainer.train()
     return [line for line in trainer.state.log_history if {"loss", "eval_loss", "train_loss"} & line.keys()]
 
 
-def run_tunix(folder: Path, data: Any = BATCHES, **settings: Any) -> tuple[PeftTrainer, Any]:
+def run_tunix(folder: Path, data: Any = BATCHES, callbacks: Any = (), **settings: Any) -> tuple[PeftTrainer, Any]:
     rest = {"logging_strategy": "steps", "save_steps": 500, "save_total_limit": None, "run_name": None}
     args = SimpleNamespace(**{**rest, **arguments(folder, **settings)})
     batches = SimpleNamespace(steps=STEPS, steps_per_epoch=STEPS, accumulation=None)
@@ -83,7 +84,7 @@ def run_tunix(folder: Path, data: Any = BATCHES, **settings: Any) -> tuple[PeftT
     )
     trainer = PeftTrainer(Line(), optimizer, training_config(args, batches, eval=True))
     trainer.with_gen_model_input_fn(lambda batch: batch).with_loss_fn(loss_fn)
-    hooks = training_hooks(args, batches, schedule)
+    hooks = training_hooks(args, batches, schedule, callbacks)
     trainer.with_training_hooks(hooks)
     trainer.train(data, EVAL)
     return trainer, hooks
@@ -133,6 +134,35 @@ def test_evaluation_is_the_trainers(tmp_path: Path) -> None:
     assert evaluate(trainer, EVAL)["eval_loss"] == pytest.approx(hooks.history[-1]["eval_loss"], rel=1e-6)
     with pytest.raises(ValueError, match="nothing to evaluate"):
         evaluate(trainer, [])
+
+
+def watch(base: type, seen: dict[str, list[tuple[int, list[float]]]]) -> type:
+    """A callback on transformers' base or the runtime's that notes each event's step and the weights it is given."""
+
+    def note(name: str) -> Any:
+        def event(self: Any, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+            weight = model.weight[...] if isinstance(model, Line) else model.weight.detach()
+            seen.setdefault(name, []).append((state.global_step, np.asarray(weight).tolist()))
+
+        return event
+
+    names = "on_train_begin on_epoch_begin on_step_begin on_evaluate on_save on_train_end".split()
+    return type("Watch", (base,), {name: note(name) for name in names})
+
+
+def test_callbacks_are_given_the_model_of_their_step(tmp_path: Path) -> None:
+    from transformers import TrainerCallback as Base
+
+    ours: dict[str, Any] = {}
+    theirs: dict[str, Any] = {}
+    asked = {"save_strategy": "steps", "save_steps": 4, "eval_steps": 5}
+    run_tunix(tmp_path / "tunix", callbacks=[watch(TrainerCallback, ours)], **asked)
+    run_transformers(tmp_path / "trainer", callbacks=[watch(Base, theirs)], **asked)
+    assert ours.keys() == theirs.keys()
+    for name, events in theirs.items():
+        assert [step for step, _ in ours[name]] == [step for step, _ in events], name
+        for (_, mine), (_, weight) in zip(ours[name], events, strict=True):
+            np.testing.assert_allclose(mine, weight, rtol=1e-5, err_msg=name)
 
 
 def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path) -> None:
