@@ -212,6 +212,8 @@ class Events:
         """The loop is over; its last step is still to be reported."""
         self._last = train_ctx.train_steps
         self._at(self._last)
+        if self._callbacks and not train_ctx.is_managed_externally:
+            train_ctx._save_last_checkpoint()  # Tunix does so once the callbacks have been told of the end
         self._tell_of_save(train_ctx, self._last)
 
     def finish(self, train_ctx: Any, step: int) -> None:

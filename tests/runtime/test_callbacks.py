@@ -13,6 +13,7 @@ from porter.runtime.callbacks import BestMetric, EarlyStoppingCallback, Events, 
 def context(step: int, *, saved: int | None = None, policy: KeepBest | None = None) -> Any:
     return SimpleNamespace(
         train_steps=step,
+        is_managed_externally=True,
         model=f"the model after {step} steps",
         config=SimpleNamespace(
             max_steps=100,
