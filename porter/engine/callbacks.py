@@ -112,9 +112,9 @@ def models_of_callbacks(porting: Porting) -> list[cst.Name | cst.Attribute | cst
         if any(parameter.name.value == "model" for parameter in _parameters(method)):
             starts.append(Place("model", module.scopes[method]))
         for node in _given(module, method, "model"):
-            if isinstance(node, cst.Subscript):
+            if not isinstance(node, cst.Name):
                 found.append(node)
-            starts += handed_to(module, node) if not isinstance(node, cst.Name) else []
+                starts += handed_to(module, node)
     places, calls = followed(module, starts, placed=True)
     for place in places:
         found += module.references(place.variable, place.scope)

@@ -32,6 +32,8 @@ def replace_counts(porting: Porting) -> None:
     for use in list(role_uses(porting, "model")):
         if use.match.endswith("get_nb_trainable_parameters()"):
             _replace_both(porting, use)
+        elif use.match.endswith("num_parameters()"):
+            _replace_number(porting, use)
         elif use.chain.rsplit(".", 1)[-1] in COUNTED and use.kind == "call":
             if not _replace_sum(porting, use) and not _drop_cast(porting, use):
                 _replace_function(porting, use)
@@ -67,6 +69,17 @@ def _replace_both(porting: Porting, use: Use) -> None:
     if not isinstance(porting.module.parents[use.outer], cst.Assign):
         new = f"({new})"
     porting.edit(*porting.module.span(use.outer), new, RULE, REASON)
+
+
+def _replace_number(porting: Porting, use: Use) -> None:
+    """transformers' `model.num_parameters()`, and with `only_trainable=True`."""
+    module, call = porting.module, use.outer
+    assert isinstance(call, cst.Call)
+    asked = ", ".join(module.code(argument).strip(", ") for argument in call.args).replace(" ", "")
+    trainable = {"": "", "only_trainable=True": ", trainable=True", "only_trainable=False": ""}.get(asked)
+    if trainable is not None:
+        new = f"{porting.rt('count_parameters')}({module.code(use.name)}{trainable})"
+        porting.edit(*module.span(call), new, RULE, REASON)
 
 
 TRAINED_IN_FLOAT32 = re.compile(

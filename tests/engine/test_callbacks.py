@@ -1,0 +1,86 @@
+"""What a callback does with the model that it is given is ported as it is elsewhere."""
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+
+class Mine(TrainerCallback):
+    def {event}(self, args, state, control, {more}**kwargs):
+        {body}
+
+
+trainer = SFTTrainer(
+    AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16"),
+    args=SFTConfig(output_dir="out", max_steps=5, report_to="none"),
+    train_dataset=load_dataset("some/rows", split="train"),
+    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
+    peft_config=LoraConfig(r=8, target_modules=["q_proj"]),
+    callbacks=[Mine()],
+)
+trainer.train()
+"""
+
+
+def script(body: str, event: str = "on_save", more: str = "") -> str:
+    return SCRIPT.format(body=body, event=event, more=more)
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "left"),
+    [
+        ('kwargs["model"].save_pretrained("a")', "", 'rt.save_adapter(kwargs["model"], "a")'),
+        ('kwargs.get("model").save_pretrained("a")', "", 'rt.save_adapter(model, "a")'),
+        ('mine = kwargs["model"]\n        mine.save_pretrained("a")', "", 'rt.save_adapter(mine, "a")'),
+        ('model.save_pretrained("a")', "model=None, ", 'rt.save_adapter(model, "a")'),
+        ("model.eval()\n        print(state.global_step)", "model=None, ", "        print(state.global_step)"),
+        ("print(model.num_parameters())", "model=None, ", "print(rt.count_parameters(model))"),
+        (
+            "print(model.num_parameters(only_trainable=True))",
+            "model=None, ",
+            "rt.count_parameters(model, trainable=True)",
+        ),
+    ],
+)
+def test_the_model_of_a_callback_is_tunixs(body: str, more: str, left: str) -> None:
+    ported = port(script(body, more=more))
+    assert ported.status == "ported", ported.findings
+    assert left in ported.after and "save_pretrained" not in ported.after and ".eval()" not in ported.after
+
+
+@pytest.mark.parametrize("body", ["freeze(kwargs['model'])", "kwargs['model'].resize()", "freeze(kwargs.get('model'))"])
+def test_what_no_rule_knows_is_named(body: str) -> None:
+    ported = port(script(body))
+    assert ported.status == "partial"
+    assert [finding.rule for finding in ported.findings if finding.severity == "error"] == ["TP190"]
+
+
+def test_the_tokenizer_is_given_where_one_is_used() -> None:
+    given = "processing_class=tokenizer"
+    assert given in port(script('kwargs["tokenizer"].save_pretrained("a")')).after
+    assert given in port(script("print(len(processing_class))", more="processing_class=None, ")).after
+    assert given not in port(script("print(state.epoch)")).after
+
+
+def test_a_config_that_a_callback_reads_stays_an_object() -> None:
+    assert "SFTConfig(" in port(script("print(args.output_dir)")).after
+    assert "SFTConfig(" not in port(script("print(state.epoch)")).after
+
+
+@pytest.mark.parametrize(
+    ("event", "body", "more", "said"),
+    [
+        ("on_init_end", "print(model)", "model=None, ", "on_init_end uses model"),
+        ("on_step_end", "print(optimizer)", "optimizer=None, ", "on_step_end uses optimizer"),
+        ("on_save", "control.should_evaluate = True", "", "it sets control.should_evaluate"),
+        ("on_optimizer_step", "print(1)", "", "on_optimizer_step"),
+    ],
+)
+def test_what_tunixs_hooks_cannot_is_named(event: str, body: str, more: str, said: str) -> None:
+    ported = port(script(body, event, more))
+    assert any(said in finding.message and finding.rule == "TP360" for finding in ported.findings)
