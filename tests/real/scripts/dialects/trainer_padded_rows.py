@@ -38,9 +38,9 @@ class Watch(TrainerCallback):
         self.ended.append(state.global_step)
 
     def on_train_end(self, args, state, control, **kwargs):
-        steps = list(range(state.max_steps))
+        steps = list(range(state.global_step))
         if self.begun != steps or self.ended != [step + 1 for step in steps] or self.epochs != [0]:
-            raise ValueError(f"begun {self.begun}, ended {self.ended}, epochs {self.epochs} of {state.max_steps}")
+            raise ValueError(f"begun {self.begun}, ended {self.ended}, epochs {self.epochs} of {state.global_step}")
         kwargs["model"].save_pretrained(f"{args.output_dir}/last")
 
 
