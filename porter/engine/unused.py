@@ -9,6 +9,7 @@ import re
 
 import libcst as cst
 
+from ..recipe import Finding
 from ..source.merged import Merged
 from ..source.scopes import Binding, Scope, walk
 from ..target.import_lines import names_in
@@ -37,11 +38,23 @@ def drop_unused_functions(porting: Porting) -> None:
             holder, name = module.scope(function), function.name.value
             if within(start, spans) or name in written or len(holder.bindings.get(name, ())) != 1:
                 continue
-            uses = [module.span(use)[0] for use in module.references(name, holder)]
-            outside = [use for use in uses if not start <= use < end]
-            if outside and all(within(use, spans) for use in outside):
+            uses = [use for use in module.references(name, holder) if not start <= module.span(use)[0] < end]
+            gone = bool(uses) and all(within(module.span(use)[0], spans) for use in uses)
+            if gone and not any(_for_a_person(porting, use) for use in uses):
                 porting.remove_statement(function, RULE, f"nothing calls {name} any more")
                 again = True
+
+
+def _for_a_person(porting: Porting, use: cst.CSTNode) -> bool:
+    """Whether a use stands in a statement that a person has to carry over, and needs the function to read."""
+    module = porting.module
+    start, end = module.span(module.statement(use))
+    places = (module.offset(finding.line, finding.column) for finding in _errors(porting))
+    return any(start <= place < end for place in places)
+
+
+def _errors(porting: Porting) -> list[Finding]:
+    return [finding for finding in porting.recipe.findings if finding.severity == "error" and finding.rule != "TP190"]
 
 
 def _of_gpu_libraries(porting: Porting) -> list[cst.FunctionDef]:

@@ -73,3 +73,10 @@ def test_one_that_does_more_than_answer_stays() -> None:
 def test_weights_that_are_used_elsewhere_stay() -> None:
     ported = port(SCRIPT.format(place=PLACE, save=f"{SAVE}\nprint(len(weights))"))
     assert "weights = weights_of(" in ported.after and "def gathered" in ported.after
+
+
+def test_a_function_that_a_person_has_to_carry_over_stays() -> None:
+    text = SCRIPT.format(place=PLACE, save=SAVE).replace("def mine():", "def mine(model):")
+    ported = port(text.replace("    args=SFTConfig(", "    optimizers=(mine(model), None),\n    args=SFTConfig("))
+    assert ported.status == "partial"
+    assert "def mine(model):" in ported.after and "def gathered" not in ported.after
