@@ -8,6 +8,7 @@ import libcst as cst
 
 from .edits import within
 from .porting import Porting
+from .sites import indentation
 
 
 def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason: str) -> bool:
@@ -36,12 +37,15 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
     if colon is None:
         return False
     first, last = colon.end(), module.span(kept.body[-1])[1]  # comments above the first line stay
+    for edit in sorted(porting.edits, key=lambda edit: edit.start):
+        if start < edit.start <= first < edit.end and not edit.new:  # the first line goes
+            first = edit.end + len(module.text[edit.end :]) - len(module.text[edit.end :].lstrip(" \t"))
     lines = module.text[first:last]
     if '"""' in lines or "'''" in lines or "\\\n" in lines:
         return False
     if any("\n" in edit.new and within(edit.start, [(first, last)]) for edit in porting.edits):
         return False  # new lines stand as deep as the old ones
-    step = (first - module.text.rfind("\n", 0, first)) - (start - module.text.rfind("\n", 0, start))
+    step = len(indentation(module.text, module.span(kept.body[0])[0])) - len(indentation(module.text, start))
     porting.edit(start, first, "", rule, reason)
     for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
         porting.edit(first + found.start(1), first + found.end(1), "", rule, reason)

@@ -38,6 +38,19 @@ def script(lines: str = "", more: str = "", imports: str = DIRECT) -> str:
             "print('a')\nprint('b')",
         ),
         ("if is_deepspeed_zero3_enabled():\n    model.z3()\nelse:\n    # why\n    print('a')", "# why\nprint('a')"),
+        (
+            "if not is_deepspeed_zero3_enabled():\n    model.config.use_cache = False\n    print('a')\n    print('b')",
+            "print('a')\nprint('b')\n",
+        ),
+        (
+            "if not is_deepspeed_zero3_enabled():\n    print('a')\n    model.config.use_cache = False\n    print('b')",
+            "print('a')\nprint('b')\n",
+        ),
+        (
+            "if not is_deepspeed_zero3_enabled():\n# why\n    print('a')\n    print('b')",
+            "# why\nprint('a')\nprint('b')\n",
+        ),
+        ("if is_deepspeed_zero3_enabled():\n    model.z3()\nelse:\n    model.config.use_cache = False", ""),
         ("if is_deepspeed_zero3_enabled():\n    model.z3()\nelif moe:\n    print('a')", "if moe:\n    print('a')"),
         ("if moe and is_deepspeed_zero3_enabled():\n    from deepspeed.utils import z\n    z(model)", ""),
         ("if moe or is_deepspeed_zero3_enabled():\n    print('a')", "if moe:\n    print('a')"),
@@ -54,6 +67,7 @@ def test_what_it_decides_is_decided(lines: str, left: str) -> None:
     ported = port(script(lines))
     assert ported.status == "ported", ported.findings
     assert "zero3" not in ported.after and "deepspeed" not in ported.after and "z3" not in ported.after
+    assert "use_cache" not in ported.after
     assert left in ported.after and (left or "if " not in ported.after)
 
 
