@@ -1,7 +1,7 @@
 """The trainer's callbacks: which of them Tunix's hooks can call, and what of them can't be carried over.
 
 A class of the script stays as it is written, on the runtime's TrainerCallback. Its methods are read for what a
-callback has there: the state, the control's should_training_stop, logs and metrics.
+callback has there: the config, the state, the control's should_training_stop, logs, metrics, model and tokenizer.
 """
 
 from __future__ import annotations
@@ -11,26 +11,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ..source.module import Module
-from .flow import Place, followed, handed_to, origins
+from .callback_methods import EVENTS, TOKENIZER, is_callback, parameters_of, rest_reads
+from .flow import origins
 from .porting import Porting
 from .reading import bindings_of
 from .sites import Argument, shown
 
-BASES = frozenset(f"transformers.{path}TrainerCallback" for path in ("", "trainer_callback."))
 KNOWN = frozenset(f"transformers.{path}EarlyStoppingCallback" for path in ("", "trainer_callback."))
-EVENTS = frozenset(
-    """
-    on_init_end on_train_begin on_train_end on_epoch_begin on_epoch_end on_step_begin on_step_end on_evaluate on_save
-    on_log
-    """.split()
-)
 STATE = frozenset(
     """
     global_step epoch max_steps num_train_epochs log_history best_metric best_global_step best_model_checkpoint
     is_world_process_zero is_local_process_zero
     """.split()
 )
-TOKENIZER = ("processing_class", "tokenizer")
 GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
 RULE = "TP360"
 
@@ -74,7 +67,7 @@ def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
         return
     definition = _definition(module, name)
     line, column = module.location(element)
-    if definition is None or not _is_callback(module, definition):
+    if definition is None or not is_callback(module, definition):
         text = shown(module.code(name))
         porting.change_fate(".callbacks", fate="manual", target="", reason="a callback that isn't of this file")
         fix = "Leave it out, or write what it does in a TrainerCallback of this file."
@@ -86,87 +79,6 @@ def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
         fix = "Do without it, or do it beside trainer.train."
         porting.change_fate(".callbacks", fate="manual", target="", reason="a callback does what Tunix's hooks can't")
         porting.find(RULE, "error", message, fix, line, column)
-
-
-def reads_arguments(porting: Porting) -> bool:
-    """Whether a callback of the file reads the trainer's config, which it is given as `args`."""
-    for method in _methods(porting):
-        names = [parameter.name.value for parameter in method.params.params]
-        if len(names) > 1 and _loads(porting.module, method, names[1]):
-            return True
-    return False
-
-
-def reads_tokenizer(porting: Porting) -> bool:
-    """Whether a callback of the file uses the tokenizer that the trainer gives it."""
-    module = porting.module
-    return any(_given(module, method, name) for method in _methods(porting) for name in TOKENIZER)
-
-
-def models_of_callbacks(porting: Porting) -> list[cst.Name | cst.Attribute | cst.Call | cst.Subscript]:
-    """Where callbacks of the file use the model that the trainer gives them, and whom they hand it to."""
-    module = porting.module
-    found: list[cst.Name | cst.Attribute | cst.Call | cst.Subscript] = []
-    starts: list[Place | cst.Call] = []
-    for method in _methods(porting):
-        if any(parameter.name.value == "model" for parameter in _parameters(method)):
-            starts.append(Place("model", module.scopes[method]))
-        for node in _given(module, method, "model"):
-            if not isinstance(node, cst.Name):
-                found.append(node)
-                starts += handed_to(module, node)
-    places, calls = followed(module, starts, placed=True)
-    for place in places:
-        found += module.references(place.variable, place.scope)
-    return list(dict.fromkeys([*found, *calls]))
-
-
-def _methods(porting: Porting) -> Iterator[cst.FunctionDef]:
-    """The events that callbacks of the file answer."""
-    module = porting.module
-    if "TrainerCallback" not in module.text:
-        return
-    for definition in module.scopes:
-        if isinstance(definition, cst.ClassDef) and _is_callback(module, definition):
-            for statement in definition.body.body:
-                if isinstance(statement, cst.FunctionDef) and statement.name.value in EVENTS:
-                    yield statement
-
-
-def _is_callback(module: Module, definition: cst.ClassDef) -> bool:
-    return any(module.qualified(base.value) in BASES for base in definition.bases)
-
-
-def _parameters(method: cst.FunctionDef) -> list[cst.Param]:
-    return [*method.params.params, *method.params.kwonly_params, *method.params.posonly_params]
-
-
-def _loads(module: Module, method: cst.FunctionDef, name: str) -> list[cst.Name]:
-    scope = module.scopes[method]
-    return [use for use in module.references(name, scope) if isinstance(use, cst.Name)]
-
-
-def _given(module: Module, method: cst.FunctionDef, name: str) -> list[cst.Name | cst.Subscript | cst.Call]:
-    """Where a method reads one of the things it is given: by its parameter, `kwargs[name]`, `kwargs.get(name)`."""
-    found: list[cst.Name | cst.Subscript | cst.Call] = []
-    if any(parameter.name.value == name for parameter in _parameters(method)):
-        found += _loads(module, method, name)
-    rest = method.params.star_kwarg
-    for use in _loads(module, method, rest.name.value) if rest is not None else ():
-        around = module.parents[use]
-        call = module.parents[around]
-        if isinstance(around, cst.Subscript) and _key(around) == name:
-            found.append(around)
-        elif isinstance(call, cst.Call) and module.code(around).endswith(".get") and call.args:
-            if module.code(call.args[0].value).strip("\"'") == name:
-                found.append(call)
-    return found
-
-
-def _key(node: cst.Subscript) -> str | None:
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    text = index.value if isinstance(index, cst.Index) else None
-    return str(text.evaluated_value) if isinstance(text, cst.SimpleString) else None
 
 
 def _elements(module: Module, given: Argument) -> list[cst.BaseExpression] | None:
@@ -189,7 +101,7 @@ def _beyond(porting: Porting, definition: cst.ClassDef) -> Iterator[tuple[cst.CS
         if statement.name.value not in EVENTS:
             yield statement, statement.name.value
             continue
-        named = _parameters(statement)
+        named = parameters_of(statement)
         names = [parameter.name.value for parameter in named]
         role = dict(zip(names[:4], ("self", "args", "state", "control"), strict=False))
         used = _names(statement.body)
@@ -214,10 +126,9 @@ def _uses(
             yield node, f"it sets {owner}.{attribute}"
         elif kind == "args" and not porting.arguments_object:
             yield node, f"it reads {owner}.{attribute}, a config that is spread over the port"
-    rest = method.params.star_kwarg
-    for holder, key in collector.keys:
-        if rest is not None and isinstance(holder, cst.Name) and holder.value == rest.name.value and key not in given:
-            yield holder, f"it reads {key}"
+    for read, key in rest_reads(porting.module, method):
+        if key not in given:
+            yield read, f"it reads {key}"
 
 
 def _names(body: cst.BaseSuite) -> set[str]:
@@ -227,25 +138,14 @@ def _names(body: cst.BaseSuite) -> set[str]:
 
 
 class _Collector(cst.CSTVisitor):
-    """Attributes, names, and keys read with `x["key"]` or `x.get("key")`."""
+    """Attributes and names."""
 
     def __init__(self) -> None:
         self.attributes: list[cst.Attribute] = []
         self.names: set[str] = set()
-        self.keys: list[tuple[cst.BaseExpression, str]] = []
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         self.attributes.append(node)
 
     def visit_Name(self, node: cst.Name) -> None:
         self.names.add(node.value)
-
-    def visit_Subscript(self, node: cst.Subscript) -> None:
-        if (key := _key(node)) is not None:
-            self.keys.append((node.value, key))
-
-    def visit_Call(self, node: cst.Call) -> None:
-        called = isinstance(node.func, cst.Attribute) and node.func.attr.value == "get" and node.args
-        first = node.args[0].value if called else None
-        if isinstance(node.func, cst.Attribute) and isinstance(first, cst.SimpleString):
-            self.keys.append((node.func.value, str(first.evaluated_value)))

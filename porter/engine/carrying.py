@@ -19,6 +19,7 @@ import libcst as cst
 from ..recipe import Value
 from ..source.calls import function_around
 from ..source.scopes import Scope, first_parameter
+from .callback_methods import is_get
 from .porting import TRAINER_BLOCK, Porting, in_reach
 from .sites import indentation, small_statement
 
@@ -34,7 +35,7 @@ def is_in_reach(porting: Porting, node: cst.BaseExpression) -> bool:
     """Whether the names at the trainer can be read where `node` stands, and not only because they are global."""
     trainer = porting.trainer
     assert trainer is not None
-    if isinstance(node, cst.Subscript):  # a callback's kwargs["model"]
+    if isinstance(node, cst.Subscript) or is_get(node):  # what a callback is given, whatever the trainer's is called
         return False
     found = porting.module.meaning(node)
     elsewhere = found is not None and found[0] not in (trainer.home, trainer.scope)

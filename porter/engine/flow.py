@@ -31,6 +31,8 @@ CHAT_FORMAT = "trl.setup_chat_format"
 # A function of PEFT that gave back the model whose adapters it filled.
 FILLS = "peft.set_peft_model_state_dict"
 SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
+# An expression that may stand for a model or a trainer.
+Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
 MAX_DEPTH = 20
 MAX_NESTED = 6  # functions that hand a model on to one another
 Adapts = Literal["yes", "perhaps", "no"]
@@ -261,10 +263,10 @@ def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) ->
     def is_placed(around: cst.CSTNode) -> bool:
         return placed and isinstance(around, cst.Attribute) and around.attr.value in PLACEMENT
 
-    def handed_on(node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
+    def placed_on(node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
         around = module.parents[node]
         call = module.parents[around] if is_placed(around) else node
-        return _handed_on(module, call) if isinstance(call, cst.BaseExpression) else iter(())
+        return handed_on(module, call) if isinstance(call, cst.BaseExpression) else iter(())
 
     places: list[Place] = []
     calls: list[cst.Call] = []
@@ -275,15 +277,15 @@ def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) ->
             if found not in places:
                 places.append(found)
                 for use in module.references(found.variable, found.scope):
-                    pending += handed_on(use)
+                    pending += placed_on(use)
         elif found not in calls:
             calls.append(found)
-            pending += handed_on(found)
+            pending += placed_on(found)
     used = [call for call in calls if isinstance(a := module.parents[call], cst.Attribute) and not is_placed(a)]
     return places, used
 
 
-def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
+def handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
     """The variables, and the calls of its function, that get the value of `node` from the place where it stands."""
     parent = module.parents[node]
     if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
@@ -304,14 +306,9 @@ def _handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst
             yield Place(name, module.scopes[module.callees[call]])
 
 
-def handed_to(module: Module, node: cst.BaseExpression) -> list[Place | cst.Call]:
-    """The variables, and the calls that give it back, that directly get the value of an expression."""
-    return list(_handed_on(module, node))
-
-
 def held_by(module: Module, node: cst.BaseExpression) -> list[Place]:
     """The variables that directly get the value of an expression."""
-    return [place for place in _handed_on(module, node) if isinstance(place, Place)]
+    return [place for place in handed_on(module, node) if isinstance(place, Place)]
 
 
 def unwraps(node: cst.CSTNode | None) -> bool:

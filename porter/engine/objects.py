@@ -10,7 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ..source.values import dict_items
-from .callbacks import reads_arguments
+from .callback_methods import reads_arguments
 from .members import apply_rewrite, member_rules
 from .packs import Rewrite, TableRule
 from .porting import Porting, in_reach

@@ -17,8 +17,6 @@ from ..source.launch import Setting, read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
 from ..source.parsing import parse_text
-from ..target.import_lines import parse_import
-from ..target.imports import plan_imports
 from ..target.write import write
 from .annotations import drop_subclasses, rename_annotations
 from .blocks import close_empty_blocks
@@ -37,11 +35,10 @@ from .generating import apply_generation
 from .gpu_reports import drop_gpu_reports
 from .gpu_tests import answer_gpu_tests, name_gpu_tests
 from .handed import name_handed
-from .installs import install_edits
 from .launch import read_launch
 from .leftovers import drop_leftovers
 from .loop_trainer import LOOP, find_loops
-from .lost_names import find_lost_names, find_taken_names
+from .lost_names import find_lost_names
 from .members import apply_members
 from .metadata import script_metadata
 from .model_config import answer_configs
@@ -51,7 +48,8 @@ from .objects import answer_uses
 from .other_calls import say_other_calls
 from .own import check_names
 from .packs import Pack, load_packs
-from .parts import divided, first_import, is_touched, mesh_edits, own_edits, parts_of, take_back, view_of, whole_edits
+from .parts import divided, own_edits, parts_of, take_back, view_of
+from .port_imports import with_imports
 from .porting import Porting
 from .precision import settle_compute_type
 from .reading import find_other_trainer, find_sites, table_of
@@ -59,7 +57,6 @@ from .resuming import resumed_from
 from .rewriting import apply_rewrites
 from .saving_patches import drop_gathered_weights, drop_saving_patches, replace_saving_functions
 from .sites import Site
-from .subclasses import imported_base
 from .todos import with_todos
 from .understanding import read_trainer
 from .unsloth_chat import answer_chat_templates
@@ -297,7 +294,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     module = porting.module
     edits = requoted(module, without_inner(porting.edits))
     if porting.trainer is not None and status is None:
-        edits = _with_imports(porting, edits)
+        edits = with_imports(porting, edits)
     _forget_what_is_gone(porting, edits)
     say_other_calls(porting, edits, status)
     for part in parts_of(module):
@@ -328,32 +325,6 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     return divided(port, module, edits) if isinstance(module, Merged) else port
 
 
-def _with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
-    """The edits, and those of the imports and install commands of each file that they change."""
-    whole: list[Edit] = []
-    for part in parts_of(porting.module):
-        own = own_edits(part, edits)
-        if not is_touched(porting, part, own):
-            continue
-        own += mesh_edits(porting, part, own, edits)
-        view = view_of(porting, part, own)
-        module = view.module
-        new = [parse_import(text) for text in view.imports]
-        anchor = _import_anchor(view, own, [item.bound for item in new])
-        if anchor is not None:
-            find_taken_names(view, [item.bound for item in new])
-            plan = plan_imports(module, own, new, porting.moved, anchor)
-            own = without_inner([*own, *plan.edits])
-            for library, line in sorted(plan.still_used.items()):
-                message = f"{library} is still used here, so the port needs it installed."
-                fix = f"Replace it if {library} is not on the TPU machine."
-                view.find("TP001", "warning", message, fix, line, 1, False)
-        own = without_inner([*own, *install_edits(view, own)])
-        take_back(porting, part, view)
-        whole += whole_edits(part, own)
-    return whole
-
-
 def _file_of(row: Field) -> str:
     return row.source.rpartition(": ")[0]
 
@@ -371,45 +342,3 @@ def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
             porting.todos[finding.line] = left
             if not left:
                 del porting.todos[finding.line]
-
-
-def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst.CSTNode | None:
-    """The statement that imports the trainer's class, or an import before it where new code needs `names` earlier."""
-    anchor = _trainer_import(porting)
-    module = porting.module
-    if anchor is None or module.parents.get(anchor) is not module.tree:
-        return anchor
-    needed = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\b") if names else None
-    users = [edit.start for edit in edits if needed is not None and needed.search(edit.new)]
-    first = min((start for start in users if module.text[:start].strip()), default=len(module.text))
-    if module.span(anchor)[0] <= first:
-        return anchor
-    earlier = [
-        node
-        for node in module.tree.body
-        if isinstance(node, cst.SimpleStatementLine)
-        and isinstance(node.body[0], cst.Import | cst.ImportFrom)
-        and module.span(node)[0] < first
-        and module.code(node).split()[1] != "__future__"
-    ]
-    return earlier[-1] if earlier else anchor
-
-
-def _trainer_import(porting: Porting) -> cst.CSTNode | None:
-    """The statement that imports the trainer's class."""
-    module = porting.module
-    site = porting.trainer if porting.loop is None else porting.model
-    if site is None or not isinstance(site.node, cst.Call):
-        return None
-    if site.node not in module.parents:  # the trainer stands in another file
-        return first_import(module)
-    node: cst.BaseExpression = imported_base(module, site.node.func)
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    if not isinstance(node, cst.Name):
-        return None
-    found = module.scope(node).lookup(node.value)
-    if found is None:
-        return None
-    binding = next((b for b in found[1] if b.kind == "import"), None)
-    return module.statement(binding.node) if binding is not None else None

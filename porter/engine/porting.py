@@ -155,7 +155,7 @@ class Porting:
         start, end = self.module.span(statement)
         parent = self.module.parents.get(statement)
         if isinstance(parent, cst.IndentedBlock) and all(
-            other is statement or self._is_gone(other) for other in parent.body
+            other is statement or self.is_gone(other) for other in parent.body
         ):
             holder = self.module.parents[parent]
             if isinstance(holder, cst.If) and holder.orelse is None and not self._is_elif(holder):
@@ -164,7 +164,7 @@ class Porting:
                 self.edit(start, end, "pass", rule, reason)
             return
         if isinstance(parent, cst.IndentedBlock) and all(
-            other is statement or self._is_gone(other) or _is_import(other) for other in parent.body
+            other is statement or self.is_gone(other) or _is_import(other) for other in parent.body
         ):
             self.edit(start, end, "pass", rule, reason)  # the imports may go as well, once nothing uses them
             return
@@ -182,10 +182,10 @@ class Porting:
                 begin, stop = whole_lines(self.module.text, above, end)
         self.edit(begin, stop, "", rule, reason)
 
-    def _is_gone(self, statement: cst.CSTNode) -> bool:
-        """Whether an edit takes a statement out."""
+    def is_gone(self, statement: cst.CSTNode, *, leaves: tuple[str, ...] = ("",)) -> bool:
+        """Whether an edit takes a statement out, or leaves no more of it than one of `leaves`."""
         start, end = self.module.span(statement)
-        return any(not edit.new.strip() and edit.start <= start and end <= edit.end for edit in self.edits)
+        return any(edit.new.strip() in leaves and edit.start <= start and end <= edit.end for edit in self.edits)
 
     def _is_elif(self, node: cst.If) -> bool:
         parent = self.module.parents.get(node)

@@ -50,7 +50,8 @@ def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
     folder = f"{porting.rt('get_last_checkpoint')}({porting.output_dir()})"
     if test is None or _is_of_checkpoints(porting, test):
         if test is not None and not isinstance(test, cst.Name):
-            porting.edit(*module.span(test), folder, RULE, "Orbax names its checkpoints by their step")
+            asks = folder if holds else f"not {folder}"
+            porting.edit(*module.span(test), asks, RULE, "Orbax names its checkpoints by their step")
         return folder
     code = " ".join(module.code(test).split())
     if not _is_there(porting, code, test):

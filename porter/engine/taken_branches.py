@@ -29,7 +29,7 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
     kept = holder.body if taken else other.body if other is not None else None
     if not isinstance(kept, cst.IndentedBlock):
         return False
-    if all(_is_gone(porting, statement) for statement in kept.body):
+    if all(porting.is_gone(statement, leaves=("", "pass")) for statement in kept.body):
         porting.remove_statement(holder, rule, reason)
         return True
     head = module.span(holder.test)[1] if taken or other is None else module.span(other)[0] + len("else")
@@ -52,8 +52,3 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
     if taken and other is not None:
         porting.edit(module.text.index("\n", last), stop, "", rule, reason)
     return True
-
-
-def _is_gone(porting: Porting, statement: cst.CSTNode) -> bool:
-    start, end = porting.module.span(statement)
-    return any(edit.start <= start and end <= edit.end and edit.new.strip() in ("", "pass") for edit in porting.edits)

@@ -9,13 +9,11 @@ import libcst as cst
 
 from ..source.calls import function_around
 from ..source.scopes import Scope
-from .callbacks import models_of_callbacks
-from .flow import held_by, holders
+from .callback_methods import models_of_callbacks
+from .flow import Variable, held_by, holders
 from .porting import Porting
 from .sites import Site
 from .views import is_another, reaches
-
-Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
 
 
 @dataclass(frozen=True)

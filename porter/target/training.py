@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..engine.callbacks import callbacks_code, loads_best, needs_hooks, reads_tokenizer
+from ..engine.callback_methods import reads_tokenizer
+from ..engine.callbacks import callbacks_code, loads_best, needs_hooks
 from ..engine.metrics import LOSSES
 from ..engine.porting import Porting
 from .expressions import python, quoted

@@ -19,6 +19,38 @@ trainer.train()
 """
 
 
+def sft_script(
+    before: str = "",
+    *,
+    imports: str = "",
+    load: str = "",
+    between: str = "",
+    config: str = "",
+    trainer: str = "",
+    after: str = "trainer.train()",
+) -> str:
+    """A script of the usual parts: lines before the model, `between` it and the trainer, and after; `load`, `config`
+    and `trainer` are further keywords of those calls, each with a comma in front.
+    """
+    return f"""\
+{imports}
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+{before}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16"{load})
+{between}
+trainer = SFTTrainer(
+    model,
+    args=SFTConfig(output_dir="out", max_steps=5, report_to="none"{config}),
+    train_dataset=load_dataset("some/rows", split="train"),
+    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"){trainer},
+)
+{after}
+"""
+
+
 def port(text: str | bytes, **options: object) -> Port:
     """The port of a text, without a file."""
     data = text if isinstance(text, bytes) else text.encode()

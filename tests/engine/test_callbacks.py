@@ -2,40 +2,26 @@
 
 import pytest
 
-from .porting import port
-
-SCRIPT = """from datasets import load_dataset
-from peft import LoraConfig
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-from trl import SFTConfig, SFTTrainer
-
-
-class Mine(TrainerCallback):
-    def {event}(self, args, state, control, {more}**kwargs):
-        {body}
-
-
-trainer = SFTTrainer(
-    AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16"),
-    args=SFTConfig(output_dir="out", max_steps=5, report_to="none"),
-    train_dataset=load_dataset("some/rows", split="train"),
-    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
-    peft_config=LoraConfig(r=8, target_modules=["q_proj"]),
-    callbacks=[Mine()],
-)
-trainer.train()
-"""
+from .porting import port, sft_script
 
 
 def script(body: str, event: str = "on_save", more: str = "") -> str:
-    return SCRIPT.format(body=body, event=event, more=more)
+    return sft_script(
+        f"class Mine(TrainerCallback):\n    def {event}(self, args, state, control, {more}**kwargs):\n        {body}\n",
+        imports="from peft import LoraConfig\nfrom transformers import TrainerCallback",
+        trainer=',\n    peft_config=LoraConfig(r=8, target_modules=["q_proj"]),\n    callbacks=[Mine()]',
+    )
 
 
 @pytest.mark.parametrize(
     ("body", "more", "left"),
     [
         ('kwargs["model"].save_pretrained("a")', "", 'rt.save_adapter(kwargs["model"], "a")'),
-        ('kwargs.get("model").save_pretrained("a")', "", 'rt.save_adapter(model, "a")'),
+        (
+            'kwargs.get("model").save_pretrained("a")',
+            "",
+            'model_2 = kwargs.get("model")\n        rt.save_adapter(model_2, "a")',
+        ),
         ('mine = kwargs["model"]\n        mine.save_pretrained("a")', "", 'rt.save_adapter(mine, "a")'),
         ('model.save_pretrained("a")', "model=None, ", 'rt.save_adapter(model, "a")'),
         ("model.eval()\n        print(state.global_step)", "model=None, ", "        print(state.global_step)"),

@@ -2,18 +2,9 @@
 
 import pytest
 
-from .porting import port
+from .porting import port, sft_script
 
-SCRIPT = """import os
-import torch
-from datasets import load_dataset
-from deepspeed import zero
-from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import SFTConfig, SFTTrainer
-
-
-def gathered(param):
+FUNCTIONS = """def gathered(param):
     if hasattr(param, "ds_id"):
         with zero.GatheredParameters([param]):
             return param.data.detach().cpu().clone()
@@ -21,33 +12,33 @@ def gathered(param):
 
 
 def weights_of(named):
-    return {{name: gathered(value) for name, value in named}}
+    return {name: gathered(value) for name, value in named}
 
 
-def mine():
+def mine(model):
     return torch.zeros(3)
 
 
 world_size = int(os.environ.get("WORLD_SIZE", 1))
 ddp = world_size != 1
-{place}
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", device_map=device_map)
-model = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj"]))
-trainer = SFTTrainer(
-    model,
-    args=SFTConfig(output_dir="out", max_steps=5, report_to="none"),
-    train_dataset=load_dataset("some/rows", split="train"),
-    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
-)
-trainer.train()
-{save}
 """
 PLACE = 'device_map = "auto"\nif ddp:\n    device_map = {"": int(os.environ.get("LOCAL_RANK") or 0)}'
 SAVE = 'weights = weights_of(model.named_parameters())\nmodel.save_pretrained("out", state_dict=weights)'
 
 
+def script(place: str = PLACE, save: str = SAVE, trainer: str = "") -> str:
+    return sft_script(
+        FUNCTIONS + place,
+        imports="import os\nimport torch\nfrom deepspeed import zero\nfrom peft import LoraConfig, get_peft_model",
+        load=", device_map=device_map",
+        between='model = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj"]))',
+        trainer=trainer,
+        after=f"trainer.train()\n{save}",
+    )
+
+
 def test_what_gathers_weights_goes_with_its_functions() -> None:
-    ported = port(SCRIPT.format(place=PLACE, save=SAVE))
+    ported = port(script())
     assert ported.status == "ported", ported.findings
     assert "def gathered" not in ported.after and "weights_of" not in ported.after and "deepspeed" not in ported.after
     assert "def mine" in ported.after, "the source never called it: it is the user's"
@@ -55,28 +46,27 @@ def test_what_gathers_weights_goes_with_its_functions() -> None:
 
 
 def test_a_device_map_goes_with_what_was_calculated_for_it() -> None:
-    after = port(SCRIPT.format(place=PLACE, save=SAVE)).after
+    after = port(script()).after
     assert "device_map" not in after and "ddp" not in after and "world_size" not in after
 
 
 @pytest.mark.parametrize("also", ["print(device_map)", "place = device_map\nprint(place)"])
 def test_one_that_is_read_elsewhere_stays(also: str) -> None:
-    after = port(SCRIPT.format(place=f"{PLACE}\n{also}", save=SAVE)).after
+    after = port(script(f"{PLACE}\n{also}")).after
     assert 'device_map = "auto"' in after and "ddp = world_size != 1" in after
 
 
 def test_one_that_does_more_than_answer_stays() -> None:
-    after = port(SCRIPT.format(place="device_map = place_layers()", save=SAVE)).after
+    after = port(script("device_map = place_layers()")).after
     assert "device_map = place_layers()" in after
 
 
 def test_weights_that_are_used_elsewhere_stay() -> None:
-    ported = port(SCRIPT.format(place=PLACE, save=f"{SAVE}\nprint(len(weights))"))
+    ported = port(script(save=f"{SAVE}\nprint(len(weights))"))
     assert "weights = weights_of(" in ported.after and "def gathered" in ported.after
 
 
 def test_a_function_that_a_person_has_to_carry_over_stays() -> None:
-    text = SCRIPT.format(place=PLACE, save=SAVE).replace("def mine():", "def mine(model):")
-    ported = port(text.replace("    args=SFTConfig(", "    optimizers=(mine(model), None),\n    args=SFTConfig("))
+    ported = port(script(trainer=",\n    optimizers=(mine(model), None)"))
     assert ported.status == "partial"
     assert "def mine(model):" in ported.after and "def gathered" not in ported.after

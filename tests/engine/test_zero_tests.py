@@ -2,30 +2,14 @@
 
 import pytest
 
-from .porting import port
+from .porting import port, sft_script
 
-SCRIPT = """import os
-from datasets import load_dataset
-{imports}
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import SFTConfig, SFTTrainer
-
-qlora, moe = True, os.environ.get("MOE")
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16"{more})
-{lines}
-trainer = SFTTrainer(
-    model,
-    args=SFTConfig(output_dir="out", max_steps=5, report_to="none"),
-    train_dataset=load_dataset("some/rows", split="train"),
-    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
-)
-trainer.train()
-"""
 DIRECT = "from transformers.integrations import is_deepspeed_zero3_enabled"
 
 
-def script(lines: str = "", more: str = "", imports: str = DIRECT) -> str:
-    return SCRIPT.format(lines=lines, more=more, imports=imports)
+def script(lines: str, load: str = "", imports: str = DIRECT) -> str:
+    named = f"import os\n{imports}"
+    return sft_script('qlora, moe = True, os.environ.get("MOE")', imports=named, load=load, between=lines)
 
 
 @pytest.mark.parametrize(
