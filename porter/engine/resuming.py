@@ -59,12 +59,21 @@ def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
         message = f"resume_from_checkpoint={module.code(value)}: it hangs on {code}, which is not known at the trainer."
         fix = "Decide it before the trainer, which resumes when it is made."
         porting.find(RULE, "error", message, fix, line, column)
+    elif NAMED in code:
+        _say_names(porting, value)
     code = code if holds else f"not ({code})"
     code = re.sub(r"(?<![\w.])get_last_checkpoint\(", f"{porting.rt('get_last_checkpoint')}(", code)
     if module.code(value) == "True":
         is_bool = not holds or isinstance(test, cst.Comparison) or not porting.arguments_object
         return code if is_bool else f"bool({code})"
     return f"({resume_code(porting, value)} if {code} else None)"
+
+
+def _say_names(porting: Porting, value: cst.BaseExpression) -> None:
+    text = porting.module.code(value)
+    message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
+    fix = "Look for them with rt.get_last_checkpoint(folder)."
+    porting.find(RULE, "error", message, fix, *porting.module.location(value))
 
 
 def _asked(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
@@ -123,10 +132,8 @@ def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
         return text
     choices = _choices(porting, later)
     if choices is not None and len(later) == len(found[1]):
-        if "checkpoint-" in " ".join(choices):
-            line, column = module.location(value)
-            message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
-            porting.find(RULE, "error", message, "Look for them with rt.get_last_checkpoint(folder).", line, column)
+        if NAMED in " ".join(choices):
+            _say_names(porting, value)
         return " or ".join(choices)
     line, column = module.location(value)
     message = f"resume_from_checkpoint={text}: it is set after the trainer, which resumes when it is made."

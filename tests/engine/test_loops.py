@@ -217,3 +217,15 @@ def test_a_port_gives_the_model_what_the_loop_gave_it(call: str, inputs: str | N
     assert found.status == "ported", found.findings
     assert ("inputs=" in found.after) is (inputs is not None)
     assert inputs is None or inputs in found.after
+
+
+@pytest.mark.parametrize("library", ["transformers", "peft", "deepspeed"])
+def test_a_loop_whose_model_comes_from_elsewhere_is_refused(library: str) -> None:
+    found = port(f"{HEAD}import {library}\nfrom mine import model, loader, optimizer\n\n{STANDARD}")
+    assert found.status == "unsupported" and found.edits == ()
+    (said,) = (finding for finding in found.findings if finding.severity == "error")
+    assert said.rule == "TP504" and "not loaded by a from_pretrained call" in said.message
+
+
+def test_a_loop_over_no_language_model_is_none_of_ours() -> None:
+    assert port(f"{HEAD}from mine import model, loader, optimizer\n\n{STANDARD}").status == "unchanged"

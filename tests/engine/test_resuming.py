@@ -58,3 +58,9 @@ def test_a_condition_on_checkpoints_keeps_its_sense() -> None:
     ported = port(script(f"{lines}else:\n    trainer.train(resume_from_checkpoint=True)"))
     assert f'rt.resume_dir("out") if {LAST} else rt.fresh_dir("out")' in ported.after
     assert f"\nif not {LAST}:\n" in ported.after
+
+
+def test_a_condition_on_checkpoints_among_others_is_named() -> None:
+    ported = port(script(BOTH.format("if resume and list(pathlib.Path('out').glob('checkpoint-*'))")))
+    (said,) = (finding for finding in ported.findings if finding.severity == "error")
+    assert said.rule == "TP111" and "by their step" in said.message

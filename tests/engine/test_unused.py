@@ -70,3 +70,8 @@ def test_a_function_that_a_person_has_to_carry_over_stays() -> None:
     ported = port(script(trainer=",\n    optimizers=(mine(model), None)"))
     assert ported.status == "partial"
     assert "def mine(model):" in ported.after and "def gathered" not in ported.after
+
+
+def test_a_device_map_that_is_placed_by_a_call_in_one_branch_stays() -> None:
+    after = port(script('device_map = "auto"\nif ddp:\n    device_map = place_layers()')).after
+    assert 'device_map = "auto"' in after and "device_map = place_layers()" in after

@@ -72,3 +72,10 @@ def test_however_it_is_imported(imports: str, asks: str) -> None:
 def test_a_function_of_the_scripts_own_is_left_alone() -> None:
     ported = port(script("if is_deepspeed_zero3_enabled():\n    print('mine')", imports="from mine import *"))
     assert "print('mine')" in ported.after and "if is_deepspeed_zero3_enabled():" in ported.after
+
+
+def test_a_branch_inside_a_function_keeps_its_depth() -> None:
+    ask = "if not is_deepspeed_zero3_enabled():"
+    lines = f"def tell(n):\n    {ask}\n        print(n)\n        if n:\n            print('more')\n    return n"
+    after = port(script(lines)).after
+    assert "def tell(n):\n    print(n)\n    if n:\n        print('more')\n    return n\n" in after
