@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from ..errors import InputError
-from .compare import check_devices, compare, loss_floor
-from .processes import environment, hub_reachable, run_observed
-from .settings import Dtype, Settings
-from .tolerances import tolerances
-from .trace import Trace
-from .verdict import Verdict
+from .comparing.compare import DEVICES, check_devices, compare, loss_floor
+from .comparing.left_behind import cut, not_compared
+from .comparing.tolerances import tolerances
+from .comparing.trace import Trace
+from .comparing.verdict import Check, Verdict, distinct
+from .copying import COPY_LIMIT
+from .environments.choose import port_python, source_python
+from .helping import cause_of_crash, crash_of, is_environment, last_error
+from .processes import Limits, RunFailed, environment, hub_reachable, run_observed
+from .settings import LATE, Dtype, Settings
+from .stand_ins.arguments import recorded_arguments
+from .stand_ins.command_lines import project_of
+from .stand_ins.plan import KEPT
+from .stand_ins.project import project_sources
+from .stand_ins.repair import REPAIR
 
 Mesh = tuple[int, int]
 WORLD_SIZE = re.compile(r"WORLD_SIZE|world_size|num_processes|device_count")
+PORT_RUNS = "the port runs"
+SLOWER = 3.0  # a port, which is compiled first, may take so many times what its source took before it is ended
 NEVER = (
-    "never compared: dtypes other than {dtype}, dropout's masks, rematerialisation, checkpoints and when they are "
-    "written, and all that follows step {steps} but the learning rates"
+    "dtypes other than {dtype}, dropout's masks, rematerialisation",
+    "all that follows step {steps} but the learning rates and what the run leaves behind",
 )
+AFTER = "after its training the {side} {what}"
+FAILED = AFTER.format(side="source", what="crashed")
+SHOWN_LINES = 12  # of a port's traceback
+REPAIRS = 4  # runs of a source that made-up rows may cost, beside the last
+PATIENCE = 0.4  # of --timeout: a source that has trained for so long stops after the step that it is in
 OTHER_STEPS = 8  # of the port on other meshes: what sharding breaks, it breaks at once
 
 
@@ -33,14 +51,17 @@ OTHER_STEPS = 8  # of the port on other meshes: what sharding breaks, it breaks 
 class Options:
     """What a user can ask of a validation.
 
-    `mesh`: the port's (fsdp, tp), None for the script's own on all devices. `meshes`: further ones on which the
-    port must give the same losses; None for 1 and 4 devices beside `devices`, empty for none. `processes`: of the GPU
-    run; `fold` runs the source in one process with their batches together, `real` as that many. `timeout` in
-    seconds for each run. `arguments` go to both scripts.
+    `files`: (path or name, real file) pairs for files that the scripts read. `mesh`: the port's (fsdp, tp), None for
+    the script's own on all devices. `meshes`: further ones on which the port must give the same losses; None for 1 and
+    4 devices beside `devices`, empty for none. `processes`: of the GPU run; `fold` runs the source in one process with
+    their batches together, `real` as that many. `timeout` in seconds for each run. `arguments` go to both scripts.
+    `family` stands in for models whose name tells none. `source_python` is an interpreter for the source; without one
+    `environments` lets one be made for its releases. Scripts run in a copy of their folder of up to `copy_limit` bytes.
     """
 
     model: Path | None = None
     data: Path | None = None
+    files: tuple[tuple[str, Path], ...] = ()
     steps: int = 30
     dtype: Dtype = "float32"
     mesh: Mesh | None = None
@@ -50,6 +71,10 @@ class Options:
     how: Literal["fold", "real"] = "fold"
     timeout: float = 900.0
     arguments: tuple[str, ...] = ()
+    source_python: Path | None = None
+    environments: bool = True
+    copy_limit: int = COPY_LIMIT
+    family: str | None = None
 
 
 def validate(
@@ -57,28 +82,77 @@ def validate(
 ) -> Verdict:
     """Train both scripts for some steps and compare them; `say` gets lines of progress.
 
-    InputError for files or options that can't be used; RunFailed when a script crashes, hangs or never trains.
+    A port that fails where the source didn't differs. InputError for files or options that can't be used; RunFailed
+    when the source can't be run, or the port for what this machine lacks.
     """
     started = time.monotonic()
     check_input(source, port, options)
+    say(f"tpu-port: runs {source} and {port}")
+    failed: RunFailed | None = None
+    others: list[tuple[str, Trace | RunFailed]] = []
     with tempfile.TemporaryDirectory(prefix="tpu-port-validate-") as work:
         trace, notes = run_source(source, options, work, say)
-        ported = run_port(port, options, work, say)
-        checks = compare(trace, ported, tolerances(options.dtype))
-        others = run_elsewhere(port, options, work, say) if ported.steps else []
-        checks += check_devices(ported, others, tolerances(options.dtype), floor=loss_floor(trace))
-    notes.append(NEVER.format(steps=options.steps, dtype=options.dtype))
-    notes += [f"port on mesh {ported.config.get('mesh')}", f"{options.dtype}, tolerances for {options.dtype}"]
+        options = replace(options, arguments=recorded_arguments(work) or options.arguments)
+        if any(note.startswith(LATE) for note in trace.notes):
+            options = replace(options, steps=len(trace.steps))
+        seconds_source = time.monotonic() - started
+        options = replace(options, timeout=max(options.timeout, SLOWER * seconds_source))
+        ported = Trace()
+        try:
+            ported = run_port(port, options, work, say, source=source)
+        except RunFailed as failure:
+            if is_environment(failure.output, failure.reason):
+                raise
+            failed = failure
+            if failure.trace is not None:
+                ported = cut(failure.trace, AFTER.format(side="port", what=failure.reason))
+        seconds_port = time.monotonic() - started - seconds_source
+        checks = compare(trace, ported, tolerances(options.dtype)) if ported.steps else []
+        if failed is None and ported.steps:
+            others = run_elsewhere(source, port, options, work, say)
+        elsewhere = [(name, run) for name, run in others if isinstance(run, Trace)]
+        checks += check_devices(ported, elsewhere, tolerances(options.dtype), floor=loss_floor(trace))
+        checks += [check_runs(port, run, DEVICES.format(name)) for name, run in others if isinstance(run, RunFailed)]
+    # A port that fails after training where its source does is no worse; one that is only slow there may be right.
+    if failed is not None and not failed.late and not (ported.steps and any(note.startswith(FAILED) for note in notes)):
+        checks.append(check_runs(port, failed))  # what it trained before stands first: it tells more
+    elif failed is None and not ported.steps:
+        checks += compare(trace, ported, tolerances(options.dtype))
+    never = [line.format(steps=options.steps, dtype=options.dtype) for line in NEVER] + not_compared(trace, ported)
+    if ported.steps:
+        notes.append(f"port on mesh {ported.config.get('mesh')}")
+    notes.append(f"{options.dtype}, tolerances for {options.dtype}")
+    stood_in = distinct([*trace.notes, *ported.notes])
     return Verdict(
         source=str(source),
         port=str(port),
         checks=tuple(checks),
-        notes=tuple(dict.fromkeys([*notes, *trace.notes, *ported.notes])),
+        notes=distinct([*notes, *stood_in, *(f"never compared: {line}" for line in never)]),
         source_losses=tuple(trace.losses),
         port_losses=tuple(ported.losses),
-        meshes=tuple((str(other.config.get("mesh")), tuple(other.losses)) for _, other in others),
+        meshes=tuple((str(run.config.get("mesh")), tuple(run.losses)) for _, run in elsewhere),
         seconds=time.monotonic() - started,
+        seconds_source=seconds_source,
+        seconds_port=seconds_port,
+        stood_in=stood_in,
+        not_compared=distinct(never),
+        output=_shortened(failed.output) if failed is not None else "",
     )
+
+
+def check_runs(port: Path, failed: RunFailed, name: str = PORT_RUNS) -> Check:
+    """A port that failed where its source didn't: its error, the line of the port that it comes from, and why."""
+    crash = crash_of(failed.output, port)
+    place = f"{port.name}:{crash.line}: " if crash.line else ""
+    what = crash.error if "crashed" in failed.reason else ""
+    detail = f"the port {failed.reason}: {place}{what}" if place or what else f"the port {failed.reason}"
+    detail += f" ({crash.code})" if crash.code else ""
+    cause = cause_of_crash(failed.output, failed.reason)
+    return Check(name, "differs", detail, cause=cause, line=crash.line or None)
+
+
+def _shortened(output: str) -> str:
+    return "\n".join(output.splitlines()[-SHOWN_LINES:])
 
 
 def check_input(source: Path, port: Path, options: Options) -> None:
@@ -89,7 +163,7 @@ def check_input(source: Path, port: Path, options: Options) -> None:
         if path.suffix == ".ipynb":
             fix = f"save both as scripts: jupyter nbconvert --to script {path.name}"
             raise InputError("is a notebook; validate trains scripts", path, fix=fix)
-    for given in (options.model, options.data):
+    for given in (options.model, options.data, *(file for _, file in options.files)):
         if given is not None and not given.exists():
             raise InputError("no such file or folder", given)
     if options.model is not None and not (options.model / "config.json").is_file():
@@ -112,22 +186,55 @@ def run_source(source: Path, options: Options, work: str, say: Callable[[str], N
             "by --processes real alone"
         )
         notes += asks_for_processes(source)
-    say(f"source: {options.steps} steps of {source.name} under TRL (torch, CPU)")
-    trace = run_observed(
+    python, said = source_python(source, options.source_python, environments=options.environments, say=say)
+    notes += said
+    say(f"source: {options.steps} steps of {source.name} on torch (CPU)")
+    settings = settings_for(source, options, work, fold=1 if real else options.processes)
+    run = partial(
+        run_observed,
         "source",
-        "porter.validate.observe_torch",
+        "porter.validate.torch_side.observe_torch",
         source,
         options.arguments,
-        settings_for(source, options, work, fold=1 if real else options.processes),
         environment=environment(
             "source", dtype=options.dtype, devices=1, online=hub_reachable(), tiny=options.model is None
         ),
-        timeout=options.timeout,
+        limits=Limits(timeout=options.timeout, copy=options.copy_limit),
+        python=str(python),
         processes=options.processes if real else 1,
         say=lambda line: say(f"source: {line}"),
     )
+    try:
+        trace = repaired(run, settings, say)
+    except RunFailed as failure:
+        if failure.trace is None or not failure.trace.steps:
+            raise
+        # Its training is whole; a script may well end in what only a GPU or a login can do.
+        trace = failure.trace
+        after = AFTER.format(side="source", what=failure.reason)
+        notes.append(after if failure.late else f"{after}: {last_error(failure.output)[:200]}")
+        trace = cut(trace, after)
     trace.save(Path(work) / "source")
     return trace, notes
+
+
+def repaired(run: Callable[..., Trace], settings: Settings, say: Callable[[str], None]) -> Trace:
+    """`run(settings)`, and again with a column of made-up data that its crash asked for, up to `REPAIRS` times."""
+    for _ in range(REPAIRS):
+        try:
+            return run(settings)
+        except RunFailed as failure:
+            asked = failure.folder / REPAIR if failure.folder is not None else None
+            if failure.trace is not None or asked is None or not asked.is_file():
+                raise
+            found = json.loads(asked.read_text(encoding="utf-8"))
+            if settings.columns.get(found["column"]) == found["kind"]:
+                raise
+            say(f"source: made-up rows get {found['column']!r} ({found['why']}): once more")
+            settings = replace(settings, columns={**settings.columns, found["column"]: found["kind"]})
+            (Path(settings.work) / KEPT).unlink(missing_ok=True)
+            shutil.rmtree(Path(settings.work) / "files", ignore_errors=True)
+    return run(settings)
 
 
 def asks_for_processes(source: Path) -> list[str]:
@@ -141,27 +248,42 @@ def asks_for_processes(source: Path) -> list[str]:
     ]
 
 
-def run_port(port: Path, options: Options, work: str, say: Callable[[str], None], *, steps: int | None = None) -> Trace:
-    """The port's trace under Tunix, started from the weights that `run_source` left in `work`."""
+def run_port(
+    port: Path,
+    options: Options,
+    work: str,
+    say: Callable[[str], None],
+    *,
+    steps: int | None = None,
+    source: Path | None = None,
+) -> Trace:
+    """The port's trace under Tunix, started from the weights that `run_source` left in `work`.
+
+    It runs in a copy of the project of `source`, whose data and modules it needs; without one in a copy of its own.
+    """
     say(f"port: {steps or options.steps} steps of {port.name} under Tunix ({_devices(options.devices)})")
     fold = options.processes if options.how == "fold" else 1
     settings = settings_for(None, options, work, fold=fold, initial=str(Path(work) / "source"))
     return run_observed(
         "port",
-        "porter.validate.observe_jax",
+        "porter.validate.jax_side.observe_jax",
         port,
         options.arguments,
         replace(settings, steps=steps or options.steps),
         environment=environment(
             "port", dtype=options.dtype, devices=options.devices, online=hub_reachable(), tiny=options.model is None
         ),
-        timeout=options.timeout,
+        limits=Limits(timeout=options.timeout, copy=options.copy_limit),
+        python=str(port_python(port, environments=options.environments, say=say)),
         say=lambda line: say(f"port: {line}"),
+        source=source,
     )
 
 
-def run_elsewhere(port: Path, options: Options, work: str, say: Callable[[str], None]) -> list[tuple[str, Trace]]:
-    """The port's traces on other meshes, for a few steps each."""
+def run_elsewhere(
+    source: Path, port: Path, options: Options, work: str, say: Callable[[str], None]
+) -> list[tuple[str, Trace | RunFailed]]:
+    """The port's traces on other meshes, for a few steps each, or how it failed there."""
     if options.meshes is None:
         fewer = [count for count in (1, 4) if count < options.devices]
         plans = [(_devices(count), replace(options, mesh=None, devices=count)) for count in fewer]
@@ -170,8 +292,18 @@ def run_elsewhere(port: Path, options: Options, work: str, say: Callable[[str], 
     steps = min(options.steps, OTHER_STEPS)
     # Most of such a run is compiling, on one core: two at a time.
     with ThreadPoolExecutor(max_workers=2) as pool:
-        runs = [(name, pool.submit(run_port, port, plan, work, _on(name, say), steps=steps)) for name, plan in plans]
-    return [(name, run.result()) for name, run in runs]
+        runs = [
+            (name, pool.submit(run_port, port, plan, work, _on(name, say), steps=steps, source=source))
+            for name, plan in plans
+        ]
+        return [(name, _trace_of(run)) for name, run in runs]
+
+
+def _trace_of(run: Future[Trace]) -> Trace | RunFailed:
+    try:
+        return run.result()
+    except RunFailed as failure:
+        return failure.trace if failure.late and failure.trace is not None else failure
 
 
 def _on(name: str, say: Callable[[str], None]) -> Callable[[str], None]:
@@ -184,20 +316,24 @@ def settings_for(
     """What the observers are told. The source's text, from which made-up rows get their columns, is kept in `work`."""
     kept = Path(work) / "sources.json"
     if source is not None:
-        text = source.read_text(encoding="utf-8", errors="replace")
-        kept.write_text(json.dumps([text]), encoding="utf-8")
+        kept.write_text(json.dumps(project_sources(source)), encoding="utf-8")
+        (Path(work) / "project").write_text(str(project_of(source)), encoding="utf-8")
     widest = max(tp for _, tp in (*([options.mesh] if options.mesh else []), *(options.meshes or ()), (1, 1)))
     return Settings(
         work=work,
         steps=options.steps,
         dtype=options.dtype,
-        model=str(options.model) if options.model else None,
-        data=str(options.data) if options.data else None,
+        model=str(options.model.absolute()) if options.model else None,
+        data=str(options.data.absolute()) if options.data else None,
         mesh=options.mesh,
         fold=fold,
         initial=initial,
         kv_heads=8 if widest > 4 else 4,
         sources=tuple(json.loads(kept.read_text(encoding="utf-8"))),
+        family=options.family,
+        project=(Path(work) / "project").read_text(encoding="utf-8"),
+        files=tuple((name, str(file.absolute())) for name, file in options.files),
+        patience=options.timeout * PATIENCE if source is not None else None,
     )
 
 

@@ -8,17 +8,26 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from .stand_ins.command_lines import project_of
+from .stand_ins.repair import write_repair
+
 CRASHED = "crash.txt"
 
 
 def run_script(script: str, arguments: list[str], folder: Path) -> int:
     """Run `script` as `__main__` and return the exit status that Python would give.
 
-    An exception's traceback, from the script's first line on, is printed and written to `folder`/crash.txt.
+    An exception's traceback, from the script's first line on, is printed and written to `folder`/crash.txt; where
+    made-up data may be to blame, `folder`/repair.json says what to add to them.
     """
     path = str(Path(script).absolute())
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(path).parent)
+    # As `pip install -e .` of its project would have it.
+    project = project_of(Path(path))
+    sys.path += [
+        str(folder) for folder in (project, project / "src") if folder.is_dir() and str(folder) not in sys.path
+    ]
     try:
         runpy.run_path(path, run_name="__main__")
     except SystemExit as leaving:
@@ -33,6 +42,7 @@ def run_script(script: str, arguments: list[str], folder: Path) -> int:
         text = "".join(traceback.format_exception(type(error), error, own_frames(error.__traceback__, path)))
         (folder / CRASHED).write_text(text, encoding="utf-8")
         print(text, file=sys.stderr)
+        write_repair(error, folder)
         return 1
     return 0
 

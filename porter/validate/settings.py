@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import sys
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 Dtype = Literal["float32", "bf16"]
+
+LATE = "steps took so long"  # the note of a source that stopped early begins with it
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,12 @@ class Settings:
     `model` replaces every model that the script loads, `data` every dataset. `mesh` is (fsdp, tp) or None for the
     script's own. `fold` processes become one: the source's per-device batch is multiplied, the port's batches are made
     for one process. `initial` is the trace whose weights to start from.
-    `kv_heads` sizes the stand-in model, `sources` are the texts of both scripts, from which made-up rows get columns.
+    `family` is the one to take for a model that no name tells, `project` the folder where other evidence of it is
+    looked for, `tool_python` the interpreter that makes stand-ins, whichever one runs the script.
+    `kv_heads` sizes the stand-in model, `sources` are the texts of the source and of its project's modules, from which
+    made-up rows get columns. `files` are (path or name, real file) pairs for files that the script reads, `columns`
+    those that a crash asked for, with the kind of each. A source that has trained for `patience` seconds stops after
+    the step that it is in, if that is its second at least.
     """
 
     work: str
@@ -30,7 +38,13 @@ class Settings:
     fold: int = 1
     initial: str | None = None
     kv_heads: int = 4
+    family: str | None = None
+    project: str | None = None
+    tool_python: str = sys.executable
     sources: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    columns: dict[str, Any] = field(default_factory=dict)
+    patience: float | None = None
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
@@ -40,4 +54,5 @@ class Settings:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         data["mesh"] = tuple(data["mesh"]) if data["mesh"] else None
         data["sources"] = tuple(data["sources"])
+        data["files"] = tuple((name, file) for name, file in data["files"])
         return cls(**data)

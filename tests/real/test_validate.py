@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 import pytest
 
 from porter.cli import run as tpu_port
-from porter.validate import compare as checks
+from porter.validate.comparing import compare as checks
+from porter.validate.comparing.tolerances import FLOAT32
 from porter.validate.processes import RunFailed
 from porter.validate.run import Options, run_source, validate
-from porter.validate.tolerances import FLOAT32
 
 from .long import long
 
@@ -87,10 +88,11 @@ def test_a_source_that_crashes_shows_its_own_traceback(tmp_path: Path, capsys: A
 def test_a_hang_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        "import subprocess, sys, pathlib\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        f"pathlib.Path({str(tmp_path / 'child')!r}).write_text(str(child.pid))\n"
-        "child.wait()\n"
+        "import multiprocessing, time\n"
+        "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(600,))\n"
+        "child.start()\n"
+        "print('child', child.pid, flush=True)\n"
+        "child.join()\n"
     )
     started = time.monotonic()
 
@@ -99,7 +101,9 @@ def test_a_hang_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
 
     assert time.monotonic() - started < 60
     assert failure.value.side == "source"
-    child = int((tmp_path / "child").read_text())
+    found = re.search(r"child (\d+)", failure.value.output)
+    assert found is not None
+    child = int(found[1])
     status = Path(f"/proc/{child}/status")
     assert not status.exists() or "zombie" in status.read_text()
     assert child != os.getpid()
@@ -115,6 +119,23 @@ def test_a_script_that_never_trains(tmp_path: Path) -> None:
     assert "nothing to do" in failure.value.output
 
 
+@long
+def test_a_port_that_crashes_is_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    port = tmp_path / "train_tunix.py"
+    port.write_text(PORT.read_text().replace("    max_length=256,\n", "    max_length=256,\n    nonsense=1,\n"))
+
+    code = tpu_port(["validate", str(QWEN3), str(port), "--steps", "1", "--quick", "--json", "--html", "v.html"])
+
+    verdict = json.loads(capsys.readouterr().out)
+    assert (code, verdict["verdict"], verdict["first_divergence"]) == (3, "differs", "the port runs")
+    [check] = verdict["checks"]
+    assert "unexpected keyword argument 'nonsense'" in check["detail"]
+    assert port.read_text().splitlines()[check["line"] - 1] == "batches = rt.SFTBatches("
+    assert "nonsense" in verdict["help"] and len(verdict["source_losses"]) == 1
+    assert "TypeError" in (tmp_path / "v.html").read_text()
+
+
 @pytest.fixture(scope="module")
 def families() -> list[str]:
     return ["gemma", "gemma2", "gemma3", "gemma4", "llama3", "mistral", "qwen2", "qwen3"]
@@ -125,7 +146,7 @@ def test_every_family_has_a_stand_in(families: list[str], tmp_path: Path, tiny_m
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from porter import runtime as rt
-    from porter.validate.stand_in import FAMILIES, make_stand_in
+    from porter.validate.stand_ins.stand_in import FAMILIES, make_stand_in
 
     assert sorted(FAMILIES) == families
     for family, model_id in [

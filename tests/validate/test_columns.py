@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.validate.columns import find_columns, made_up_rows, rows_wanted
+from porter.validate.stand_ins.columns import find_columns, made_up_rows, rows_wanted
 
 
 @pytest.mark.parametrize(

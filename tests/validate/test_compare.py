@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.validate import compare as checks
-from porter.validate.preferences import stored_metrics
-from porter.validate.tolerances import BF16, FLOAT32, tolerances
-from porter.validate.trace import Row, Step, Trace
-from porter.validate.verdict import Check, Verdict
+from porter.validate.comparing import compare as checks
+from porter.validate.comparing.preferences import stored_metrics
+from porter.validate.comparing.tolerances import BF16, FLOAT32, tolerances
+from porter.validate.comparing.trace import Row, Step, Trace
+from porter.validate.comparing.verdict import Check, Verdict
 
 STEPS = 12
 A = "base_model.model.model.layers.{}.self_attn.{}.lora_A.weight"
@@ -335,7 +335,14 @@ def test_batches_without_a_trained_token_fail() -> None:
 def test_training_that_changes_nothing_fails() -> None:
     still = replace(run(), final=run().initial)
 
-    assert first(still, still).name == checks.WEIGHTS
+    assert first(still, still).name == first(still, run()).name == first(run(), still).name == checks.WEIGHTS
+
+
+def test_weights_without_a_gradient_are_not_compared() -> None:
+    flat = with_steps(replace(run(), final=run().initial), lambda number, step: replace(step, grad_norm=0.0))
+
+    both = next(check for check in checks.compare(flat, flat, FLOAT32) if check.name == checks.WEIGHTS)
+    assert (both.status, "no gradient" in both.detail) == ("skipped", True)
 
 
 def test_no_check_at_all_is_not_equal() -> None:
@@ -404,3 +411,40 @@ def test_a_gradient_norm_that_only_the_source_shows() -> None:
 def test_bf16_has_wider_tolerances() -> None:
     assert tolerances("bf16") is BF16
     assert all(getattr(BF16, name) >= getattr(FLOAT32, name) for name in FLOAT32.__dataclass_fields__)
+
+
+def test_what_an_old_release_does_not_tell_is_skipped() -> None:
+    blind = with_steps(run(), lambda number, step: replace(step, learning_rate=None, grad_norm=None))
+
+    assert checks.check_learning_rate(blind, run(), FLOAT32).status == "equal", "its schedule tells"
+    assert checks.check_learning_rate(replace(blind, schedule=()), run(), FLOAT32).status == "skipped"
+    assert checks.check_learning_rate(run(), replace(blind, schedule=()), FLOAT32).status == "differs"
+    assert checks.check_weights(blind, run(), FLOAT32).status == "equal"
+    bare = replace(blind, schedule=(), config={}, gradients={}, final={}, initial={})
+    assert checks.compare(bare, run(), FLOAT32), "never ends in an error"
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"decayed": [320, 320]}, "the decay mask"),
+        ({"steps": STEPS - 1}, "schedule's length"),
+        ({"weights_dtype": "checkpoint"}, "transformers before 5 loads float32"),
+    ],
+)
+def test_what_ports_of_old_scripts_get_wrong(settings: dict[str, Any], cause: str) -> None:
+    source = with_config(run(), decayed=[256, 320], weights_dtype="float32")
+    check = first(source, with_config(source, **settings))
+
+    assert check.name == checks.CONFIGURATION
+    assert cause in check.cause
+
+
+def test_what_the_run_leaves_behind_comes_after_training() -> None:
+    saved = {"kind": "weights", "path": "out", "items": ["adapter"], "when": "after", "line": 9}
+    source, port = with_config(run(), events=[saved]), with_config(run(), events=[])
+    found = checks.compare(source, port, FLOAT32)
+
+    assert (found[-1].name, found[-1].status) == (checks.LEFT, "differs")
+    assert not Verdict("a.py", "b.py", tuple(found)).equal
+    assert {check.status for check in found[:-1]} == {"equal"}

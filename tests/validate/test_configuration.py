@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.validate.configuration import check_configuration
-from porter.validate.starts import starts_of, unlike
+from porter.validate.comparing.adapter_starts import starts_of, unlike
+from porter.validate.comparing.configuration import check_configuration
 
 from .test_compare import run, with_config
 

@@ -9,7 +9,7 @@ import pytest
 from porter.cli import run as tpu_port
 from porter.errors import InputError
 from porter.recipe import Recipe, Value
-from porter.validate.observe_jax import fitted
+from porter.validate.jax_side.observe_jax import fitted
 from porter.validate.processes import environment
 from porter.validate.run import Options, asks_for_processes, check_input, processes_of
 from porter.validate.script import run_script

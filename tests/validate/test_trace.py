@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from porter.validate.trace import Row, Step, Trace, join_ranks, rows_of_batch
-from porter.validate.verdict import Check, Verdict
+from porter.validate.comparing.trace import Row, Step, Trace, join_ranks, rows_of_batch
+from porter.validate.comparing.verdict import Check, Verdict
 
 
 def row(*tokens: int) -> Row:

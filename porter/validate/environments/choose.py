@@ -1,0 +1,202 @@
+"""Which interpreter runs a source, and what to say about it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ...releases.history import LIBRARIES, history
+from ...releases.sets import Chosen, choose
+from ...releases.uses import Use, uses_of
+from ...releases.versions import key, pins_of
+from ...source.pins import packages_of_project, pins_of_project
+from ..stand_ins.project import project_files, project_sources
+from ..world.packages import missing_packages
+from .interpreter import ask
+from .make import CannotMake, environment_for, overlay_for
+from .sets import Wanted, era_of, of_this_environment, wanted_for
+
+WITH_EVERY_SET = {
+    *("torch", "transformers", "trl", "peft", "accelerate", "datasets", "numpy", "pandas", "pyarrow", "tokenizers"),
+    *("huggingface_hub", "safetensors", "tqdm", "yaml", "requests", "packaging", "regex", "fsspec", "filelock", "dill"),
+    *("scipy", "rich", "sentencepiece", "tiktoken", "jinja2", "sympy", "networkx", "psutil", "setuptools", "google"),
+}
+
+# DPOTrainer with transformers' own arguments: from 0.9 on it asks them for what only DPOConfig has.
+OLD_DPO = re.compile(r"^(?!.*\bDPOConfig\b)(?=.*\bDPOTrainer\()(?=.*\bTrainingArguments\()", re.DOTALL)
+
+Say = Callable[[str], None]
+
+
+def source_python(
+    source: Path, given: Path | None, *, environments: bool = True, say: Say = lambda line: None
+) -> tuple[Path, list[str]]:
+    """The interpreter for `source`, and notes for the verdict.
+
+    `given` is the user's own; else an environment with the releases that the script was written for, unless those are
+    the ones here or `environments` is false. Libraries that compute and that the script imports come along. InputError
+    when `given` can't be used.
+    """
+    here = Path(sys.executable)
+    if given is not None:
+        found = ask(given)
+        return found.path, [f"the source ran with {given}: {found}"]
+    wanted, told = wanted_releases(source)
+    extras = imported_packages(source, in_a_set if wanted is not None else is_here)
+    if wanted is None and not extras:
+        return here, []
+    own = ", ".join(f"{name} {version}" for name, version in of_this_environment(("trl", "transformers")))
+    if not environments:
+        asked = f"was written for {wanted}" if wanted is not None else f"imports {', '.join(extras)}"
+        return here, [*told, f"the source {asked}, but ran on {own} (--no-environments)"]
+    try:
+        if wanted is None:
+            return overlay_for(extras, say).python, []
+        made = environment_for(replace(wanted, extras=tuple(extras)), say)
+    except CannotMake as error:
+        say(f"no environment for the source: {error}")
+        return here, [*told, f"the source was written for {wanted or 'these releases'}, but ran on {own}: {error}"]
+    return made.python, [*told, _told(wanted, made.about or {}), *_missing(made.about or {})]
+
+
+def port_python(port: Path, *, environments: bool = True, say: Say = lambda line: None) -> Path:
+    """The interpreter for `port`: tpu-port's own, with libraries that compute and that only the script has."""
+    extras = imported_packages(port, is_here) if environments else []
+    try:
+        return overlay_for(extras, say).python if extras else Path(sys.executable)
+    except CannotMake as error:
+        say(f"not installed for the port: {', '.join(extras)} ({error})")
+        return Path(sys.executable)
+
+
+def imported_packages(script: Path, installed: Callable[[str], bool]) -> list[str]:
+    """Requirements of the libraries that `script` and its project's modules import and `installed(module)` denies."""
+    files = project_files(script)
+    local = {name for file in files for name in (file.stem, file.parent.name)} | {each.stem for each in files}
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    return sorted({found.package for found in missing_packages(texts, installed, local, packages_of_project(script))})
+
+
+def is_here(module: str) -> bool:
+    """Whether tpu-port's own environment has the module."""
+    return importlib.util.find_spec(module) is not None
+
+
+def in_a_set(module: str) -> bool:
+    """Whether every environment has it, as a library that the releases of a set need."""
+    return module in WITH_EVERY_SET
+
+
+def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
+    """The releases that `source` was written for, None where those here have all that it uses and nothing dates it.
+
+    What porting reads counts as long as the script uses nothing that those releases don't have; else the newest set
+    that has it all, within what the project pins; a note says so.
+    """
+    dated = releases_of(source)
+    uses = [use for text in project_sources(source) for use in uses_in(text)]
+    pins = {library: pins for library in LIBRARIES if (pins := _pins(source, library))}
+    here = dict(of_this_environment(LIBRARIES))
+    says = {name: said.partition(" ")[2].strip("()") for name, said in dated.items()}
+    undated = all("newest table" in says.get(name, "newest table") for name in ("trl", "transformers"))
+    bounded = any(sign not in (">=", ">", "!=") for each in pins.values() for sign, _ in each)
+    if undated and not bounded and not _lacking(here, uses):
+        return None, []
+    asked: dict[str, list[tuple[str, str]]] = dict(pins)
+    if OLD_DPO.search("\n".join(project_sources(source))):
+        asked["trl"] = [*asked.get("trl", []), ("<", "0.9")]
+    known = "newest table" not in says.get("trl", "newest table")
+    if known:
+        asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
+    if "transformers" in dated and "newest table" not in says["transformers"]:
+        asked.setdefault("transformers", pins_of(era_of(dated["transformers"].partition(" ")[0])))
+    chosen = _chosen(uses, asked, pins)
+    told = []
+    found = {library: each.version for library, each in chosen.items()}
+    if known and found["trl"] != dated["trl"].partition(" ")[0]:
+        told.append(f"porting reads TRL {dated['trl'].partition(' ')[0]}, but the source needs another release")
+    used = {use.name.partition(".")[0] for use in uses}
+    own = {library: reason for library, reason in says.items() if reason and "newest table" not in reason}
+    why = {library: own.get(library) or each.why for library, each in chosen.items() if library in used}
+    if all(here.get(library) == found[library] for library in ("trl", "transformers", "peft")):
+        return None, told
+    return wanted_for(found, why), told
+
+
+def _chosen(
+    uses: list[Use], asked: dict[str, list[tuple[str, str]]], pins: dict[str, list[tuple[str, str]]]
+) -> dict[str, Chosen]:
+    """The set under `asked`, under the project's own `pins` or under none: the first that lacks least.
+
+    A pin older than every release that can be installed is the oldest of those, and one that is newer the newest. Pins
+    that the script itself contradicts are let go one by one before all are.
+    """
+    found: list[dict[str, Chosen]] = []
+    for limits in (asked, pins, {}):
+        limits = {library: _within_known(library, wanted) for library, wanted in limits.items()}
+        try:
+            chosen = choose(uses, limits)
+            found.append(chosen)
+            contradicted = [library for library in limits if chosen[library].contradictions]
+            if 0 < len(contradicted) < len(limits):
+                found.append(choose(uses, {name: pin for name, pin in limits.items() if name not in contradicted}))
+        except ValueError:  # no release that is known satisfies them
+            continue
+    return min(found, key=lambda chosen: sum(len(each.contradictions) for each in chosen.values()))
+
+
+def _within_known(library: str, pins: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    releases = history().releases(library)
+    exact = next((key(version) for sign, version in pins if sign in ("==", "===", "~=", "<", "<=")), None)
+    if exact is not None and exact < key(releases[0]):
+        return [("==", releases[0])]
+    least = next((key(version) for sign, version in pins if sign in ("==", "===", "~=", ">", ">=")), None)
+    if least is not None and least > key(releases[-1]):
+        return [("==", releases[-1])]
+    return pins
+
+
+def _lacking(releases: dict[str, str], uses: list[Use]) -> bool:
+    known = {library: version for library, version in releases.items() if library in LIBRARIES}
+    return any(history().contradictions(known, uses).values())
+
+
+def _pins(source: Path, library: str) -> list[tuple[str, str]]:
+    text = source.read_text("utf-8", errors="replace")
+    return next((pins for _, pins in pins_of_project(source, text, library)), [])
+
+
+def uses_in(text: str) -> list[Use]:
+    """What a module uses of the libraries; nothing of text that isn't Python."""
+    try:
+        return uses_of(text)
+    except (SyntaxError, ValueError):
+        return []
+
+
+def releases_of(source: Path) -> dict[str, str]:
+    """Each library's release and why, as porting the source reads it; nothing of a script that can't be read."""
+    from ...errors import InputError
+    from ...port import port_file
+
+    try:
+        return dict(port_file(source).recipe.versions)
+    except InputError:
+        return {}
+
+
+def _told(wanted: Wanted, about: dict[str, object]) -> str:
+    releases = about.get("releases")
+    releases = releases if isinstance(releases, dict) else {}
+    names = [f"{name} {releases[name]}" for name in ("trl", "transformers", "peft") if name in releases]
+    reasons = dict.fromkeys(reason for reason in wanted.why.values() if "of the day of" not in reason)
+    return f"the source ran on {', '.join(names) or wanted}" + (f" ({'; '.join(reasons)})" if reasons else "")
+
+
+def _missing(about: dict[str, object]) -> list[str]:
+    missing = about.get("missing")
+    return [f"not installed for the source: {', '.join(missing)}"] if isinstance(missing, list) and missing else []

@@ -1,0 +1,270 @@
+"""Runs a ported script under Tunix and writes down what it trained on and how.
+
+    python -m porter.validate.jax_side.observe_jax TRACE_FOLDER SETTINGS.json SCRIPT ARGS...
+
+The script is not modified. Tunix, qwix, optax and the port's runtime are wrapped first, in this process: the model
+and the data are the same substitutes as the source's, the mesh is the one asked for, training starts from the source's
+initial weights and stops after the wanted steps; the schedule keeps its whole length. Nothing here imports torch, but
+for a port that does.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..comparing.configuration import dtype_class
+from ..events import Events
+from ..guard import keep_to_copy
+from ..script import run_script
+from ..settings import Settings
+from ..stand_ins.substitutes import (
+    AUTO_MODELS,
+    Substitutes,
+    patch_from_pretrained,
+    patch_loaders,
+    patch_save_pretrained,
+)
+from ..stand_ins.variables import provide_environment
+from ..world.start import stand_in_world
+from .asked_for_jax import asked_for, watch_outputs
+from .folded_batches import fold_batches
+from .observer_jax import Observer
+from .optax_settings import patch_optax, telling
+from .read_jax import recorded_norm
+
+
+def main() -> int:
+    folder, settings_file, script, *arguments = sys.argv[1:]
+    settings = Settings.load(settings_file)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    if not uses_torch(Path(script)):
+        without_torch()
+    substitutes = Substitutes(settings, "port", arguments, Path(folder))
+    stand_in_world(substitutes, "port", settings.sources)
+    patch_loaders(substitutes)
+    if uses_torch(Path(script)):
+        patch_torch_models(substitutes)
+    events = Events(Path(folder), substitutes.outside, script)
+    observer = Observer(settings, substitutes, Path(folder), events)
+    patch_mesh(settings)
+    patch_optax(observer.optimizer, observer.clip)
+    patch_qwix(observer)
+    for runtime in runtimes(Path(script)):
+        patch_runtime(observer, runtime)
+        watch_outputs(observer, runtime)
+        observer.replay(runtime)
+    patch_trainer(observer)
+    provide_environment(script, substitutes.note)
+    keep_to_copy(settings, substitutes)
+    return run_script(script, arguments, Path(folder))
+
+
+def uses_torch(script: Path) -> bool:
+    """Whether a port keeps torch for its data: transformers may be asked for its tensors then."""
+    return re.search(r"^\s*(import|from)\s+torch\b", script.read_text("utf-8", "replace"), re.MULTILINE) is not None
+
+
+def patch_torch_models(substitutes: Substitutes) -> None:
+    """What a port goes on doing with a torch model beside its training is done with the source's stand-in."""
+    import transformers
+
+    def adjust(kwargs: dict[str, Any]) -> dict[str, Any]:
+        for name in ("quantization_config", "load_in_4bit", "load_in_8bit", "device_map", "attn_implementation"):
+            kwargs.pop(name, None)
+        return kwargs
+
+    for name in ("PreTrainedModel", *AUTO_MODELS):
+        if hasattr(transformers, name):
+            patch_from_pretrained(getattr(transformers, name), substitutes, adjust)
+    patch_save_pretrained(transformers.PreTrainedModel, substitutes)
+
+
+def without_torch() -> None:
+    """Let transformers believe that torch is not installed, as on a TPU host.
+
+    It also saves the seconds that importing torch takes.
+    """
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        from transformers.utils import is_torch_available
+
+        is_torch_available()  # the answer is cached
+    finally:
+        del sys.modules["torch"]
+
+
+def runtimes(script: Path) -> list[ModuleType]:
+    """The runtime packages that the script can import: ours, and the copy beside it that `--vendor` made."""
+    found = [importlib.import_module("porter.runtime")]
+    if (script.absolute().parent / "porter_runtime").is_dir():
+        sys.path.insert(1, str(script.absolute().parent))
+        found.append(importlib.import_module("porter_runtime"))
+    return found
+
+
+def patch_mesh(settings: Settings) -> None:
+    """`jax.make_mesh` makes the mesh asked for; without one, the script's own, fitted to the devices there are."""
+    import jax
+
+    original = jax.make_mesh
+
+    @functools.wraps(original)
+    def make_mesh(axis_shapes: Any, axis_names: Any, *args: Any, **kwargs: Any) -> Any:
+        shape = tuple(axis_shapes)
+        there = kwargs.pop("devices", None) or jax.devices()
+        if settings.mesh is not None:
+            sizes = {"fsdp": settings.mesh[0], "tp": settings.mesh[1]}
+            shape = tuple(sizes.get(name, 1) for name in axis_names)
+        elif math.prod(shape) != len(there):
+            shape = fitted(shape, len(there))
+        return original(shape, axis_names, *args, devices=there[: math.prod(shape)], **kwargs)
+
+    jax.make_mesh = make_mesh
+
+
+def fitted(shape: tuple[int, ...], devices: int) -> tuple[int, ...]:
+    """`shape` for another number of devices: later axes keep what divides it, the first takes the rest."""
+    sizes, left = [], devices
+    for size in reversed(shape[1:]):
+        sizes.append(math.gcd(size, left))
+        left //= sizes[-1]
+    return (left, *reversed(sizes))
+
+
+def patch_qwix(observer: Observer) -> None:
+    """LoRA rules have dropout 0, and tell their scaling and the dropout that they were given."""
+    import qwix
+
+    original = qwix.LoraRule.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        dropout = kwargs.get("dropout", 0.0)
+        if dropout:
+            kwargs["dropout"] = 0.0
+        original(self, *args, **kwargs)
+        observer.rule(self, float(dropout))
+
+    qwix.LoraRule.__init__ = init
+
+
+def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
+    """The runtime loads the substitute in the precision compared and writes nothing outside the work folder."""
+    settings, substitutes = observer.settings, observer.substitutes
+    observer.runtime = runtime
+    load_model, separate_kv = runtime.load_model, runtime.separate_kv
+
+    @functools.wraps(load_model)
+    def patched_load(model_id: Any, mesh: Any, **kwargs: Any) -> Any:
+        kwargs.pop("revision", None)
+        observer.loads.append(
+            "quantised" if kwargs.get("quantization") else dtype_class(kwargs.get("dtype"), "checkpoint")
+        )
+        if settings.dtype == "float32":
+            import jax.numpy as jnp
+
+            kwargs["dtype"], kwargs["compute_dtype"] = jnp.float32, None
+        return load_model(substitutes.model(str(model_id)), mesh, **kwargs)
+
+    @functools.wraps(separate_kv)
+    def patched_separate(model: Any) -> Any:
+        import optax
+
+        observer.norm_inside = True
+        return optax.chain(separate_kv(model), recorded_norm())
+
+    replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
+    kinds = (runtime.SFTBatches, runtime.TrainerBatches, runtime.PreferenceBatches, runtime.KTOBatches)
+    for batches in (*kinds, runtime.GRPOBatches):
+        fold_batches(batches, settings.fold, observer.batching)
+    replace_everywhere(runtime, "load_model", patched_load)
+    replace_everywhere(runtime, "separate_kv", patched_separate)
+    apply_adapter, load_trained = runtime.apply_adapter, runtime.load_trained
+
+    @functools.wraps(apply_adapter)
+    def patched_adapter(model: Any, adapter: Any, *args: Any, **kwargs: Any) -> Any:
+        return apply_adapter(model, substitutes.saved(adapter), *args, **kwargs)
+
+    @functools.wraps(load_trained)
+    def patched_trained(path: Any, *args: Any, **kwargs: Any) -> Any:
+        saved = substitutes.saved(path)
+        known = saved != path or Path(str(path)).is_dir()
+        return (load_trained if known else runtime.load_model)(saved, *args, **kwargs)
+
+    replace_everywhere(runtime, "apply_adapter", patched_adapter)
+    replace_everywhere(runtime, "load_trained", patched_trained)
+    for name in ("fresh_dir", "resume_dir"):
+        replace_everywhere(runtime, name, lambda path: str(Path(substitutes.output(path)).absolute()))
+    for name in ("save_adapter", "save_model"):
+        replace_everywhere(runtime, name, _saving(getattr(runtime, name), substitutes))
+    merged = importlib.import_module(f"{runtime.__name__}.merging").MergedModel
+    merged.save_pretrained = _saving(merged.save_pretrained, substitutes)
+
+
+def _saving(original: Any, substitutes: Substitutes) -> Any:
+    @functools.wraps(original)
+    def save(model: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(model, substitutes.output(path), *args, **kwargs)
+
+    return save
+
+
+def replace_everywhere(runtime: ModuleType, name: str, function: Any) -> None:
+    """Put `function` in the package and in the module that defines it."""
+    original = getattr(runtime, name)
+    home = sys.modules.get(getattr(original, "__module__", ""), runtime)
+    setattr(runtime, name, function)
+    if getattr(home, name, None) is original:
+        setattr(home, name, function)
+
+
+def patch_trainer(observer: Observer) -> None:
+    """PeftTrainer starts from the source's weights, feeds the wanted steps, and tells losses and norms."""
+    from tunix.sft import peft_trainer
+
+    trainer = peft_trainer.PeftTrainer
+    init, train, after_step = trainer.__init__, trainer.train, trainer._post_process_train_step
+    write_metrics = trainer._write_metrics
+
+    @functools.wraps(init)
+    def patched_init(self: Any, model: Any, optimizer: Any, training_config: Any, *args: Any, **kwargs: Any) -> None:
+        observer.start_from_source(model)
+        if not observer.norm_inside:
+            import optax
+
+            optimizer = optax.chain(recorded_norm(), optimizer)
+        asked_for(observer.events, training_config)
+        config = replace(training_config, checkpoint_root_directory=None, metrics_logging_options=None)
+        init(self, model, optimizer, config, *args, **kwargs)
+
+    @functools.wraps(train)
+    def patched_train(self: Any, train_ds: Any, eval_ds: Any = None, *args: Any, **kwargs: Any) -> None:
+        observer.begin(self)
+        train(self, observer.batches(self, train_ds), eval_ds, *args, **kwargs)
+        observer.finished(self)
+
+    @functools.wraps(after_step)
+    def patched_after(self: Any, aux: Any) -> None:
+        observer.micro_step(self)
+        after_step(self, aux)
+
+    @functools.wraps(write_metrics)
+    def patched_write(self: Any, metrics_buffer: Any) -> None:
+        if self._mode == "eval" or str(self._mode).endswith(("EVAL", "eval")):
+            observer.evaluation(int(metrics_buffer.step), float(metrics_buffer.loss), getattr(self, "evaluated", {}))
+        write_metrics(self, metrics_buffer)
+
+    trainer.__init__, trainer.train = patched_init, patched_train
+    trainer._post_process_train_step, trainer._write_metrics = patched_after, patched_write
+
+
+if __name__ == "__main__":
+    sys.exit(main())

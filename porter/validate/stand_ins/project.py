@@ -1,0 +1,62 @@
+"""A script and the modules of its own project that it imports, as texts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+MOST = 60  # modules: beyond that a project is a library
+LARGEST = 400_000  # bytes
+LIBRARIES = {"transformers", "trl", "peft", "accelerate", "datasets", "torch", "unsloth", "deepspeed", "verl"}
+
+
+def project_files(script: Path) -> list[Path]:
+    """`script` and the files that it imports from its own folder or those above it, nearest first."""
+    script = script.absolute()
+    roots = [script.parent, *list(script.parents)[1:4]]
+    found, waiting = [script], [script]
+    while waiting and len(found) < MOST:
+        here = waiting.pop(0)
+        for name in _imported(here):
+            for file in _files(name, here, roots):
+                if file not in found and len(found) < MOST and file.stat().st_size < LARGEST:
+                    found.append(file)
+                    waiting.append(file)
+                    break
+    return found
+
+
+def project_sources(script: Path) -> list[str]:
+    """The texts of `project_files`, the script's own first."""
+    return [file.read_text(encoding="utf-8", errors="replace") for file in project_files(script)]
+
+
+def _imported(file: Path) -> Iterator[str]:
+    """Dotted names, relative ones with their dots."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8", errors="replace"))
+    except (SyntaxError, ValueError, OSError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = "." * node.level + (node.module or "")
+            yield start
+            yield from (f"{start}{'' if start.endswith('.') or not start else '.'}{alias.name}" for alias in node.names)
+
+
+def _files(name: str, here: Path, roots: list[Path]) -> Iterator[Path]:
+    dots = len(name) - len(name.lstrip("."))
+    folders = [list(here.parents)[dots - 1]] if dots else [here.parent, *roots]
+    parts = [part for part in name.split(".") if part]
+    if LIBRARIES & {*parts[:1], *here.parts[-4:-1]}:
+        return  # a copy of a library beside the script: its own reads are not the script's
+    for folder in folders:
+        if folder == folder.parent:
+            continue
+        place = folder.joinpath(*parts)
+        for file in (place.with_suffix(".py") if parts else place / "__init__.py", place / "__init__.py"):
+            if file.is_file():
+                yield file

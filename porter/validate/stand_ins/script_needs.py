@@ -1,0 +1,156 @@
+"""What a script needs of its command line without a parser's saying so: words by number, settings it insists on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+
+def insisted_on(tree: ast.AST) -> set[str]:
+    """Names of settings without which the script stops: `assert args.model`, `if not base_model: raise ...`."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            found.update(_wanted(node.test))
+        elif isinstance(node, ast.If) and any(_stops(line) for line in node.body):
+            found.update(_missing(node.test))
+    return found
+
+
+def streams(text: str) -> bool:
+    """Whether the script may train on rows that have no number, for which a trainer wants `max_steps`."""
+    rows = re.search(r"\bstreaming\s*=\s*(?!False)|\bConstantLengthDataset\(|\bIterableDataset\b", text)
+    return rows is not None and "max_steps" not in text
+
+
+def words_by_number(tree: ast.AST) -> dict[int, str]:
+    """The words of `sys.argv` that the script takes without asking how many there are: their numbers and names."""
+    found: dict[int, str] = {}
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        number = _argument(node)
+        if number is not None and not _guarded(node, parents):
+            found[number] = _name(node, parents) or found.get(number, f"argument{number}")
+        elif isinstance(node, ast.If) and any(_stops(line) for line in node.body):
+            for count in _counts(node.test):
+                for wanted in range(1, count):
+                    found.setdefault(wanted, f"argument{wanted}")
+    return {number: found.get(number, f"argument{number}") for number in range(1, max(found, default=0) + 1)}
+
+
+def assigned_at(tree: ast.AST, line: int) -> set[str]:
+    """Names that get a value in this line."""
+    return {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        for target in node.targets
+        for name in _names(target)
+    }
+
+
+def caught(tree: ast.AST, line: int) -> bool:
+    """Whether a KeyError in this line is caught where it is raised."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try) and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0):
+            names = {part.id for handler in node.handlers for part in ast.walk(handler) if isinstance(part, ast.Name)}
+            if names & {"KeyError", "LookupError", "Exception"} or any(one.type is None for one in node.handlers):
+                return True
+    return False
+
+
+def _wanted(test: ast.expr) -> Iterator[str]:
+    """Names that must hold something for `test` to hold."""
+    if isinstance(test, ast.BoolOp):
+        for value in test.values if isinstance(test.op, ast.And) else test.values[:1]:
+            yield from _wanted(value)
+    elif (
+        isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot | ast.NotEq) and _empty(test.comparators[0])
+    ):
+        yield from _names(test.left)
+    else:
+        yield from _names(test)
+
+
+def _missing(test: ast.expr) -> Iterator[str]:
+    """Names whose being empty makes `test` hold; the first of those that must be empty together."""
+    if isinstance(test, ast.BoolOp):
+        for value in test.values if isinstance(test.op, ast.Or) else test.values[:1]:
+            yield from _missing(value)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _names(test.operand)
+    elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.Eq) and _empty(test.comparators[0]):
+        yield from _names(test.left)
+
+
+def _names(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+
+
+def _empty(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (None, "")
+
+
+def _stops(line: ast.stmt) -> bool:
+    if isinstance(line, ast.Raise):
+        return True
+    calls = line.value if isinstance(line, ast.Expr) else None
+    if not isinstance(calls, ast.Call):
+        return False
+    called = calls.func
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return name in ("exit", "_exit", "quit", "error", "abort")
+
+
+def _argument(node: ast.AST) -> int | None:
+    """N of `sys.argv[N]` or `argv[N]`."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load) or "argv" not in _names(node.value):
+        return None
+    number = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    return number if isinstance(number, int) and number > 0 else None
+
+
+def _guarded(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    while node in parents:
+        above = parents[node]
+        if isinstance(above, ast.If | ast.IfExp) and "argv" in ast.dump(above.test) and node is not above.test:
+            return True
+        if isinstance(above, ast.BoolOp) and node is not above.values[0] and "argv" in ast.dump(above.values[0]):
+            return True
+        if isinstance(above, ast.Try) and node in above.body:
+            return True
+        node = above
+    return False
+
+
+def _name(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str | None:
+    """What a word is assigned to, with the type that it is made: `int:steps` for `steps = int(sys.argv[1])`."""
+    kind = ""
+    while node in parents:
+        node = parents[node]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("int", "float"):
+            kind = f"{node.func.id}:"
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name | ast.Attribute):
+            return kind + next(_names(node.targets[0]))
+        elif isinstance(node, ast.keyword) and node.arg:
+            return kind + node.arg
+        elif isinstance(node, ast.stmt):
+            return None
+    return None
+
+
+def _counts(test: ast.expr) -> Iterator[int]:
+    """How many words `sys.argv` must have for `test` not to hold: 3 for `len(sys.argv) != 3` or `< 3`."""
+    for node in ast.walk(test):
+        if not isinstance(node, ast.Compare) or "argv" not in ast.dump(node.left) or "len" not in ast.dump(node.left):
+            continue
+        limit = node.comparators[0].value if isinstance(node.comparators[0], ast.Constant) else None
+        if isinstance(limit, int):
+            if isinstance(node.ops[0], ast.Lt | ast.NotEq):
+                yield limit
+            elif isinstance(node.ops[0], ast.LtE | ast.Eq):
+                yield limit + 1

@@ -1,0 +1,111 @@
+"""Which tokens and which embedding rows a model id has: what its stand-in's tokenizer and sizes are made from.
+
+From the published tokenizers and configurations. A script that adds a token or pads with a reserved one works or fails
+by exactly this: Llama 2 and 3, Mistral and Gemma have as many embedding rows as tokens, Qwen has rows to spare.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Pieces = Literal["bytes", "sentencepiece"]
+
+ROWS = 512  # of every stand-in's embedding: all meshes of up to eight devices divide it
+SPARE = 32  # rows without a token, where the real model has some
+INSTRUCT = re.compile(r"instruct|chat|-it\b|-it-|zephyr|vicuna|openchat|starling|hermes|-sft|r1-distill", re.IGNORECASE)
+LLAMA_3 = re.compile(r"llama-?3(?!\d*b)|r1-distill-llama", re.IGNORECASE)
+BYTES = re.compile(r"llama-?3(?!\d*b)|r1-distill|smollm|deepseek|falcon3|phi-4", re.IGNORECASE)
+MANY_ROWS = re.compile(r"deepseek-(llm|coder|math)|gemma-3-(4|12|27)b|medgemma", re.IGNORECASE)
+RESERVED = tuple(f"<|reserved_special_token_{number}|>" for number in (*range(12), 247, 250))
+HEADERS = ("<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>")
+CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+TURNS = ("<start_of_turn>", "<end_of_turn>")
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The special tokens of a model: `first` have the lowest ids, in this order, `others` are further ones.
+
+    `pieces`: what the rest of the vocabulary is made of. `classes`: the tokenizer class that the Hub's files name.
+    `prefix`: a space is put before the text. `spare`: embedding rows that no token has. `adds_begin`: `begin` starts
+    every text. `chat`: published with a chat template.
+    """
+
+    pieces: Pieces
+    tokenizer_class: str
+    begin: str | None
+    end: str
+    pad: str | None
+    unknown: str | None
+    first: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    prefix: bool = False
+    spare: int = 0
+    adds_begin: bool = True
+    chat: bool = True
+
+    @property
+    def count(self) -> int:
+        """Tokens in all, special ones included."""
+        return ROWS - self.spare
+
+
+def tokens_of(family: str, model_id: str = "") -> Tokens:
+    """The tokens of a model of `family`, of which `model_id` tells the generation and whether it is tuned to chat."""
+    name = model_id.lower().rsplit("/", 1)[-1]
+    tuned = INSTRUCT.search(model_id) is not None or not name
+    spare = SPARE if family in ("qwen2", "qwen3") or MANY_ROWS.search(name) else 0
+    if family == "qwen3":
+        base = name.endswith("-base") or "-base-" in name
+        return _qwen("<|endoftext|>" if base else "<|im_end|>", ("<think>", "</think>"), spare)
+    if family == "qwen2":
+        return _qwen("<|im_end|>" if tuned else "<|endoftext|>", (), spare)
+    if family == "mistral":
+        turns: tuple[str, ...] = ("[INST]", "[/INST]") if "v0.3" in name or "nemo" in name or "24b" in name else ()
+        return _sentencepiece(turns, spare, chat=tuned)
+    if family.startswith("gemma"):
+        turns = ("<|turn>", "<turn|>", "<|channel>", "<channel|>") if family == "gemma4" else TURNS
+        return Tokens(
+            pieces="sentencepiece",
+            tokenizer_class="GemmaTokenizer",
+            begin="<bos>",
+            end="<eos>",
+            pad="<pad>",
+            unknown="<unk>",
+            first=("<pad>", "<eos>", "<bos>", "<unk>", "<mask>"),
+            others=turns,
+            spare=spare,
+            chat=tuned,
+        )
+    if is_llama_2(name):
+        return _sentencepiece((), spare, chat=tuned)
+    if "smollm" in name:
+        end = "<|im_end|>" if tuned else "<|endoftext|>"
+        begin, pad = ("<|im_start|>", "<|im_end|>") if tuned else ("<|endoftext|>", None)
+        return Tokens("bytes", "GPT2Tokenizer", begin, end, pad, "<|endoftext|>", CHATML, adds_begin=False, chat=tuned)
+    newer = LLAMA_3.search(name) is None or re.search(r"3\.\d", name) is not None
+    padding = "<|finetune_right_pad_id|>"
+    others = (*HEADERS, *((padding,) if newer else ()), *RESERVED)
+    end = "<|eot_id|>" if tuned else "<|end_of_text|>"
+    # Unsloth's copies name a token to pad with, Meta's don't.
+    pad = padding if newer and model_id.lower().startswith("unsloth/") else None
+    kind, first = "PreTrainedTokenizerFast", ("<|begin_of_text|>", "<|end_of_text|>")
+    return Tokens("bytes", kind, "<|begin_of_text|>", end, pad, None, first, others, spare=spare, chat=tuned)
+
+
+def is_llama_2(name: str) -> bool:
+    """Whether a model of Llama's architecture has Llama 2's SentencePiece tokens: all of them but a few do."""
+    return bool(name) and BYTES.search(name) is None
+
+
+def _qwen(end: str, more: tuple[str, ...], spare: int) -> Tokens:
+    return Tokens("bytes", "Qwen2Tokenizer", None, end, "<|endoftext|>", None, CHATML, more, spare=spare)
+
+
+def _sentencepiece(others: tuple[str, ...], spare: int, *, chat: bool) -> Tokens:
+    first = ("<unk>", "<s>", "</s>")
+    return Tokens(
+        "sentencepiece", "LlamaTokenizer", "<s>", "</s>", None, "<unk>", first, others, True, spare, chat=chat
+    )

@@ -1,0 +1,321 @@
+"""What stands in for the models, datasets and output folders that a script names.
+
+Used in both processes of a validation, so that the two scripts get the same model and the same rows. Nothing
+here imports torch or JAX.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ..settings import Settings
+from .healing import KEPT_TIMES, mark, patch_datasets
+from .missing_files import MissingFiles, patch_files
+from .plan import DataPlan, rows_of, users_frame
+
+LARGEST_LOCAL_MODEL = 2 * 2**30  # bytes of weights that two runs on a CPU can bear
+LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
+OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
+# Each has a from_pretrained of its own, copied from their base class.
+AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
+WEIGHTS = ("*.safetensors", "*.bin")
+
+
+class Substitutes:
+    """Answers `model`, `output` and `load_dataset` for one process and collects `notes` for the verdict."""
+
+    def __init__(self, settings: Settings, side: str, arguments: list[str], folder: Path | None = None) -> None:
+        """`folder` is the run's own, below the work folder."""
+        self.settings = settings
+        self.side = side
+        self.arguments = arguments
+        self.notes: list[str] = []
+        self._work = Path(settings.work)
+        self.outside = (folder or self._work) / "outside"
+        self.plan = DataPlan(settings, side, arguments)
+        self.missing = MissingFiles(self, self.plan)
+
+    def note(self, text: str) -> None:
+        """Add `text` to the notes, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @functools.cache  # noqa: B019 - one object a process
+    def model(self, name: str) -> str:
+        """The folder to load in place of model `name` (Hub id or folder). ValueError when nothing can stand in."""
+        name = str(name)
+        if name in ("", "None"):  # an argument that nobody gave; "" is also the folder that we are in
+            return self._standing_in(name)
+        written = Path(self.output(name))
+        if _holds_model(written):
+            return str(written)
+        if Path(name).is_absolute() and self._work in Path(name).parents:
+            return name
+        if self.settings.model:
+            return self._standing_in(name)
+        local = Path(name)
+        if any((local / file).is_file() for file in OF_A_MODEL) and _holds_model(local):
+            return name
+        return self._standing_in(name)
+
+    def _standing_in(self, name: str) -> str:
+        if self.settings.model:
+            self.note(f"{self.settings.model} was loaded for {name or 'a model without a name'}")
+            return str(Path(self.settings.model).absolute())
+        folder, family, reason = self._stand_in(name)
+        self.note(f"a tiny random {family} model stood in for {name or 'a model without a name'}{reason}")
+        return folder
+
+    def output(self, path: Any) -> str:
+        """Where what a script writes to `path` goes: its own copy, or below the work folder, as the guard has it."""
+        absolute = Path(str(path)).absolute()
+        if self._work in absolute.parents:
+            return str(absolute)
+        return str(self.outside / str(absolute).lstrip("/"))
+
+    def saved(self, path: Any) -> Any:
+        """Where an adapter is that the script may have written to `path`."""
+        written = Path(self.output(path))
+        return str(written) if written.is_dir() and any(written.iterdir()) else path
+
+    def load_dataset(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """`datasets.load_dataset`, with the user's `--data` or made-up rows where the real data can't be had."""
+
+        @functools.wraps(original)
+        def load(*args: Any, **kwargs: Any) -> Any:
+            given = dict(zip(("path", "name", "data_dir", "data_files", "split"), args, strict=False)) | kwargs
+            asked, split = given.get("data_files") or given.get("path"), given.get("split")
+            streaming = kwargs.get("streaming", False)
+            if self.settings.data:
+                self.note(f"{self.settings.data} was loaded for dataset {asked}")
+                return _as_asked(self._own_rows(original), [], split, streaming)
+            kwargs = self._with_files(kwargs)
+            try:
+                return original(*args, **kwargs)
+            except (OSError, ValueError, RuntimeError) as error:
+                return _as_asked(*self.made_up(asked, given, error), split, streaming)
+
+        return load
+
+    def read_dataset(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """`load_from_disk`, `Dataset.from_json` and their kin: a folder or file that isn't there gives made-up rows."""
+
+        @functools.wraps(original)
+        def read(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.settings.data:
+                import datasets
+
+                self.note(f"{self.settings.data} was loaded for dataset {path}")
+                return self._own_rows(getattr(datasets.load_dataset, "__wrapped__", datasets.load_dataset))
+            try:
+                if isinstance(path, str) and self.missing.given:
+                    path = self.missing.given_for(path) or path
+                return original(path, *args, **kwargs)
+            except (OSError, ValueError, RuntimeError) as error:
+                return self.made_up(path, {"path": path}, error)[0]
+
+        return read
+
+    def made_up(self, asked: Any, given: dict[str, Any], error: Exception) -> tuple[Any, list[str]]:
+        """The rows that stand in for a dataset that can't be had, and the names of its splits."""
+        from datasets import Dataset
+
+        reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
+        name = "|".join(self._called(given[word]) for word in ("path", "name", "data_files") if given.get(word))
+        entry = self.plan.entry(name, self.plan.read_at(users_frame(("datasets",)) or sys._getframe(1)))
+        rows = mark(Dataset.from_list(rows_of(entry)), self, self.plan, entry)
+        columns = ", ".join(rows.column_names)
+        self.note(f"{len(rows)} made-up rows ({columns}) stood in for dataset {asked} ({reason})")
+        if self.plan.limit_note:
+            self.note(self.plan.limit_note)
+        return rows, entry["splits"]
+
+    def _called(self, given: Any) -> str:
+        if isinstance(given, dict):
+            given = list(given.values())
+        parts = given if isinstance(given, list | tuple) else [given]
+        flat = [str(inner) for part in parts for inner in (part if isinstance(part, list | tuple) else [part])]
+        return ",".join(self.missing.name_of(part) if os.path.isabs(part) else part for part in flat)
+
+    def _with_files(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Keywords with the user's own files for `data_files`."""
+        files = kwargs.get("data_files")
+        if not self.missing.given or not isinstance(files, str):
+            return kwargs
+        return {**kwargs, "data_files": self.missing.given_for(files) or files}
+
+    def _own_rows(self, original: Callable[..., Any]) -> Any:
+        file = Path(str(self.settings.data))
+        loader = LOADERS.get(file.suffix.lower())
+        if loader is None:
+            raise ValueError(f"--data {file}: expected one of {', '.join(LOADERS)}")
+        options = {"sep": "\t"} if file.suffix.lower() == ".tsv" else {}
+        return original(loader, data_files=str(file.absolute()), split="train", **options)
+
+    def _stand_in(self, name: str) -> tuple[str, str, str]:
+        """The folder of the tiny model for `name`, its family, and why it is of that family where the id doesn't say.
+
+        It is made in a process of the tool's own interpreter: this one may be of an older Python, with older libraries,
+        or the port's, which must not import torch.
+        """
+        folder = self._work / "stand_in" / (re.sub(r"[^\w.-]+", "--", name) or "unnamed")
+        answer = folder / "stand_in.json"
+        if not answer.exists():
+            asked = {
+                "folder": str(folder),
+                "name": name,
+                "family": self.settings.family,
+                "texts": list(self.settings.sources),
+                "project": self.settings.project,
+                "release": metadata.version("transformers"),
+                "kv_heads": self.settings.kv_heads,
+                # A teacher with its student's weights would have nothing to teach.
+                "seed": len([*folder.parent.iterdir()]) if folder.parent.is_dir() else 0,
+            }
+            done = subprocess.run(
+                [self.settings.tool_python, "-P", "-m", "porter.validate.stand_ins.stand_in"],
+                input=json.dumps(asked),
+                env=_tool_environment(),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                raise ValueError((done.stderr.strip() or f"no stand-in for {name}").splitlines()[-1])
+        made = json.loads(answer.read_text(encoding="utf-8"))
+        return str(folder), made["family"], f" ({made['reason']})" if made["reason"] else ""
+
+
+def _tool_environment() -> dict[str, str]:
+    """Variables for the tool's own interpreter: this package can be imported, and nothing that the source's can."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
+    return kept | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+
+
+def patch_loaders(substitutes: Substitutes) -> None:
+    """Make datasets and the torch-free classes of transformers load substitutes, in this process."""
+    import datasets
+
+    load = substitutes.load_dataset(datasets.load_dataset)
+    datasets.load_dataset = load
+    sys.modules["datasets.load"].load_dataset = load  # type: ignore[attr-defined]
+    from_disk = substitutes.read_dataset(datasets.load_from_disk)
+    datasets.load_from_disk = from_disk
+    sys.modules["datasets.load"].load_from_disk = from_disk  # type: ignore[attr-defined]
+    for cls in (datasets.Dataset, datasets.DatasetDict):
+        for name in ("load_from_disk", "from_json", "from_csv", "from_parquet", "from_text"):
+            setattr(cls, name, staticmethod(substitutes.read_dataset(getattr(cls, name))))
+    cut_selections()
+    patch_datasets(KEPT_TIMES * substitutes.settings.steps)
+    patch_files(substitutes.missing)
+
+    import transformers
+
+    config = getattr(transformers, "PreTrainedConfig", None) or transformers.PretrainedConfig  # before 5.0
+    for cls in (
+        transformers.AutoTokenizer,
+        transformers.AutoConfig,
+        transformers.AutoProcessor,
+        transformers.GenerationConfig,
+        transformers.PreTrainedTokenizerBase,
+        config,
+    ):
+        patch_from_pretrained(cls, substitutes)
+    patch_save_pretrained(transformers.PreTrainedTokenizerBase, substitutes)
+    patch_save_pretrained(config, substitutes)
+
+
+def patch_from_pretrained(
+    cls: Any,
+    substitutes: Substitutes,
+    adjust: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    finish: Callable[[Any], None] | None = None,
+) -> None:
+    """`cls.from_pretrained(name, ...)` loads `substitutes.model(name)`.
+
+    `adjust` changes its keywords, `finish` what it loaded.
+    """
+    original = cls.__dict__["from_pretrained"].__func__
+
+    @classmethod  # type: ignore[misc]
+    @functools.wraps(original)
+    def from_pretrained(klass: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.pop("revision", None) not in (None, "main"):
+            substitutes.note("the model's revision was not asked for")
+        if adjust is not None:
+            kwargs = adjust(kwargs)
+        loaded = original(klass, substitutes.model(str(name)), *args, **kwargs)
+        if finish is not None:
+            finish(loaded)
+        return loaded
+
+    cls.from_pretrained = from_pretrained
+
+
+def patch_save_pretrained(cls: Any, substitutes: Substitutes) -> None:
+    """`object.save_pretrained(folder)` writes below the work folder."""
+    original = cls.save_pretrained
+
+    @functools.wraps(original)
+    def save_pretrained(self: Any, folder: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("push_to_hub", None)
+        return original(self, substitutes.output(folder), *args, **kwargs)
+
+    cls.save_pretrained = save_pretrained
+
+
+def cut_selections() -> None:
+    """`Dataset.select` leaves out rows that a stand-in doesn't have: scripts select by the size of the real data."""
+    from datasets import Dataset
+
+    original = Dataset.select
+    if getattr(original, "cut", False):
+        return
+
+    @functools.wraps(original)
+    def select(self: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+        count = len(self)
+        return original(self, [index for index in indices if index < count], *args, **kwargs)
+
+    select.cut = True  # type: ignore[attr-defined]
+    Dataset.select = select
+
+
+def _holds_model(folder: Path) -> bool:
+    """Whether there is a model, tokenizer or adapter that two runs on a CPU can bear."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return False
+    return sum(file.stat().st_size for pattern in WEIGHTS for file in folder.glob(pattern)) <= LARGEST_LOCAL_MODEL
+
+
+def _streamed(rows: Any) -> Any:
+    """`rows` as a stream that a script which skips more rows than a stand-in has goes on with."""
+    stream, count = rows.to_iterable_dataset(), len(rows)
+    skip = stream.skip
+    stream.skip = lambda n: skip(n if n < count else count // 4)
+    return stream
+
+
+def _as_asked(rows: Any, splits: list[str], split: Any, streaming: bool) -> Any:
+    """`rows` as load_dataset gives them: one dataset for a split, else `splits` or the usual; streamed on request."""
+    from datasets import DatasetDict, IterableDatasetDict
+
+    if split is not None and not isinstance(split, list):
+        return _streamed(rows) if streaming else rows
+    if split is not None:
+        return [rows for _ in split]
+    held_out = rows.select(range(min(len(rows), 16)))
+    names = splits or ["train", "test", "validation", "eval"]
+    parts = {name: rows if index == 0 or "train" in name else held_out for index, name in enumerate(names)}
+    if streaming:
+        return IterableDatasetDict({name: _streamed(part) for name, part in parts.items()})
+    return DatasetDict(parts)

@@ -1,0 +1,157 @@
+"""What a torch script asks to be left behind or sent: checkpoints, log lines, uploads, saves, evaluations.
+
+Checkpoints are asked for and not written: the steps are those at which the release's own flow would save.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..events import Events
+
+if TYPE_CHECKING:
+    from .observer_torch import Observer
+
+MOST_STEPS = 200_000  # of a run whose flow is asked step by step
+ASKED: dict[str, dict[str, Any]] = {}  # by the folder that a script names
+
+
+def keep_asked(args: Any, *, half: bool = False) -> None:
+    """Remember what a script's arguments say of saving and of autocast (`half`), before the observer turns both off."""
+    asked = getattr(args, "_porter_asked", None)
+    if asked is None and str(args.save_strategy) == "no" and str(args.output_dir) in ASKED:
+        asked = ASKED[str(args.output_dir)]  # arguments made anew from others, which were turned off already
+    args._porter_asked = asked or {
+        "save_strategy": getattr(args.save_strategy, "value", args.save_strategy),
+        "best": bool(getattr(args, "load_best_model_at_end", False)),
+        "output_dir": args.output_dir or "trainer_output",
+        "half": half,
+    }
+
+
+def asked_for(events: Events, args: Any, state: Any, batches: Any) -> None:
+    """The checkpoints and log lines of the whole run as `args` asks for them, told when training begins."""
+    asked = getattr(args, "_porter_asked", None)
+    if asked is None or state.max_steps > MOST_STEPS:
+        return
+    ASKED[str(args.output_dir)] = asked
+    steps = saved_steps(args, state, epoch_steps(args, state, batches), asked["save_strategy"])
+    if steps is not None:
+        limit = args.save_total_limit if args.save_total_limit and args.save_total_limit > 0 else None
+        more = {"kept": limit, "best": asked["best"], "horizon": int(state.max_steps)}
+        events.add("checkpoints", asked["output_dir"], steps, **more)
+        if getattr(args, "push_to_hub", False) and steps and str(getattr(args, "hub_strategy", "")) != "end":
+            events.add("upload", items=[repository(args)])
+    strategy = str(getattr(args.logging_strategy, "value", args.logging_strategy))
+    every = getattr(state, "logging_steps", None) or args.logging_steps
+    if strategy == "epoch":
+        every = epoch_steps(args, state, batches)
+    elif 0 < every < 1:
+        every = math.ceil(every * state.max_steps)
+    if strategy != "no":
+        events.add("log", items=[int(every)])
+
+
+def saved_steps(args: Any, state: Any, epoch: int, strategy: Any) -> list[int] | None:
+    """The steps of the whole run at which this release saves; None where it decides by what it measures ("best")."""
+    from transformers import TrainerControl
+    from transformers.trainer_callback import DefaultFlowCallback
+
+    try:
+        kind = type(args.save_strategy)(str(strategy))
+    except ValueError:
+        return None
+    if kind.value == "best":
+        return None
+    args, state = copy.copy(args), copy.copy(state)
+    args.save_strategy = kind
+    if not getattr(state, "save_steps", None) and 0 < (args.save_steps or 0) < 1:
+        args.save_steps = math.ceil(args.save_steps * state.max_steps)
+    flow, found = DefaultFlowCallback(), []
+    for step in range(1, int(state.max_steps) + 1):
+        state.global_step, state.epoch, control = step, step / epoch, TrainerControl()
+        flow.on_step_end(args, state, control)
+        if step % epoch == 0 or step == state.max_steps:
+            flow.on_epoch_end(args, state, control)
+        if control.should_save:
+            found.append(step)
+    return found
+
+
+def epoch_steps(args: Any, state: Any, batches: Any) -> int:
+    """Optimizer steps of an epoch: of whole epochs their share of the run, else from the batches."""
+    epochs = float(args.num_train_epochs)
+    if args.max_steps <= 0 and epochs.is_integer() and epochs > 0 and state.max_steps % epochs == 0:
+        return max(int(state.max_steps // epochs), 1)
+    try:
+        return max(math.ceil(len(batches) / args.gradient_accumulation_steps), 1)
+    except TypeError:  # streamed
+        return max(int(state.max_steps), 1)
+
+
+def repository(args: Any) -> str:
+    """The repository that a Trainer uploads to."""
+    asked = getattr(args, "_porter_asked", {}).get("output_dir", args.output_dir)
+    return str(getattr(args, "hub_model_id", None) or Path(str(asked)).absolute().name)
+
+
+def watch_outputs(observer: Observer) -> None:
+    """Saves, uploads and evaluations are events; nothing goes to the Hub."""
+    import transformers
+
+    events, tell = observer.events, observer.substitutes.note
+    events.watch_saves(transformers.PreTrainedModel, "model")
+    events.watch_saves(transformers.PreTrainedTokenizerBase, "tokenizer")
+    try:
+        import peft
+    except ImportError:
+        pass
+    else:
+        events.watch_saves(peft.PeftModel, "adapter")
+    events.watch_uploads(tell=tell)
+    trainer = transformers.Trainer
+
+    def pushed(self: Any, *args: Any, **kwargs: Any) -> None:
+        tell("nothing was pushed to the Hub")
+        events.add("upload", items=[repository(self.args)])
+
+    events.watch(trainer, "push_to_hub", pushed, instead=None)
+    for name in ("init_hf_repo", "init_git_repo", "_push_from_checkpoint", "_finish_current_push"):
+        events.watch(trainer, name, lambda *a, **k: None, instead=None)
+    events.watch(trainer, "create_model_card", lambda *a, **k: events.add("card"), instead=None)
+    events.watch(trainer, "save_state", lambda *a, **k: events.add("state"))
+    for name in ("save_metrics", "log_metrics"):
+        events.watch(trainer, name, lambda *a, **k: events.add("metrics"))
+    _watch_evaluations(trainer, events)
+
+
+def _watch_evaluations(trainer: Any, events: Events) -> None:
+    evaluate, train = trainer.evaluate, trainer.train
+    count, busy = 0, False
+
+    @functools.wraps(train)
+    def trained(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal busy
+        busy = True  # its own evaluations are told as they come; those of a second training aren't compared
+        try:
+            return train(self, *args, **kwargs)
+        finally:
+            busy = False
+
+    @functools.wraps(evaluate)
+    def patched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal count
+        found = evaluate(self, *args, **kwargs)
+        if not busy:
+            prefix = kwargs.get("metric_key_prefix", "eval")
+            loss = found.get(f"{prefix}_loss") if isinstance(found, dict) else None
+            count += 1
+            # Calls are told apart by their number: the same set may be evaluated twice.
+            events.add("evaluation", items=[count], loss=None if loss is None else float(loss))
+        return found
+
+    trainer.evaluate, trainer.train = patched, trained

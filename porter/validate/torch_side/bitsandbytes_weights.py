@@ -1,0 +1,81 @@
+"""A torch model with the weights that bitsandbytes would compute with: quantised and dequantised by its formulas.
+
+The source of a comparison runs without bitsandbytes, whose library may be missing and whose int8 products round the
+activations too. Its base gets the same values as plain weights, which tests/validate/test_bitsandbytes_weights.py
+compares with bitsandbytes' own, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+BLOCK = 64
+HELD = "_porter_held"  # on the model and on each layer that was quantised: its format
+NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
+    *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725),
+    *(0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+FP4_MAGNITUDES = (0.0052083334885537624, 1 / 6, 0.25, 1 / 3, 0.5, 2 / 3, 1.0)
+FP4 = (*(-value for value in reversed(FP4_MAGNITUDES)), 0.0, *FP4_MAGNITUDES)
+
+
+def format_of(config: Any) -> str | None:
+    """`nf4`, `fp4` or `int8` for a BitsAndBytesConfig; None when it asks for neither 4 nor 8 bits."""
+    if isinstance(config, dict):
+        import transformers
+
+        config = transformers.BitsAndBytesConfig(**config)
+    if getattr(config, "load_in_4bit", False):
+        return str(config.bnb_4bit_quant_type)
+    return "int8" if getattr(config, "load_in_8bit", False) else None
+
+
+def hold(model: Any, config: Any) -> None:
+    """Replaces the weight of every layer that transformers would hand to bitsandbytes."""
+    import torch
+
+    kind = format_of(config)
+    converted = which_converted(model, getattr(config, "llm_int8_skip_modules", None))
+    with torch.no_grad():
+        for name, module in model.named_modules():
+            if kind is not None and isinstance(module, torch.nn.Linear) and converted(name):
+                module.weight.copy_(held(module.weight, kind))
+                object.__setattr__(module, HELD, kind)
+    object.__setattr__(model, HELD, kind)
+
+
+def which_converted(model: Any, skip: list[str] | None) -> Callable[[str], bool]:
+    """Whether transformers hands the linear layer of that name to bitsandbytes, in the release that is installed."""
+    try:
+        from transformers.quantizers.base import HfQuantizer
+        from transformers.quantizers.quantizers_utils import should_convert_module
+    except ImportError:  # before 4.5x
+        try:
+            from transformers.integrations import get_keys_to_not_convert
+        except ImportError:  # before 4.33
+            from transformers.utils.bitsandbytes import get_keys_to_not_convert
+
+        whole = list(skip) if skip is not None else list(get_keys_to_not_convert(model))
+        # A layer of that name, or below a module of that name.
+        return lambda name: not any(key == name.split(".")[-1] or key in name for key in whole)
+    kept = HfQuantizer.get_modules_to_not_convert(model, skip, model._keep_in_fp32_modules)
+    return lambda name: bool(should_convert_module(name, kept))
+
+
+def held(weight: Any, kind: str) -> Any:
+    """The (out, in) weight after quantising it to `kind` and back, in its own dtype."""
+    import torch
+
+    if kind == "int8":
+        exact = weight.to(torch.float16).float()
+        largest = exact.abs().amax(dim=1, keepdim=True)
+        return (torch.round(exact * (127.0 / largest.clamp(min=1e-38))) * (largest / 127.0)).to(weight.dtype)
+    book = torch.tensor(NF4 if kind == "nf4" else FP4, dtype=torch.float32)
+    flat = weight.float().reshape(-1)
+    blocks = torch.nn.functional.pad(flat, (0, -len(flat) % BLOCK)).reshape(-1, BLOCK)
+    largest = blocks.abs().amax(dim=1, keepdim=True)
+    scaled = blocks * (1.0 / largest.clamp(min=1e-38))
+    codes = torch.bucketize(scaled, (book[:-1] + book[1:]) / 2)
+    return (book[codes] * largest).reshape(-1)[: len(flat)].reshape(weight.shape).to(weight.dtype)

@@ -1,0 +1,87 @@
+"""bitsandbytes without bitsandbytes: its layers' classes for `isinstance`, its optimizers, a model's flags."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ...world.callers import asked_by_script
+from ..bitsandbytes_weights import HELD
+from .optimizers import of_bitsandbytes
+
+FOUR_BITS = ("nf4", "fp4")
+
+
+def modules() -> dict[str, Callable[[], dict[str, Any]]]:
+    return {
+        "bitsandbytes": top,
+        "bitsandbytes.nn": layers,
+        "bitsandbytes.nn.modules": layers,
+        "bitsandbytes.optim": of_bitsandbytes,
+    }
+
+
+def top() -> dict[str, Any]:
+    found = {"__version__": "0.46.1"}
+    return found
+
+
+def layers() -> dict[str, Any]:
+    """Classes whose instances are the layers that `bitsandbytes_weights.hold` has quantised."""
+    import torch
+
+    def layer(name: str, kinds: tuple[str, ...]) -> Any:
+        class Held(type(torch.nn.Linear)):  # type: ignore[misc]
+            def __instancecheck__(cls, instance: Any) -> bool:
+                return issubclass(type(instance), torch.nn.Linear) and getattr(instance, HELD, None) in kinds
+
+        return Held(name, (torch.nn.Linear,), {"__doc__": f"A layer that is held in {' or '.join(kinds)}."})
+
+    def parameter(name: str) -> Any:
+        return type(name, (torch.nn.Parameter,), {})
+
+    return {
+        "Linear4bit": layer("Linear4bit", FOUR_BITS),
+        "LinearNF4": layer("LinearNF4", ("nf4",)),
+        "LinearFP4": layer("LinearFP4", ("fp4",)),
+        "Linear8bitLt": layer("Linear8bitLt", ("int8",)),
+        "Params4bit": parameter("Params4bit"),
+        "Int8Params": parameter("Int8Params"),
+        "StableEmbedding": torch.nn.Embedding,
+        "Embedding": torch.nn.Embedding,
+    }
+
+
+def patch_flags() -> None:
+    """`model.is_loaded_in_4bit` and `_8bit` tell the script what its base is held in.
+
+    The libraries don't see them: TRL would cast the adapters to bf16, which the comparison's precision is not.
+    """
+    import transformers
+
+    for name, kinds in (("is_loaded_in_4bit", FOUR_BITS), ("is_loaded_in_8bit", ("int8",))):
+
+        def held(self: Any, kinds: tuple[str, ...] = kinds) -> bool:
+            return asked_by_script() and self.__dict__.get(HELD) in kinds
+
+        def ignored(self: Any, value: Any) -> None:
+            """transformers writes it; what was held says it here."""
+
+        setattr(transformers.PreTrainedModel, name, property(held, ignored))
+
+
+def patch_availability() -> None:
+    """`is_bitsandbytes_available()` is true to the script."""
+    import transformers
+
+    for owner in (transformers.utils, transformers.utils.import_utils):
+        original = getattr(owner, "is_bitsandbytes_available", None)
+        if original is None:
+            continue
+
+        @functools.wraps(original)
+        def available(*args: Any, original: Any = original, **kwargs: Any) -> bool:
+            return asked_by_script() or bool(original(*args, **kwargs))
+
+        owner.is_bitsandbytes_available = available

@@ -1,0 +1,220 @@
+"""What importing Unsloth does to TRL: configs with other defaults, an SFTTrainer that makes rows in another way.
+
+Unsloth puts classes of its own into `trl`; a class that a script imported before stays TRL's, here as there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import os
+import sys
+from ast import literal_eval
+from collections.abc import Callable
+from typing import Any
+
+from ....runtime import unsloth_defaults
+from ....runtime.settling import OF_TRL
+
+OLDER_KEYWORDS = (
+    *("dataset_text_field", "max_seq_length", "packing", "dataset_num_proc", "dataset_kwargs", "dataset_batch_size"),
+    *("eval_packing", "neftune_noise_alpha", "num_of_sequences", "chars_per_token", "model_init_kwargs"),
+)
+CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
+
+
+def release() -> str:
+    """The release that stands in: the newest whose defaults are known."""
+    return unsloth_defaults.newest_unsloth()
+
+
+def patch_trl(note: Callable[[str], None]) -> None:
+    """Put the classes with Unsloth's defaults into trl, from now on."""
+    try:
+        import transformers
+        import trl
+
+        trl.SFTTrainer  # noqa: B018 - loaded when it is looked up
+    except (ImportError, RuntimeError):  # the script meets it itself, with its own line
+        return
+    for name in OF_TRL:
+        original = getattr(trl, name, None)
+        if original is not None and not hasattr(original, "_unsloth"):
+            _replace(trl, name, original, with_defaults(original, transformers.__version__))
+    original = getattr(trl, "SFTTrainer", None)
+    if original is not None and not hasattr(original, "_unsloth"):
+        _replace(trl, "SFTTrainer", original, of_unsloth(original, note))
+
+
+def _replace(trl: Any, name: str, original: Any, made: Any) -> None:
+    """In `trl` and `trl.trainer`, where scripts find it; the modules that define it keep theirs."""
+    for module in (trl, sys.modules.get("trl.trainer")):
+        if module is not None and getattr(module, name, None) is original:
+            setattr(module, name, made)
+
+
+def with_defaults(original: Any, transformers: str) -> Any:
+    """A dataclass like `original` with Unsloth's defaults of that name."""
+    fields = {field.name: field for field in dataclasses.fields(original)}
+    found = []
+    for name, text in unsloth_defaults.unsloth_defaults(original.__name__, release(), transformers).items():
+        if name in fields:
+            field = fields[name]
+            again = dataclasses.field(default=literal_eval(text), metadata=field.metadata)
+            found.append((name, field.type, again))
+    namespace: dict[str, Any] = {"_unsloth": True, "__module__": "trl", "__doc__": original.__doc__}
+    if "num_generations" in fields:
+        namespace["__post_init__"] = _raising_the_batch(original.__post_init__)
+    return dataclasses.make_dataclass(original.__name__, found, bases=(original,), namespace=namespace)
+
+
+def _raising_the_batch(original: Any) -> Any:
+    """A `__post_init__` before which the batch becomes num_generations where those don't divide a step's completions.
+
+    Newer releases leave it alone where the script says how much is sampled at once.
+    """
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        said = (getattr(self, name, None) for name in ("steps_per_generation", "generation_batch_size"))
+        generations = self.num_generations
+        if generations and all(value is None for value in said):
+            processes = int(os.environ.get("WORLD_SIZE", "1"))
+            if self.per_device_train_batch_size * self.gradient_accumulation_steps * processes % generations:
+                self.per_device_train_batch_size = generations
+        original(self)
+
+    return post_init
+
+
+def of_unsloth(original: Any, note: Callable[[str], None]) -> Any:
+    """TRL's SFTTrainer that gets tokens: Unsloth's tokenisation of texts, cut at the model's max_seq_length."""
+
+    class SFTTrainer(original):
+        _unsloth = True
+
+        def __init__(self, model: Any = None, args: Any = None, *positional: Any, **kwargs: Any) -> None:
+            args = with_older_keywords(original, args, kwargs)
+            tokenizer = kwargs.get("processing_class") or kwargs.get("tokenizer")
+            length = length_of(model, args, kwargs)
+            field = kwargs.get("dataset_text_field") or getattr(args, "dataset_text_field", None) or "text"
+            packs = getattr(args, "packing", False) or kwargs.get("packing", False)
+            done = False
+            for name in ("train_dataset", "eval_dataset"):
+                rows = kwargs.get(name)
+                if rows is None or isinstance(rows, dict) or tokenizer is None:
+                    continue
+                made = tokenised(rows, tokenizer, None if packs else length, field, kwargs.get("formatting_func"))
+                done = done or made is not rows
+                kwargs[name] = made
+            if done:
+                kwargs.pop("formatting_func", None)
+                note("texts were tokenised as Unsloth's SFTTrainer does, as far as tpu-port's reading of it goes")
+            for name in ("max_length", "max_seq_length"):
+                if hasattr(args, name) and length is not None:
+                    setattr(args, name, length)
+            super().__init__(model, args, *positional, **kwargs)
+
+    # transformers and TRL read which keywords a trainer takes.
+    SFTTrainer.__signature__ = inspect.signature(original)
+    SFTTrainer.__module__, SFTTrainer.__qualname__ = "trl", original.__qualname__
+    return SFTTrainer
+
+
+def with_older_keywords(original: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The arguments with what older SFTTrainers took as keywords, which `kwargs` loses: Unsloth takes all."""
+    import trl
+
+    taken = inspect.signature(original.__init__).parameters
+    if "tokenizer" in kwargs and "tokenizer" not in taken:
+        kwargs["processing_class"] = kwargs.pop("tokenizer")
+    older = {name: kwargs.pop(name) for name in OLDER_KEYWORDS if name in kwargs and name not in taken}
+    if not older:
+        return args
+    known = {field.name for field in dataclasses.fields(trl.SFTConfig) if field.init}
+    if args is not None and not known <= {field.name for field in dataclasses.fields(args)}:
+        given = {**args.to_dict(), "hub_token": args.hub_token}  # as TRL made one of the other
+        args = trl.SFTConfig(**{name: value for name, value in given.items() if name in known})
+    args = args if args is not None else trl.SFTConfig()
+    for name, value in older.items():
+        today = name if hasattr(args, name) else {"max_seq_length": "max_length"}.get(name, name)
+        if hasattr(args, today):
+            setattr(args, today, value)
+    return args
+
+
+def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatting: Any) -> Any:
+    """The texts' tokens as `sft_prepare_dataset` of unsloth_zoo makes them: no end token, and a BOS unless it is there.
+
+    Rows that are tokens already, or a prompt and a completion, stay as they are. Written apart from the port's
+    `runtime.unsloth_rows`, which it is to be compared with.
+    """
+    first = next(iter(rows))
+    if {"input_ids", "labels"} & set(first) or {"prompt", "completion"} <= set(first):
+        return rows
+    if field not in first and formatting is None:
+        raise ValueError(f"Unsloth: You must specify a `formatting_func`: the rows have no column {field!r}")
+    if field in first:
+        formatting = None
+    text = first[field] if formatting is None else formatting(first)
+    if formatting is not None and not isinstance(text, list):
+        raise ValueError("Unsloth: The `formatting_func` should return a list of processed strings.")
+    text = text if formatting is None else text[0]
+    start = tokenizer.bos_token
+    doubled = start is not None and (text.startswith(start) or start in (tokenizer.chat_template or ""))
+
+    def tokens(batch: Any) -> dict[str, Any]:
+        texts = batch[field] if formatting is None else formatting(batch)
+        cut = {} if length is None else {"truncation": True, "max_length": length}
+        return {"input_ids": tokenizer(texts, add_special_tokens=not doubled, **cut)["input_ids"]}
+
+    return rows.map(tokens, batched=True, remove_columns=list(first))
+
+
+def length_of(model: Any, args: Any, kwargs: dict[str, Any]) -> int | None:
+    """Where Unsloth cuts rows: the trainer's or the config's max_seq_length, the model's, then the config's own."""
+    for said in (kwargs.get("max_seq_length"), getattr(args, "max_seq_length", None)):
+        if said is not None and (said != CUT or not hasattr(model, "max_seq_length")):
+            return int(said)
+    of_model = getattr(model, "max_seq_length", None)
+    if of_model is not None:
+        return int(of_model)
+    own = getattr(args, "max_length", CUT)
+    return None if own is None else int(own)
+
+
+def trainers() -> dict[str, Any]:
+    """UnslothTrainer and its arguments: a learning rate of its own for the embedding and the head."""
+    try:
+        import trl
+    except ImportError:
+        return {}
+    import transformers
+
+    config: Any = getattr(trl, "SFTConfig", transformers.TrainingArguments)  # TRL has it from 0.9 on
+
+    class UnslothTrainingArguments(config):
+        def __init__(self, *args: Any, embedding_learning_rate: float | None = None, **kwargs: Any) -> None:
+            self.embedding_learning_rate = embedding_learning_rate
+            super().__init__(*args, **kwargs)
+
+    class UnslothTrainer(trl.SFTTrainer):
+        def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
+            rate = getattr(self.args, "embedding_learning_rate", None)
+            made = super().create_optimizer(*args, **kwargs)
+            return made if rate is None else split_off_embeddings(self.model, made, rate)
+
+    return {"UnslothTrainer": UnslothTrainer, "UnslothTrainingArguments": UnslothTrainingArguments}
+
+
+def split_off_embeddings(model: Any, optimizer: Any, rate: float) -> Any:
+    """Put the weights of `modules_to_save` into a group of their own, with learning rate `rate`."""
+    whole = {id(weight) for name, weight in model.named_parameters() if name.endswith("modules_to_save.default.weight")}
+    for group in list(optimizer.param_groups):
+        inside = [weight for weight in group["params"] if id(weight) in whole]
+        if inside:
+            group["params"] = [weight for weight in group["params"] if id(weight) not in whole]
+            others = {name: value for name, value in group.items() if name != "params"}
+            optimizer.add_param_group({**others, "params": inside, "lr": rate, "initial_lr": rate})
+    return optimizer

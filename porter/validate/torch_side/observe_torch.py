@@ -1,0 +1,300 @@
+"""Runs a TRL or transformers Trainer script on torch and CPU, and writes down what it trained on and how.
+
+    python -m porter.validate.torch_side.observe_torch TRACE_FOLDER SETTINGS.json SCRIPT ARGS...
+
+The script is not modified. The libraries' entry points are wrapped first, in this process: models and datasets are
+replaced by what `Substitutes` answers, precision and dropout are set, outputs go to the work folder, and the
+trainer tells a callback what it does. Training stops after the wanted steps; the schedule keeps its whole length.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from ...runtime.field_tables import version_key
+from ..comparing import preferences
+from ..comparing.configuration import dtype_class
+from ..events import Events
+from ..guard import keep_to_copy
+from ..script import run_script
+from ..settings import Settings
+from ..stand_ins import distilled, rollouts
+from ..stand_ins.arguments import provide_arguments
+from ..stand_ins.substitutes import (
+    AUTO_MODELS,
+    Substitutes,
+    patch_from_pretrained,
+    patch_loaders,
+    patch_save_pretrained,
+)
+from ..stand_ins.variables import provide_environment
+from ..world.start import stand_in_world
+from .asked_for import ASKED, keep_asked, watch_outputs
+from .bitsandbytes_weights import format_of, hold
+from .gpu_libraries.deepspeed import take_deepspeed
+from .gpu_libraries.flash_attention import without_kernels
+from .gpu_libraries.generation import without_gpu_settings
+from .observe_loops import patch_loops
+from .observer_torch import Observer
+from .read_torch import marks
+from .torch_optimizers import LION, on_cpu, patch_lion
+
+# What of the arguments a CPU doesn't do, or does without a difference.
+ON_A_GPU = (
+    *("tf32", "fsdp", "fsdp_config", "fsdp_min_num_params", "fsdp_transformer_layer_cls_to_wrap", "deepspeed"),
+    *("torch_compile", "torch_compile_backend", "torch_compile_mode", "torchdynamo", "use_liger_kernel", "use_ipex"),
+    *("dataloader_num_workers", "dataloader_prefetch_factor", "dataloader_persistent_workers", "sharded_ddp"),
+)
+
+
+def main() -> int:
+    folder, settings_file, script, *arguments = sys.argv[1:]
+    settings = Settings.load(settings_file)
+    trace_folder = Path(folder) / f"rank{os.environ['RANK']}" if "RANK" in os.environ else Path(folder)
+    trace_folder.mkdir(parents=True, exist_ok=True)
+    substitutes = Substitutes(settings, "source", arguments, Path(folder))
+    stand_in_world(substitutes, "source", settings.sources)
+    patch_loaders(substitutes)
+    events = Events(trace_folder, substitutes.outside, script)
+    observer = Observer(settings, substitutes, trace_folder, events)
+    patch_models(settings, substitutes, observer)
+    patch_arguments(settings, substitutes)
+    patch_lion()
+    patch_trainer(observer)
+    rollouts.watch_source(observer.samples, observer.sampled, observer.rollouts)
+    watch_outputs(observer)
+    loop = patch_loops(observer)
+    provide_environment(script, substitutes.note)
+    arguments = provide_arguments(script, settings.work, substitutes.note, arguments)
+    keep_to_copy(settings, substitutes)
+    code = run_script(script, arguments, trace_folder)
+    loop.ended()
+    return code
+
+
+def patch_models(settings: Settings, substitutes: Substitutes, observer: Observer) -> None:
+    """Models load the substitute, in float32 unless bf16 is compared, on the CPU and with dropout 0.
+
+    A base that bitsandbytes would quantise gets the weights that it would compute with.
+    """
+    import torch
+    import transformers
+
+    pending: list[Any] = []
+    dtype_keyword = "dtype" if version_key(transformers.__version__) >= (4, 56, 0) else "torch_dtype"
+    depth = 0  # an Auto class loads through its model's own
+
+    def finish(model: Any) -> None:
+        nonlocal depth
+        depth -= 1
+        config = pending.pop() if pending else None
+        kind = format_of(config) if config is not None else None
+        if kind is None:
+            return
+        hold(model, config)
+        observer.quantization = kind
+        substitutes.note(f"the base is held in {kind} on both sides, the source's by bitsandbytes' formula")
+        if kind == "int8":
+            substitutes.note("LLM.int8()'s rounding of activations was left out on both sides")
+        elif getattr(config, "bnb_4bit_use_double_quant", False):
+            substitutes.note("the scales were not quantised again on either side")
+
+    def adjust(kwargs: dict[str, Any]) -> dict[str, Any]:
+        without_kernels(kwargs, substitutes.note)
+        nonlocal depth
+        depth += 1
+        asked = kwargs.get("torch_dtype") or kwargs.get("dtype")
+        if depth == 1:
+            release = int(transformers.__version__.split(".")[0])
+            observer.loads.append(dtype_class(asked, "checkpoint" if release >= 5 else "float32"))
+        quantization = kwargs.pop("quantization_config", None)
+        bits = {name: kwargs.pop(name) for name in ("load_in_4bit", "load_in_8bit") if name in kwargs}
+        if quantization is None and any(bits.values()):
+            quantization = transformers.BitsAndBytesConfig(**bits)
+        if quantization is not None:
+            observer.loads.append("quantised")
+            pending[:] = [quantization]
+        if kwargs.pop("device_map", None) is not None:
+            kwargs["device_map"] = None
+        attention = kwargs.get("attn_implementation")
+        if attention not in (None, "eager", "sdpa"):
+            kwargs["attn_implementation"] = "eager"
+            substitutes.note(f"attention {attention!r} needs a GPU: 'eager' computes the same on the CPU")
+        # An Auto class has a from_pretrained of its own, which hands the choice over in the config.
+        config: Any = kwargs.get("config")
+        attention = getattr(config, "_attn_implementation", None)
+        if attention not in (None, "eager", "sdpa"):
+            config._attn_implementation = "eager"
+            substitutes.note(f"attention {attention!r} needs a GPU: 'eager' computes the same on the CPU")
+        if settings.dtype == "float32":
+            asked = kwargs.pop("torch_dtype", None) or kwargs.pop("dtype", None)
+            if asked not in (None, "float32", torch.float32):
+                substitutes.note(f"model weights in float32 instead of {str(asked).removeprefix('torch.')}")
+            kwargs[dtype_keyword] = torch.float32
+        return kwargs
+
+    patch_from_pretrained(transformers.PreTrainedModel, substitutes, adjust, finish)
+    for name in AUTO_MODELS:
+        if hasattr(transformers, name):
+            patch_from_pretrained(getattr(transformers, name), substitutes, adjust, finish)
+    patch_save_pretrained(transformers.PreTrainedModel, substitutes)
+
+    try:
+        import peft
+    except ImportError:
+        return
+    patch_save_pretrained(peft.PeftModel, substitutes)
+    patch_adapters(peft.PeftModel, substitutes)
+    without_dropout(peft.LoraConfig, substitutes)
+
+
+def patch_adapters(cls: Any, substitutes: Substitutes) -> None:
+    """An adapter that the script has saved is loaded from where it went."""
+    original = cls.__dict__["from_pretrained"].__func__
+
+    @classmethod  # type: ignore[misc]
+    @functools.wraps(original)
+    def from_pretrained(klass: Any, model: Any, model_id: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(klass, model, substitutes.saved(model_id), *args, **kwargs)
+
+    cls.from_pretrained = from_pretrained
+
+
+def without_dropout(cls: Any, substitutes: Substitutes) -> None:
+    """LoRA configs are made with dropout 0, and remember theirs: two libraries never draw the same masks."""
+    original = cls.__post_init__
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        self._porter_dropout = self.lora_dropout
+        if self.lora_dropout:
+            substitutes.note(f"LoRA dropout 0 instead of {self.lora_dropout} on both sides")
+            self.lora_dropout = 0.0
+        original(self)
+
+    cls.__post_init__ = post_init
+
+
+def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
+    """Training arguments for this machine: CPU, the precision compared, no reports, outputs below the work folder."""
+    import transformers
+
+    original = transformers.TrainingArguments.__post_init__
+    known = fields(transformers.TrainingArguments)
+    defaults = {each.name: None if each.default is MISSING else each.default for each in known}
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        half = bool(self.bf16 or self.fp16)
+        if settings.dtype == "float32":
+            if self.bf16 or self.fp16:
+                substitutes.note(f"float32 instead of {'bf16' if self.bf16 else 'fp16'} on both sides")
+            self.bf16 = self.fp16 = False
+            self.bf16_full_eval = self.fp16_full_eval = False
+            if "half_precision_backend" in defaults:
+                self.half_precision_backend = "auto"
+        if getattr(self, "neftune_noise_alpha", None):
+            substitutes.note(
+                f"no NEFTune noise instead of neftune_noise_alpha={self.neftune_noise_alpha} on both sides"
+            )
+            self.neftune_noise_alpha = None
+        setattr(self, "use_cpu" if "use_cpu" in defaults else "no_cuda", True)
+        self.ddp_backend = "gloo" if "RANK" in os.environ else None
+        take_deepspeed(self, substitutes.note, half=half)
+        without_gpu_settings(self, substitutes.note)
+        for name in ON_A_GPU:
+            if name in defaults:
+                setattr(self, name, defaults[name])
+        keep_asked(self, half=half)
+        self.output_dir = substitutes.output(self.output_dir or "trainer_output")
+        ASKED[str(self.output_dir)] = self._porter_asked  # a trainer may make its own arguments of these
+        self.report_to = "none"
+        self.save_strategy = "no"
+        if "overwrite_output_dir" in defaults:
+            self.overwrite_output_dir = True
+        if self.load_best_model_at_end and self.metric_for_best_model is None:
+            self.metric_for_best_model = "loss"  # what early stopping compares
+        self.load_best_model_at_end = False
+        self.dataloader_pin_memory = False
+        self.disable_tqdm = True
+        self.resume_from_checkpoint = None
+        optimizer = str(getattr(self.optim, "value", self.optim))
+        plain = on_cpu(optimizer)
+        if plain != optimizer:
+            substitutes.note(f"optimizer {plain} instead of {optimizer}, which needs a GPU")
+            self.optim = plain
+        elif re.fullmatch(LION, optimizer):
+            substitutes.note(f"Lion with float32 state instead of {optimizer}, which needs a GPU")
+        if hasattr(self, "dataset_num_proc"):
+            self.dataset_num_proc = None
+        original(self)
+
+    transformers.TrainingArguments.__post_init__ = post_init
+
+
+def patch_trainer(observer: Observer) -> None:
+    """Trainer tells the observer its batches, losses and gradient norms; it saves nothing where the user does."""
+    import accelerate
+    import transformers
+
+    trainer = transformers.Trainer
+    init, train, training_step = trainer.__init__, trainer.train, trainer.training_step
+    save_model, clip = trainer.save_model, accelerate.Accelerator.clip_grad_norm_
+
+    @functools.wraps(init)
+    def patched_init(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = kwargs.get("args") or next((a for a in args if isinstance(a, transformers.TrainingArguments)), None)
+        if given is not None:
+            observer.fold(given)
+        distilled.watch(type(self), observer.distilled)
+        init(self, *args, **kwargs)
+        self.add_callback(observer.callback(self))
+        observer.near_ties.watch(self)
+
+    @functools.wraps(train)
+    def patched_train(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs["resume_from_checkpoint"] = None
+        observer.dataset = marks(self.train_dataset)
+        result = train(self, **{name: value for name, value in kwargs.items() if name != "model_path"})
+        observer.finished(self)
+        return result
+
+    @functools.wraps(training_step)
+    def patched_step(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        observer.batch(inputs, self)
+        before = {name: len(values) for name, values in preferences.stored_metrics(self).items()}
+        loss = training_step(self, model, inputs, *args, **kwargs)
+        observer.loss(loss)
+        after = preferences.stored_metrics(self).items()
+        observer.metrics({name: values[-1] for name, values in after if len(values) > before.get(name, 0)})
+        return loss
+
+    @functools.wraps(clip)
+    def patched_clip(self: Any, *args: Any, **kwargs: Any) -> Any:
+        norm = clip(self, *args, **kwargs)
+        if norm is not None:  # accelerate gives it back from 0.24 on; torch's own clipping is watched too
+            observer.norm(norm)
+        return norm
+
+    @functools.wraps(save_model)
+    def patched_save(self: Any, output_dir: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if output_dir is not None:
+            output_dir = observer.substitutes.output(output_dir)
+        return save_model(self, output_dir, *args, **kwargs)
+
+    trainer.__init__, trainer.train, trainer.training_step = patched_init, patched_train, patched_step
+    trainer.save_model = patched_save
+    accelerate.Accelerator.clip_grad_norm_ = patched_clip
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    # Leaving by os._exit would lose the buffers; gloo's threads must still not keep the process alive.
+    sys.exit(code)

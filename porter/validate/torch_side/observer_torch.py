@@ -1,0 +1,251 @@
+"""What a run on torch shows of itself, collected into a trace."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..comparing import preferences
+from ..comparing.adapter_starts import starts_of
+from ..comparing.configuration import one_dtype
+from ..comparing.trace import Row, Step, Trace, numbers
+from ..events import Events
+from ..settings import LATE, Settings
+from ..stand_ins import rollouts
+from ..stand_ins.substitutes import Substitutes
+from .asked_for import asked_for
+from .gpu_libraries.deepspeed import weights_dtype
+from .near_ties import NearTies
+from .observe_loops import settings_of
+from .read_torch import describe, documents, token_losses, trained_tensors, typical_gradients, whole_schedule
+
+FEWEST = 2  # steps of a source that takes too long
+TOLD_BY_ROW = 4  # steps whose rows tell their losses: micro-batches of one may have equal means by chance
+
+
+class Observer:
+    """Collects the trace of the first training run of the process."""
+
+    def __init__(self, settings: Settings, substitutes: Substitutes, folder: Path, events: Events) -> None:
+        self.settings = settings
+        self.events = events
+        self.substitutes = substitutes
+        self.folder = folder
+        self.config: dict[str, Any] = {}
+        self.schedule: list[float] = []
+        self.steps: list[Step] = []
+        self.evaluations: list[tuple[int, float]] = []
+        self.measured: dict[int, dict[str, float]] = {}
+        self.initial: dict[str, np.ndarray] = {}
+        self.near_ties = NearTies()
+        self.tied: dict[str, float] = {}
+        self.loads: list[str] = []
+        self.dataset: list[int] = []
+        self.quantization: str | None = None
+        self.done = False
+        self._started = 0.0
+        self._rows: list[Row] = []
+        self._micro: list[int] = []
+        self._losses: list[float] = []
+        self._last_split: list[Any] = []
+        self._row_losses: list[list[float]] = []
+        self._metrics: list[dict[str, float]] = []
+        self._norm: float | None = None
+        self._rate: float | None = None
+        self._optimizer: Any = None
+        self._hook: Any = None
+        self._samples = False
+        self._sampled: list[Any] = []
+        self._distilled: list[Any] = []
+
+    def fold(self, args: Any) -> None:
+        """Let one process see the batch of N: rows of all of them together, once per arguments object."""
+        if self.settings.fold > 1 and not getattr(args, "_porter_folded", False):
+            args.per_device_train_batch_size *= self.settings.fold
+            args.per_device_eval_batch_size *= self.settings.fold
+            if getattr(args, "generation_batch_size", None):  # GRPOConfig has calculated it from the former already
+                args.generation_batch_size *= self.settings.fold
+            args._porter_folded = True
+
+    def callback(self, trainer: Any) -> Any:
+        """What watches `trainer`; its optimizer and schedule are asked of itself, as some releases hand on None."""
+        from transformers import TrainerCallback
+
+        observer = self
+
+        class Watch(TrainerCallback):
+            def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+                observer.begin(args, state, trainer, given)
+
+            def on_step_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+                # Before transformers 4.45 nothing is told behind the gradients.
+                observer.rate(trainer.optimizer)
+
+            def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+                observer.rate(trainer.optimizer)
+
+            def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
+                observer.step()
+                if state.global_step >= observer.settings.steps or observer.is_late():
+                    control.should_training_stop = True
+                return control
+
+            def on_epoch_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
+                # Stopping ends the epoch for the Trainer, which then evaluates as if it were whole.
+                if state.global_step < state.max_steps and abs(state.epoch - round(state.epoch)) > 1e-6:
+                    control.should_evaluate = False
+                return control
+
+            def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
+                if metrics and "eval_loss" in metrics and not observer.done:
+                    observer.evaluations.append((int(state.global_step), float(metrics["eval_loss"])))
+                    observer.measured[int(state.global_step)] = numbers(metrics)
+                    observer.tied[str(int(state.global_step))] = observer.near_ties.take()
+
+        return Watch()
+
+    def begin(self, args: Any, state: Any, trainer: Any, given: dict[str, Any]) -> None:
+        if self.done:
+            return
+        self._started = time.monotonic()
+        model, optimizer, schedule = given["model"], trainer.optimizer, trainer.lr_scheduler
+        self.initial = trained_tensors(model)
+        self.schedule = whole_schedule(schedule, int(state.max_steps))
+        self.config = describe(args, state, model, optimizer, {name: a.shape for name, a in self.initial.items()})
+        self.config["starts"] = starts_of(self.initial)
+        self.config["quantization"] = self.quantization
+        self.config["processes"] *= self.settings.fold
+        self._hook = model.register_forward_hook(self.row_loss, with_kwargs=True)
+        self.events.when = "during"
+        asked_for(self.events, args, state, given.get("train_dataloader"))
+
+    def begin_loop(self, model: Any, optimizer: Any, settings: Any) -> None:
+        """A loop written by hand begins: before its first step."""
+        self._started = time.monotonic()
+        self.initial = trained_tensors(model)
+        self.config = settings_of(settings, model, optimizer, self.initial)
+        self.config["starts"] = starts_of(self.initial)
+
+    def samples(self) -> None:
+        """A trainer that samples what it trains on."""
+        self._samples = True
+        self.substitutes.note(rollouts.NOTE)
+
+    def sampled(self, prompts: list[list[int]], completions: list[list[int]]) -> None:
+        if not self.done:
+            self._sampled.append([prompts, completions])
+
+    def distilled(self, found: Any) -> None:
+        if not self.done:
+            self._distilled.append(found)
+
+    def rollouts(self, inputs: Any) -> None:
+        if not self.done:
+            rows = rollouts.rows_of_torch(inputs)
+            self._rows += rows
+            self._micro.append(len(rows))
+
+    def batch(self, inputs: Any, trainer: Any = None) -> None:
+        if self.done or self._samples:
+            return
+        tensors = {key: value.detach().cpu().numpy() for key, value in inputs.items() if hasattr(value, "detach")}
+        if preferences.is_preference(tensors):
+            rows = preferences.documents(tensors, preferences.cut_of(trainer))
+            self._last_split = []
+            self._rows += rows
+            self._micro.append(len(rows))
+            return
+        self._last_split = split = documents(tensors)
+        self._rows += [row for row, _ in split]
+        self._micro.append(len(split))
+
+    def loss(self, loss: Any) -> None:
+        if not self.done:
+            self._losses.append(float(loss))
+
+    def metrics(self, found: dict[str, float]) -> None:
+        if not self.done:
+            self._metrics.append(found)
+
+    def norm(self, norm: Any) -> None:
+        # Clipped twice (once by a threshold, once by infinity to read it): the first is the norm before clipping.
+        if self._norm is None:
+            self._norm = float(norm)
+
+    def rate(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+        self._rate = float(optimizer.param_groups[0]["lr"])
+
+    def step(self) -> None:
+        if self.done:
+            return
+        row_loss = tuple(value for micro in self._row_losses for value in micro)
+        self.steps.append(
+            Step(
+                rows=tuple(self._rows),
+                micro=tuple(self._micro),
+                learning_rate=self._rate,
+                loss=sum(self._losses),
+                grad_norm=self._norm,
+                row_loss=row_loss if len(row_loss) == len(self._rows) else None,
+                metrics=preferences.means(self._metrics),
+            )
+        )
+        if self._hook is not None and len(self.steps) >= TOLD_BY_ROW:
+            self._hook.remove()
+            self._hook = None
+        self._rows, self._micro, self._losses, self._row_losses, self._norm = [], [], [], [], None
+        self._metrics = []
+        print(f"step {len(self.steps)} loss {self.steps[-1].loss:.6f}", flush=True)
+
+    def is_late(self) -> bool:
+        """Whether more steps would take longer than there is: a few are compared then."""
+        patience = self.settings.patience
+        if patience is None or len(self.steps) < FEWEST or time.monotonic() - self._started < patience:
+            return False
+        self.substitutes.note(f"{LATE} that {len(self.steps)} were compared, not {self.settings.steps}")
+        return True
+
+    def finished(self, trainer: Any) -> None:
+        if self.done:
+            return
+        self.done = True
+        self.events.when = "after"
+        if self._samples:
+            self.config |= {"rollouts": self._sampled, "loss_floor": rollouts.LOSS_FLOOR}
+        if any(self.tied.values()):
+            self.config["near_ties"] = self.tied
+        frozen = bool(self.config.get("lora_scaling"))
+        args = getattr(trainer, "args", None)
+        self.config["weights_dtype"] = weights_dtype(args, one_dtype(self.loads), frozen=frozen)
+        if any(self._distilled):
+            self.config |= {"distilled": self._distilled}
+            self.substitutes.note(rollouts.NOTE)
+        Trace(
+            config=self.config,
+            steps=tuple(self.steps),
+            schedule=tuple(self.schedule),
+            initial=self.initial,
+            final=trained_tensors(trainer.model),
+            gradients=typical_gradients(trainer.model, self._optimizer),
+            evaluations=tuple(self.evaluations),
+            measured=self.measured,
+            dataset=tuple(self.dataset),
+            notes=tuple(self.substitutes.notes),
+            seconds=time.monotonic() - self._started,
+        ).save(self.folder)
+
+    def row_loss(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
+        """The summed loss of each document of this micro-batch, from what TRL's fused head or the logits say."""
+        import torch
+
+        if self.done or self._samples or not torch.is_grad_enabled() or not self._last_split:
+            return
+        nll = token_losses(outputs, kwargs.get("labels"))
+        if nll is None:
+            self._row_losses.append([])
+            return
+        self._row_losses.append([float(nll[place].sum()) for _, place in self._last_split])

@@ -1,0 +1,248 @@
+"""Which releases a source gets, and how their environments are made and kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from porter.errors import InputError
+from porter.source.pins import packages_of_project
+from porter.validate.environments import make, store
+from porter.validate.environments.choose import imported_packages, source_python, wanted_releases
+from porter.validate.environments.interpreter import ask
+from porter.validate.environments.make import CannotMake, environment_for, name_of
+from porter.validate.environments.sets import Wanted, era_of, release_sets, wanted_for
+
+GENERATIONS = Path(__file__).parents[3] / "bench" / "generations"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TPU_PORT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "environments"
+
+
+@pytest.mark.parametrize(
+    ("name", "trl", "transformers"),
+    [
+        ("trl_0_7_guanaco", "0.7.4", "4.35.2"),
+        ("trl_0_8_completions", "0.8.6", "4.40.2"),
+        ("trl_0_11_config", "0.11.4", "4.45"),
+        ("trl_0_15_chat", "0.15.2", "4.49"),
+        ("trl_0_19_preferences", "0.19.1", "4.5"),
+        ("transformers_4_40_trainer", None, "4.40.2"),
+    ],
+)
+def test_a_script_gets_the_releases_it_was_written_for(name: str, trl: str | None, transformers: str) -> None:
+    wanted, told = wanted_releases(GENERATIONS / f"{name}.py")
+    assert wanted is not None and told == []
+    assert trl is None or wanted.pins["trl"] == trl
+    assert wanted.pins["transformers"].startswith(transformers)
+
+
+def test_what_is_installed_is_taken_for_todays_scripts() -> None:
+    example = Path(__file__).parents[3] / "examples" / "sft_lora_qwen3.py"
+    assert wanted_releases(example) == (None, [])
+    assert source_python(example, None) == (Path(sys.executable), [])
+
+
+@pytest.mark.parametrize(
+    ("above", "call", "pins"),
+    [
+        ("if __name__ == '__main__':\n    ", "dataset_text_field='text', max_seq_length=8", {"trl": "0.12.2"}),
+        # one pin that the script contradicts lets the others stand
+        (
+            "# transformers==4.31.0\n# trl==0.4.7\n# peft==0.4.0\nfrom peft import LoHaConfig\n",
+            "tokenizer=None, dataset_text_field='text', max_seq_length=8",
+            {"trl": "0.7.11", "transformers": "4.31.0", "peft": "0.9.0"},
+        ),
+    ],
+)
+def test_what_a_script_uses_dates_the_environment(above: str, call: str, pins: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"from trl import SFTTrainer\n{above}SFTTrainer(model='m', {call}, train_dataset=None)\n")
+    wanted, _ = wanted_releases(script)
+    assert wanted is not None and {name: wanted.pins[name] for name in pins} == pins
+
+
+def test_sets_go_from_old_to_new_and_know_the_installed_libraries() -> None:
+    days = [each["day"] for each in release_sets()]
+    assert days == sorted(days)
+    assert all(
+        {"trl", "transformers", "peft", "accelerate", "datasets", "numpy"} <= set(each) for each in release_sets()
+    )
+
+
+def test_another_transformers_takes_its_own_tokenizers() -> None:
+    base = next(each for each in release_sets() if each["trl"] == "0.8.6")
+    same = wanted_for({"trl": "0.8.6", "transformers": base["transformers"]}, {})
+    other = wanted_for({"trl": "0.8.6", "transformers": "4.39.3"}, {})
+    assert "tokenizers" in same.pins and "tokenizers" not in other.pins
+    assert name_of(same) != name_of(other)
+
+
+def test_eras_are_half_open() -> None:
+    assert era_of("4.40.2") == "<4.46"
+    assert era_of("4.51.3") == ">=4.47,<4.52"
+    assert era_of("5.12.1") == ">=5.10"
+
+
+def test_packages_that_compute_come_along_and_the_projects_own_dont(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("import nltk\n")
+    script = tmp_path / "train.py"
+    script.write_text("import helper\nimport wandb\nfrom sklearn.metrics import f1_score\n")
+    assert imported_packages(script, lambda module: False) == ["nltk", "scikit-learn"]
+    assert imported_packages(script, lambda module: True) == []
+
+
+def test_a_project_asks_for_packages_by_name(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("mahjong==1.2\nhf-transfer\n# fire\n-r more.txt\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "ours"\ndependencies = [\n  "pettingzoo>=1",\n]\n')
+    (tmp_path / "uv.lock").write_text('[[package]]\nname = "sdist"\n')
+    found = packages_of_project(tmp_path / "train.py")
+    assert found == {"mahjong": "mahjong", "hf_transfer": "hf-transfer", "pettingzoo": "pettingzoo"}
+
+
+def test_no_environments_says_what_is_missed() -> None:
+    python, notes = source_python(GENERATIONS / "trl_0_8_completions.py", None, environments=False)
+    assert python == Path(sys.executable)
+    assert "trl 0.8.6" in notes[0] and "--no-environments" in notes[0]
+
+
+# Making and keeping
+
+
+def small(monkeypatch: pytest.MonkeyPatch, installs: list[list[str]], output: str | None = None) -> Wanted:
+    """An environment whose installer is only noted down; everything else is real."""
+
+    def run(words: list[str], environment: dict[str, str]) -> str | None:
+        installs.append(list(words))
+        return output
+
+    monkeypatch.setattr(make, "_run", run)
+    return Wanted({"trl": "0.8.6", "transformers": "4.40.1"}, "2024-05-05")
+
+
+def test_an_environment_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    installs: list[list[str]] = []
+    wanted, said = small(monkeypatch, installs), []
+    first = environment_for(wanted, said.append)
+    again = environment_for(wanted, said.append)
+    assert first.folder == again.folder and len(installs) == 2  # its releases, and what torch imports
+    assert "trl==0.8.6" in installs[0] and "400 MB" in said[0]
+    code = "import importlib.util as u, sys; print(u.find_spec('torch').origin, sys.prefix, u.find_spec('jax'))"
+    done = subprocess.run([str(first.python), "-c", code], capture_output=True, text=True, check=True)
+    torch, prefix, jax = done.stdout.split()
+    assert Path(torch).resolve().is_file() and prefix == str(first.folder) and jax == "None"
+
+
+def test_a_library_that_asks_for_too_much_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    installs: list[list[str]] = []
+
+    def run(words: list[str], environment: dict[str, str]) -> str | None:
+        installs.append(list(words))
+        return None if "--no-deps" in words and "impossible" not in words else "error: a conflict because of b"
+
+    monkeypatch.setattr(make, "_run", run)
+    said: list[str] = []
+    kept = make.overlay_for(["handbook", "impossible"], said.append)
+    assert kept.about is not None and kept.about["missing"] == ["impossible"]
+    assert [words[-1] for words in installs if "--no-deps" in words] == ["handbook", "impossible"]
+    assert any("handbook without what it asks for: error: a conflict" in line for line in said)
+    assert any("impossible can't be installed" in line for line in said)
+
+
+def test_a_half_made_environment_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    installs: list[list[str]] = []
+    wanted = small(monkeypatch, installs)
+    made = environment_for(wanted)
+    (made.folder / store.FINISHED).unlink()
+    (made.folder / "rest").touch()
+    assert store.look(made.folder).about is None
+    environment_for(wanted)
+    assert len(installs) == 4 and not (made.folder / "rest").exists()
+
+
+def test_an_installation_that_is_ended_leaves_nothing(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+    wanted = small(monkeypatch, [])
+
+    def ended(words: list[str], environment: dict[str, str]) -> str | None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(make, "_run", ended)
+    with pytest.raises(KeyboardInterrupt):
+        environment_for(wanted)
+    assert store.kept() == []
+
+
+def test_two_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    installs: list[list[str]] = []
+    wanted = small(monkeypatch, installs)
+    said: list[str] = []
+    with store.locked(name_of(wanted)):
+        other = threading.Thread(target=environment_for, args=(wanted, said.append))
+        other.start()
+        other.join(1)
+        assert other.is_alive() and "waiting" in said[0]
+    other.join(60)
+    assert len(installs) == 2
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("error: Failed to fetch: `https://...`\n  dns error", "the package index can't be reached"),
+        ("OSError: [Errno 28] No space left on device", "is full"),
+        ("× No solution found\n╰─▶ Because there is no version of trl==9.9.9", "no releases go together"),
+    ],
+)
+def test_what_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch, output: str, said: str) -> None:
+    wanted = small(monkeypatch, [], output)
+    with pytest.raises(CannotMake, match=said) as failed:
+        environment_for(wanted)
+    assert "\n" not in str(failed.value)
+    assert store.kept() == []
+
+
+def test_a_full_disk_is_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = small(monkeypatch, [])
+    monkeypatch.setattr(make, "NEEDED", 1 << 60)
+    with pytest.raises(CannotMake, match="are free on the disk"):
+        environment_for(wanted)
+
+
+def test_a_source_without_an_environment_is_tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch, [], "dns error")
+    said: list[str] = []
+    python, notes = source_python(GENERATIONS / "trl_0_8_completions.py", None, say=said.append)
+    assert python == Path(sys.executable)
+    assert "can't be reached" in said[-1] and "but ran on trl" in notes[0]
+
+
+# A Python of the user's own
+
+
+def test_an_interpreter_without_torch_is_refused(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "v")], check=True)
+    with pytest.raises(InputError, match="has no torch and no transformers"):
+        ask(tmp_path / "v" / "bin" / "python")
+
+
+def test_what_is_no_interpreter_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such interpreter"):
+        ask(tmp_path / "none")
+    (tmp_path / "sh").write_text("#!/bin/sh\necho no\n")
+    (tmp_path / "sh").chmod(0o755)
+    with pytest.raises(InputError, match="is not a Python that runs"):
+        ask(tmp_path / "sh")
+
+
+def test_an_old_python_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text('#!/bin/sh\necho \'{"python": [3, 8, 1], "releases": {}}\'\n')
+    (tmp_path / "python").chmod(0o755)
+    with pytest.raises(InputError, match=r"is Python 3\.8\.1"):
+        ask(tmp_path / "python")

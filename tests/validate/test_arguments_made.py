@@ -1,0 +1,318 @@
+"""Arguments that a script needs and nobody gave: from the project's own command lines, else made up, and kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from porter.validate.stand_ins.arguments import recorded_arguments
+from porter.validate.stand_ins.command_lines import commands_for, configs_of, project_of
+from porter.validate.stand_ins.made_up_values import text_value, word_for
+from porter.validate.stand_ins.script_needs import insisted_on, words_by_number
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = """
+import json, runpy, sys
+from porter.validate.stand_ins.arguments import provide_arguments
+from porter.validate.stand_ins.variables import provide_environment
+script, work, *words = sys.argv[1:]
+notes = []
+provide_environment(script, notes.append)
+words = provide_arguments(script, work, notes.append, words)
+sys.argv = [script, *words]
+try:
+    runpy.run_path(script, run_name="__main__")
+finally:
+    print("NOTES", json.dumps(list(dict.fromkeys(notes))))
+"""
+ARGPARSE = "import argparse\nparser = argparse.ArgumentParser()\n"
+PRINT = "print(sorted(vars(parser.parse_args()).items()))\n"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A script's output without the notes, the notes, and the command line kept for the port."""
+
+    out: str
+    notes: list[str]
+    words: tuple[str, ...]
+    code: int
+
+
+def run(folder: Path, text: str, *words: str) -> Ran:
+    script, work = folder / "train.py", folder / "work"
+    script.write_text(text)
+    work.mkdir(exist_ok=True)
+    (folder / "requirements.txt").touch()  # what makes it a project's folder
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(script), str(work), *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=folder,
+    )
+    out, _, notes = done.stdout.partition("NOTES ")
+    assert notes, done.stderr
+    return Ran(out.strip(), json.loads(notes), recorded_arguments(work), done.returncode)
+
+
+def test_a_script_that_needs_nothing_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("python train.py --lr 3e-4\n")
+    ran = run(tmp_path, ARGPARSE + 'parser.add_argument("--lr", type=float, default=1e-5)\n' + PRINT)
+
+    assert (ran.out, ran.notes, ran.words) == ("[('lr', 1e-05)]", [], ())
+
+
+def test_required_arguments_by_name_type_and_choices(tmp_path: Path) -> None:
+    text = ARGPARSE + (
+        'parser.add_argument("data", help="a .csv file")\n'
+        'parser.add_argument("--model_name_or_path", required=True)\n'
+        'parser.add_argument("--learning-rate", type=float, required=True)\n'
+        'parser.add_argument("--rank", "-r", type=int, required=True)\n'
+        'parser.add_argument("--method", choices=["dpo", "sft"], required=True)\n'
+        'parser.add_argument("--targets", nargs="+", required=True)\n'
+        'parser.add_argument("--output_dir", required=True)\n'
+    )
+    ran = run(tmp_path, text + PRINT, "--rank", "4")
+    taken = dict(eval(ran.out))
+
+    assert taken["model_name_or_path"] == "tpu-port/stand-in"
+    assert (taken["data"], taken["learning_rate"], taken["rank"]) == ("tpu_port_data.csv", 1e-4, 4)
+    assert (taken["method"], taken["output_dir"]) == ("dpo", "tpu_port_output")
+    assert ran.words[ran.words.index("--rank") + 1] == "4"
+    assert "--model_name_or_path tpu-port/stand-in" in ran.notes[0]
+    assert run(tmp_path, text + PRINT, *ran.words).out == ran.out
+
+
+def test_the_projects_own_command_line_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(
+        "# Use\n```bash\nexport MODEL=Qwen/Qwen3-0.6B\npython other.py --model a\n"
+        "CUDA_VISIBLE_DEVICES=0 accelerate launch train.py \\\n    --model $MODEL --epochs 3 \\\n"
+        "    --unknown 1 --output $NOWHERE --deepspeed ds.json\n```\n"
+    )
+    text = ARGPARSE + (
+        'parser.add_argument("--model", required=True)\nparser.add_argument("--epochs", type=int, default=1)\n'
+        'parser.add_argument("--output", default="out")\nparser.add_argument("--deepspeed")\n'
+    )
+    ran = run(tmp_path, text + PRINT)
+
+    assert dict(eval(ran.out)) == {"model": "Qwen/Qwen3-0.6B", "epochs": 3, "output": "out", "deepspeed": None}
+    assert "that of README.md: --model Qwen/Qwen3-0.6B --epochs 3" in ran.notes[0]
+    assert dict(eval(run(tmp_path, text + PRINT, "--epochs", "7").out))["epochs"] == 7
+
+
+def test_a_command_and_what_it_needs(tmp_path: Path) -> None:
+    text = ARGPARSE + (
+        'commands = parser.add_subparsers(dest="command", required=True)\n'
+        'commands.add_parser("show")\ntrain = commands.add_parser("train")\n'
+        'train.add_argument("--model", required=True)\nparser.add_argument("--lr", required=True, type=float)\n'
+    )
+    ran = run(tmp_path, text + PRINT)
+
+    assert ran.words == ("--lr", "0.0001", "train", "--model", "tpu-port/stand-in")
+    assert "('command', 'train'), ('lr', 0.0001), ('model', 'tpu-port/stand-in')" in ran.out
+
+
+def test_one_of_options_that_exclude_each_other(tmp_path: Path) -> None:
+    text = ARGPARSE + (
+        "group = parser.add_mutually_exclusive_group(required=True)\n"
+        'group.add_argument("--fast", action="store_true")\n'
+        'group.add_argument("--share", type=float)\nparser.add_argument("--model", required=True)\n'
+        "args = parser.parse_args()\nif not args.fast and args.share is None:\n    raise SystemExit(1)\n"
+        "if args.share is None and not args.fast:\n    parser.error('a share, please')\nprint(args.fast, args.share)\n"
+    )
+    ran = run(tmp_path, text)
+
+    assert (ran.out, ran.code) == ("True None", 0)
+
+
+def test_what_the_script_itself_insists_on(tmp_path: Path) -> None:
+    text = ARGPARSE + (
+        'parser.add_argument("--model", default="")\nparser.add_argument("--other", default="")\n'
+        'args = parser.parse_args()\nif not args.model:\n    raise SystemExit("a model, please")\n'
+        "print(args.model, repr(args.other))\n"
+    )
+
+    assert run(tmp_path, text).out == "tpu-port/stand-in ''"
+
+
+def test_a_configuration_file_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "other.yaml").write_text("colour: red\nshape: round\n")
+    (tmp_path / "configs" / "small.yaml").write_text("lr: 1\nepochs: 2\n")
+    text = ARGPARSE + 'parser.add_argument("--config", required=True)\nepochs, lr = 1, 2\n' + PRINT
+
+    assert run(tmp_path, text).out.endswith("configs/small.yaml')]")
+
+
+def test_words_by_number_and_variables_of_the_environment(tmp_path: Path) -> None:
+    text = (
+        "import os, sys\nmodel = sys.argv[1]\nsteps = int(sys.argv[2])\n"
+        'print(model, steps, os.environ["HF_TOKEN_OF_NOBODY"], os.environ.get("ANOTHER_OF_NOBODY"))\n'
+        'try:\n    os.environ["A_THIRD_OF_NOBODY"]\nexcept KeyError:\n    print("not set")\n'
+        'print(os.environ["NODE_RANK"], int(os.environ["SAMPLES_OF_NOBODY"]), "NODE_RANK" in os.environ)\n'
+    )
+    ran = run(tmp_path, text)
+
+    assert ran.out == "tpu-port/stand-in 10 tpu-port None\nnot set\n0 64 False"
+    assert ran.words == ("tpu-port/stand-in", "10")
+    assert run(tmp_path, text, "mine").out.startswith("mine 10")
+
+
+@pytest.mark.parametrize("library", ["click", "typer"])
+def test_click_and_typer(tmp_path: Path, library: str) -> None:
+    if library == "click":
+        text = (
+            "import click\n@click.group()\ndef main(): pass\n@main.command()\ndef show(): pass\n"
+            '@main.command()\n@click.argument("data")\n@click.option("--model", required=True)\n'
+            '@click.option("--lr", type=float, prompt=True)\ndef train(data, model, lr):\n'
+            "    print(data, model, lr)\nmain()\n"
+        )
+    else:
+        text = (
+            "import typer\napp = typer.Typer()\n@app.command()\ndef show(): pass\n@app.command()\n"
+            "def train(data: str, model: str = typer.Option(...), lr: float = typer.Option(..., prompt=True)):\n"
+            "    print(data, model, lr)\napp()\n"
+        )
+    ran = run(tmp_path, text)
+
+    assert ran.out == "tpu_port_data.jsonl tpu-port/stand-in 0.0001"
+    assert ran.words[0] == "train"
+    assert {"--model", "tpu-port/stand-in", "--lr", "0.0001", "tpu_port_data.jsonl"} < {*ran.words}
+
+
+def test_absl_flags_and_omegaconf(tmp_path: Path) -> None:
+    text = (
+        "from absl import app, flags\nflags.DEFINE_string('model', None, 'which')\n"
+        "flags.DEFINE_integer('rank', None, '')\n"
+        "flags.mark_flags_as_required(['model', 'rank'])\n"
+        "app.run(lambda argv: print(flags.FLAGS.model, flags.FLAGS.rank))\n"
+    )
+    ran = run(tmp_path, text)
+    assert (ran.out, ran.words) == ("tpu-port/stand-in 8", ("--model=tpu-port/stand-in", "--rank=8"))
+
+    text = (
+        "from omegaconf import OmegaConf\nbase = OmegaConf.create({'model': {'name': '???'}, 'lr': 1})\n"
+        "config = OmegaConf.merge(base, OmegaConf.from_cli())\nprint(config.model.name, config['lr'])\n"
+    )
+    ran = run(tmp_path, text)
+    assert (ran.out, ran.words[-1]) == ("tpu-port/stand-in 1", "model.name=tpu-port/stand-in")
+
+
+def test_simple_parsing(tmp_path: Path) -> None:
+    text = (
+        "from dataclasses import dataclass\nfrom simple_parsing import ArgumentParser\n@dataclass\nclass Config:\n"
+        "    model: str\n    lr: float = 0.1\nparser = ArgumentParser()\nparser.add_arguments(Config, dest='config')\n"
+        "print(parser.parse_args().config)\n"
+    )
+
+    assert run(tmp_path, text).out == "Config(model='tpu-port/stand-in', lr=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("train_file", "tpu_port_data.jsonl"),
+        ("dataset_name", "tpu-port/data"),
+        ("data_dir", "tpu_port_data"),
+        ("outputDir", "tpu_port_output"),
+        ("base_model", "tpu-port/stand-in"),
+        ("hf_token", "tpu-port"),
+    ],
+)
+def test_texts_by_name(name: str, word: str) -> None:
+    assert text_value(name) == word
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "word"),
+    [("lr", float, "0.0001"), ("max_seq_length", int, "256"), ("num_train_epochs", int, "1"), ("day", int, "1")],
+)
+def test_numbers_by_name(name: str, kind: type, word: str) -> None:
+    assert word_for(name, kind) == word
+
+
+def test_a_word_that_the_type_takes() -> None:
+    assert word_for("ratios", lambda text: [float(part) for part in text.split(",")]) == "0.1"
+    assert word_for("base", None, help="the model, e.g. `org/thing`") == "tpu-port"
+    assert word_for("model", None, help="a Hub id, e.g. 'org/thing-7b'.") == "org/thing-7b"
+
+
+def test_reading_what_a_script_needs() -> None:
+    import ast
+
+    assert insisted_on(ast.parse("assert base_model, 'x'\nif a.b is None or not c: raise ValueError")) == {
+        "base_model",
+        "b",
+        "c",
+    }
+    assert insisted_on(ast.parse("if not x: x = 1")) == set()
+    assert words_by_number(ast.parse("import sys\nif len(sys.argv) > 1: p = sys.argv[1]")) == {}
+    assert words_by_number(ast.parse("import sys\nif len(sys.argv) != 3: sys.exit()\na = sys.argv[2]")) == {
+        1: "argument1",
+        2: "a",
+    }
+
+
+def test_where_a_project_shows_command_lines(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    inner = tmp_path / "src"
+    inner.mkdir()
+    script = inner / "train.py"
+    script.write_text('"""Use: python -m src.train --lr 1"""\nlr = epochs = 0\n')
+    (tmp_path / "run.sh").write_text("python src/train.py --lr ${LR:-2} > log\n# python src/train.py --lr 9\n")
+    (tmp_path / "a.json").write_text('{"lr": 1, "epochs": 2}')
+
+    assert project_of(script) == tmp_path
+    assert next(shown.words for shown in commands_for(script, tmp_path)) == ("--lr", "2")
+    assert [path.name for path, _ in configs_of(script, tmp_path)] == ["a.json"]
+
+
+def test_a_default_that_tunix_lacks_gives_way_to_the_projects_command(tmp_path: Path) -> None:
+    text = (
+        "from dataclasses import dataclass\nfrom transformers import HfArgumentParser\n"
+        '@dataclass\nclass Words:\n    model_name: str = "facebook/opt-350m"\n    rank: int = 8\n'
+        "print(HfArgumentParser(Words).parse_args_into_dataclasses()[0])\n"
+    )
+    assert "opt-350m" in run(tmp_path, text).out
+    (tmp_path / "README.md").write_text("!python train.py --model_name meta-llama/Llama-2-7b-hf\n")
+
+    assert run(tmp_path, text).out == "Words(model_name='meta-llama/Llama-2-7b-hf', rank=8)"
+    assert "opt-125m" in run(tmp_path, text, "--model_name", "facebook/opt-125m").out
+
+
+def test_dataclasses_that_require_something_and_no_words(tmp_path: Path) -> None:
+    text = (
+        "from dataclasses import dataclass\nfrom transformers import HfArgumentParser\n"
+        "@dataclass\nclass Words:\n    model_name: str\n"
+        "print(HfArgumentParser(Words).parse_args_into_dataclasses()[0].model_name)\n"
+    )
+
+    assert run(tmp_path, text).out == "tpu-port/stand-in"
+
+
+def test_a_variable_without_which_the_script_stops(tmp_path: Path) -> None:
+    text = (
+        'import os\ntoken = os.environ.get("HF_TOKEN_OF_NOBODY")\nif not token:\n    raise RuntimeError("no token")\n'
+        'other = os.getenv("OTHER_OF_NOBODY")\nprint(token, other, os.environ.get("MORE_OF_NOBODY", "here"))\n'
+    )
+
+    assert run(tmp_path, text).out == "tpu-port None here"
+
+
+def test_a_script_that_streams_is_told_how_long_it_trains(tmp_path: Path) -> None:
+    text = ARGPARSE + 'parser.add_argument("--max_steps", type=int, default=-1)\n' + PRINT
+    assert run(tmp_path, text).words == ()
+    streamed = text + "def rows():\n    return load_dataset('d', streaming=True)\n"
+    assert "max_steps" in streamed  # a script that says it itself is left alone
+    assert run(tmp_path, streamed).words == ()
+    flags = "from transformers import HfArgumentParser, TrainingArguments\n"
+    other = flags + "HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\nload_dataset = dict\n"
+    ran = run(tmp_path, other + "load_dataset(name='d', streaming=True)\n", "--output_dir", "out", "--use_cpu")
+    assert ran.words[-2:] == ("--max_steps", "100"), ran.notes

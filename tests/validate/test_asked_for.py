@@ -1,0 +1,26 @@
+"""What a torch script asks to be saved, where a trainer makes its own arguments of the script's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TEXT = """
+import sys
+from types import SimpleNamespace
+from transformers import TrainingArguments
+from porter.validate.settings import Settings
+from porter.validate.torch_side.observe_torch import patch_arguments
+notes = SimpleNamespace(note=lambda line: None, output=lambda path: sys.argv[1])
+patch_arguments(Settings(work=sys.argv[1], steps=2, dtype="float32"), notes)
+first = TrainingArguments("out", save_strategy="epoch")
+again = TrainingArguments(**{**first.to_dict(), "accelerator_config": None})
+print(again._porter_asked["save_strategy"], str(again.save_strategy.value))
+"""
+
+
+def test_arguments_made_of_others_still_ask_for_checkpoints(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", TEXT, str(tmp_path)], capture_output=True, text=True)
+
+    assert done.stdout.split() == ["epoch", "no"], done.stderr

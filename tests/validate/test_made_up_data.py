@@ -1,0 +1,156 @@
+"""Made-up rows, files and datasets: the same twice, in the form that is read, and giving way when running asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from porter.cli.validate import named_file
+from porter.errors import InputError
+from porter.validate.settings import Settings
+from porter.validate.stand_ins.known import known_dataset
+from porter.validate.stand_ins.rows import made_up_rows, made_up_value
+
+OBSERVED = """
+import sys
+from pathlib import Path
+from porter.validate.settings import Settings
+from porter.validate.stand_ins.substitutes import Substitutes, patch_loaders
+from porter.validate.script import run_script
+work, side, script = sys.argv[1:]
+substitutes = Substitutes(Settings.load(f"{work}/settings.json"), side, [])
+patch_loaders(substitutes)
+code = run_script(script, [], Path(work) / side)
+print("\\n".join(substitutes.notes), file=sys.stderr)
+sys.exit(code)
+"""
+
+SCRIPT = """
+import csv, json, os
+import pandas as pd
+from datasets import Dataset, load_dataset, load_from_disk
+
+name = "extra" + chr(95) + "column"  # static reading must not see it
+rows = load_dataset("nobody/nowhere", split="train[:1%]").shuffle(seed=3).filter(lambda row: row["lang"] == "none such")
+rows = rows.map(lambda row: {"text": row["question"] + row[name]}, remove_columns=["not there", "lang"], num_proc=2)
+print(json.dumps(rows[:5]))
+print(load_dataset("nobody/other")["train_sft"][0]["body"].strip())
+assert os.path.exists("data/a.jsonl")
+print([json.loads(line)["messages"][0]["content"] for line in open("data/a.jsonl")][-1])
+print(pd.read_csv("b.csv")["review"].str.len().max())
+print(load_from_disk("c")["train"]["story"][0])
+print(Dataset.from_json("d.json")["tale"][0])
+print(os.path.exists("cache.json"), next(csv.DictReader(open("e.csv")))["name"])
+"""
+
+
+def observed(work: Path, side: str, script: Path) -> subprocess.CompletedProcess[str]:
+    (work / side).mkdir()
+    words = [sys.executable, "-c", OBSERVED, str(work), side, str(script)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=script.parent)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> tuple[Path, Path]:
+    work, folder = tmp_path / "work", tmp_path / "project"
+    work.mkdir()
+    folder.mkdir()
+    return work, folder / "train.py"
+
+
+def settings(work: Path, script: Path, text: str, **more: Any) -> None:
+    script.write_text(text)
+    Settings(work=str(work), steps=4, sources=(text,), **more).save(work / "settings.json")
+
+
+@pytest.mark.real
+def test_every_way_of_reading_and_the_same_rows_in_the_port(
+    project: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    work, script = project
+    settings(work, script, SCRIPT)
+
+    source, port = observed(work, "source", script), observed(work, "port", script)
+
+    assert source.returncode == 0, source.stderr
+    assert port.returncode == 0, port.stderr
+    assert source.stdout.splitlines()[1:] == port.stdout.splitlines()[1:]
+    ours, theirs = (json.loads(run.stdout.splitlines()[0]) for run in (source, port))
+    assert ours["text"] == theirs["text"] and len(set(ours["text"])) == 5
+    assert "column extra_column was added" in source.stderr and "column extra_column was added" not in port.stderr
+    assert "stood in for data/a.jsonl" in source.stderr
+    assert [path.name for path in script.parent.iterdir()] == ["train.py"]
+
+
+@pytest.mark.real
+def test_a_crash_proposes_what_to_add_and_a_missing_configuration_is_named(project: tuple[Path, Path]) -> None:
+    work, script = project
+    text = "import json\nrows = json.load(open('a.json'))\nprint(rows[0]['q'])\nfor row in rows:\n    row[chr(98)]\n"
+    settings(work, script, text)
+    assert observed(work, "source", script).returncode == 1
+    proposal = json.loads((work / "source" / "repair.json").read_text())
+    assert (proposal["column"], proposal["kind"]) == ("b", "text")
+
+    settings(work, script, "import yaml\nyaml.safe_load(open('train.yaml'))\n")
+    (work / "source").rename(work / "before")
+    run = observed(work, "source", script)
+    assert "the configuration train.yaml, which train.py:2 reads, is not there" in run.stderr
+
+
+@pytest.mark.real
+def test_a_real_file_by_its_name(project: tuple[Path, Path], tmp_path: Path) -> None:
+    work, script = project
+    real = tmp_path / "real.jsonl"
+    real.write_text('{"q": "from the user"}\n')
+    text = "import json\nprint([json.loads(line)['q'] for line in open('/nowhere/a.jsonl')])\n"
+    settings(work, script, text, files=(("a.jsonl", str(real)),))
+    assert "['from the user']" in observed(work, "source", script).stdout
+
+    assert named_file("a=b=c") == ("a", Path("b=c"))
+    with pytest.raises(InputError, match="NAME=FILE"):
+        named_file("a.jsonl")
+
+
+def test_a_column_changes_no_other_and_one_row_in_eight_is_cut() -> None:
+    alone = made_up_rows({"a": "text"}, 64, limit=300)
+    with_more = made_up_rows({"b": "messages", "a": "text"}, 64, limit=300)
+
+    assert [row["a"] for row in alone] == [row["a"] for row in with_more]
+    assert sum(len(row["a"].split()) > 300 for row in alone) == 8
+    assert max(len(row["a"].split()) for row in made_up_rows({"a": "text"}, 64, limit=2048)) < 100
+    assert len({row["a"] for row in alone}) == 64
+
+
+def test_pairs_share_their_prompt_and_turns_alternate() -> None:
+    for row in made_up_rows({"prompt": "text", "chosen": "messages", "rejected": "messages"}, 32):
+        assert row["chosen"][:-1] == row["rejected"][:-1] and row["chosen"][-1] != row["rejected"][-1]
+        assert [turn["role"] for turn in row["chosen"]][:2] == ["user", "assistant"]
+        assert len(row["chosen"]) % 2 == 0
+
+
+def test_texts_of_known_forms() -> None:
+    assert "\n#### " in made_up_value("answer", "gsm8k", 3)
+    assert made_up_value("text", "guanaco", 3).startswith("### Human: ")
+    chosen, rejected = (made_up_value(name, "hh", 5) for name in ("chosen", "rejected"))
+    end = chosen.rindex("\n\nAssistant: ")
+    assert chosen[:end] == rejected[:end] and chosen != rejected
+    assert json.loads(made_up_value("tools", {"json": {"list": {"fields": {"name": "text"}}}}, 0))[0]["name"]
+    assert {made_up_value("label", {"one of": [0, 1]}, index) for index in range(9)} == {0, 1}
+
+
+def test_the_table_of_known_datasets() -> None:
+    found = known_dataset("HuggingFaceH4/UltraChat_200k")
+    assert found is not None and found[0]["messages"] == "messages" and found[1][0] == "train_sft"
+    assert known_dataset("nobody/nowhere") is None
+
+
+def test_prompts_of_humaneval_hold_a_docstring() -> None:
+    found = known_dataset("openai_humaneval")
+    assert found is not None
+    assert all(row["prompt"].count('"""') == 2 for row in made_up_rows(found[0], 8))

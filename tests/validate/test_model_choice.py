@@ -1,0 +1,87 @@
+"""Which family stands in for a model, by its name or by other evidence, and which tokens and rows it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.cli.validate import FAMILIES
+from porter.runtime.families import families
+from porter.validate.stand_ins.model_choice import MEMBERS, choose
+from porter.validate.stand_ins.stand_in import as_on_the_hub
+from porter.validate.stand_ins.stand_in_tokens import tokens_of
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "member"),
+    [
+        ("Qwen/Qwen3-0.6B", "qwen3", "Qwen/Qwen3-0.6B"),
+        ("/data/models/llama-2-7b-hf", "llama3", "llama-2-7b-hf"),
+        ("decapoda-research/llama-7b-hf", "llama3", "decapoda-research/llama-7b-hf"),
+        ("huggyllama/llama-30b", "llama3", MEMBERS["llama2"]),
+        ("unsloth/mistral-7b-bnb-4bit", "mistral", "unsloth/mistral-7b-bnb-4bit"),
+        ("TheBloke/Llama-2-7B-GPTQ", "llama3", "TheBloke/Llama-2-7B-GPTQ"),
+        ("./gemma_2b", "gemma", "gemma_2b"),
+    ],
+)
+def test_names_that_tell(name: str, family: str, member: str) -> None:
+    choice = choose(name)
+    assert (choice.family, choice.member) == (family, member)
+
+
+@pytest.mark.parametrize(
+    ("text", "family", "sign"),
+    [
+        ("x = '<|im_start|>user'", "qwen2", "<|im_start|>"),
+        ("from transformers import LlamaTokenizer", "llama3", "LlamaTokenizer"),
+        ("end = '<|eot_id|>'", "llama3", "<|eot_id|>"),
+        ("# as mistralai/Mistral-7B-v0.1", "mistral", "mistralai/Mistral-7B-v0.1"),
+        ("x = 1", "qwen2", "a guess"),
+    ],
+)
+def test_other_evidence(text: str, family: str, sign: str) -> None:
+    choice = choose("path/to/model", [text])
+    assert choice.family == family
+    assert sign in choice.reason
+
+
+def test_evidence_in_the_project_and_the_source_s_release(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("Trains google/gemma-2-9b-it.")
+
+    assert choose("", ["x = 1"], tmp_path).family == "gemma2"
+    assert choose("", ["x = 1"], tmp_path, release=(4, 36)).member == MEMBERS["llama2"]
+    assert choose("my-model", asked="llama2").member == MEMBERS["llama2"]
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2", "facebook/opt-350m", "microsoft/phi-2", "Qwen/Qwen3-30B-A3B", "google/flan-t5"]
+)
+def test_families_that_nothing_here_computes(name: str) -> None:
+    with pytest.raises(ValueError, match=r"--family NAME"):
+        choose(name)
+    assert choose(name, asked="qwen3").family == "qwen3"
+
+
+def test_rows_to_spare_where_the_real_model_has_them() -> None:
+    spare = {name: tokens_of("llama3" if name == "llama2" else name, member).spare for name, member in MEMBERS.items()}
+
+    assert {name for name, rows in spare.items() if rows} == {"qwen2", "qwen3", "gemma3"}
+    assert tokens_of("gemma3", "google/gemma-3-1b-it").spare == 0
+    llama2, llama3 = (tokens_of("llama3", MEMBERS[name]) for name in ("llama2", "llama3"))
+    assert (llama2.pieces, llama2.begin, llama2.pad, llama2.unknown) == ("sentencepiece", "<s>", None, "<unk>")
+    assert (llama3.pieces, llama3.pad) == ("bytes", None)
+    assert "<|reserved_special_token_0|>" in llama3.others
+
+
+def test_the_choices_of_the_command_line() -> None:
+    assert set(FAMILIES) == {family.name for family in families()} | {"llama2"} == set(MEMBERS)
+
+
+def test_a_configuration_in_the_hub_s_form() -> None:
+    rotary = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0}
+    config = as_on_the_hub({"model_type": "llama", "dtype": "float32", "rope_parameters": rotary})
+
+    assert (config["rope_theta"], config["torch_dtype"]) == (5e5, "float32")
+    assert config["rope_scaling"] == {"rope_type": "llama3", "factor": 8.0}
+    assert not {"rope_parameters", "dtype"} & set(config)

@@ -1,0 +1,130 @@
+"""Reads of data in whole projects: which columns, which kinds, in which form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from porter.validate.stand_ins.columns import find_columns, find_reads, longest_wanted, rows_wanted
+from porter.validate.stand_ins.project import project_files
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        ("d = load_dataset('x')\nfor r in d:\n    print(r['messages'][0]['content'])", {"messages": "messages"}),
+        (
+            "def f(x):\n    return {'text': x['turns'][0]['from'] + x['turns'][0]['value']}\nload_dataset('x').map(f)",
+            {"turns": "sharegpt"},
+        ),
+        (
+            "def f(e):\n    return {'t': [q + '\\n' + a for q, a in zip(e['q'], e['a'])]}\n"
+            "d = load_dataset('x').map(f, batched=True)",
+            {"q": "text", "a": "text"},
+        ),
+        (
+            "def f(e):\n    out = []\n    for i in range(len(e['q'])):\n"
+            "        out.append(e['q'][i] + '!')\n    return out\n"
+            "t = SFTTrainer(m, train_dataset=load_dataset('x', split='train'), formatting_func=f)",
+            {"q": "text"},
+        ),
+        ("d = load_dataset('x').map(lambda r: {'n': float(r['price'])})", {"price": "number"}),
+        ("d = load_dataset('x').map(lambda r: {'n': int(r['answer'])})", {"answer": "numeral"}),
+        (
+            "d = load_dataset('x').map(lambda r: {'n': r['answer'].split('####')[1].strip()})",
+            {"answer": {"marked": ["####"]}},
+        ),
+        ("d = load_dataset('x').filter(lambda r: r['lang'] == 'en')", {"lang": {"one of": ["en", "other"]}}),
+        ("d = load_dataset('x').filter(lambda r: r['ok'] is True)", {"ok": "choice"}),
+        ("T = 'A {q} B {a}'\nd = load_dataset('x').map(lambda r: {'text': T.format(**r)})", {"q": "text", "a": "text"}),
+        (
+            "d = load_dataset('squad').map(lambda r: {'text': r['answers']['text'][0] + r['context']})",
+            {"answers": {"fields": {"text": {"list": "text"}}}, "context": "text"},
+        ),
+        (
+            "d = load_dataset('x').map(lambda r: {'text': json.loads(r['tools'])['name']})",
+            {"tools": {"json": {"fields": {"name": "text"}}}},
+        ),
+        (
+            "d = load_dataset('x').map(lambda r: {'text': r['a']}).map(lambda r: {'more': r['text'] + r['b']})",
+            {"a": "text", "b": "text"},
+        ),
+        ("df = pd.read_csv('a.csv')\nfor row in df.itertuples():\n    print(row.review.strip())", {"review": "text"}),
+        ("df = pd.read_csv('a.csv')\ndf['text'] = df['q'] + 'x'\nprint(df['text'])", {"q": "text"}),
+        (
+            "def reward(completions, answer, **kwargs):\n    return [float(answer[0]) for c in completions]\n"
+            "t = GRPOTrainer(m, reward)",
+            {"answer": "numeral", "prompt": "text"},
+        ),
+        (
+            "d = load_dataset('x').filter(lambda r: r['score'] > 3)\nt = DPOTrainer(m, train_dataset=d)",
+            {"score": "number", "prompt": "text", "chosen": "text", "rejected": "text"},
+        ),
+        (
+            "d = load_dataset('x').map(lambda r: {'p': tok.apply_chat_template(r['chosen'][:-1], tokenize=False)})",
+            {"chosen": "messages"},
+        ),
+    ],
+)
+def test_kinds_by_use(source: str, columns: dict[str, Any]) -> None:
+    found = find_columns([source])
+    assert {name: found.get(name) for name in columns} == columns
+    assert not {"text", "t", "n", "p", "more"} & set(found)
+
+
+def test_a_torch_dataset_of_another_module() -> None:
+    module = """
+class Supervised(Dataset):
+    def __init__(self, path, tokenizer):
+        self.rows = [json.loads(line) for line in open(path)]
+
+    def __getitem__(self, index):
+        row = self.rows[index]
+        return tokenizer(row["instruction"] + "\\n" + row["output"])
+"""
+    script = "from module import Supervised\ndata = Supervised('data/train.jsonl', tokenizer)\n"
+    read = find_reads([script, module]).reads[0]
+
+    assert (read.kind, read.place, read.form) == ("file", 1, "lines")
+    assert read.columns == {"instruction": "text", "output": "text"}
+
+
+def test_forms_of_files() -> None:
+    source = """
+with open("a.json") as file:
+    data = json.load(file)
+pairs = data["train"][0]["q"]
+settings = json.load(open("b.json"))["learning_rate"]
+yaml.safe_load(open("c.yaml"))
+for row in csv.DictReader(open("d.csv")):
+    print(row["name"])
+lines = open("e.txt").read().splitlines()
+"""
+    reads = find_reads([source]).reads
+
+    assert [read.form for read in reads] == ["json", "configuration", "configuration", "csv", "text"]
+    assert reads[0].document == {"fields": {"train": {"list": {"fields": {"q": "text"}}}}}
+    assert reads[3].columns == {"name": "text"}
+
+
+def test_modules_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "__init__.py").write_text("")
+    (tmp_path / "tools" / "data.py").write_text("from .more import x\n")
+    (tmp_path / "tools" / "more.py").write_text("x = 1\n")
+    script = tmp_path / "train.py"
+    script.write_text("import json\nfrom tools.data import load\n")
+
+    names = [str(file.relative_to(tmp_path)) for file in project_files(script)]
+    assert names[0] == "train.py" and {"tools/data.py", "tools/more.py"} <= set(names)
+
+
+def test_the_length_that_rows_are_cut_at_and_the_rows_of_a_large_batch() -> None:
+    assert longest_wanted(["SFTConfig(max_length=512)"]) == 512
+    assert longest_wanted(["    max_seq_length: Optional[int] = field(default=1024)"]) == 1024
+    assert longest_wanted(["parser.add_argument('--max_length', type=int, default=256)"]) == 256
+    assert longest_wanted(["x = 3"]) is None
+    batch = "per_device_train_batch_size=8, gradient_accumulation_steps=16"
+    assert rows_wanted([batch], 8 * 30) == 30 * 8 * 16

@@ -1,0 +1,114 @@
+"""`cuda` is the CPU, and GPU libraries compute by torch's formulas: one process, as a script sees it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RUN = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from porter.validate.script import run_script
+from porter.validate.stand_ins.variables import provide_environment
+from porter.validate.world.start import stand_in_world
+told = SimpleNamespace(note=lambda text: None, output=str, settings=SimpleNamespace(dtype="float32"))
+stand_in_world(told, "source", [])
+provide_environment(sys.argv[1], told.note)
+sys.exit(run_script(sys.argv[1], [], Path(sys.argv[2])))
+"""
+SCRIPT = """
+import os, torch
+import bitsandbytes as bnb
+import deepspeed
+import torch.distributed as dist
+from flash_attn import flash_attn_func, flash_attn_varlen_func
+from flash_attn.bert_padding import pad_input, unpad_input
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from vllm import LLM
+
+assert torch.cuda.is_available() and torch.cuda.device_count() == 1 and torch.cuda.is_bf16_supported()
+device = torch.device("cuda", 0)
+assert device.type == "cuda"
+for made in (torch.zeros(3, device="cuda:0"), torch.tensor([1.0], device=0), torch.arange(3, device=device),
+             torch.zeros_like(torch.ones(2), device="cuda"), torch.ones(2).to(device).cuda(), torch.ones(2).to("cuda")):
+    assert made.device.type == "cpu"
+generator = torch.Generator(device="cuda").manual_seed(3)
+assert isinstance(generator, torch.Generator) and torch.randn(2, generator=generator, device="cuda").shape == (2,)
+layer = torch.compile(torch.nn.Linear(3, 1, device="cuda").to(0))
+with torch.autocast("cuda", dtype=torch.bfloat16), torch.cuda.amp.autocast():
+    assert layer(torch.ones(2, 3)).dtype == torch.float32
+dist.init_process_group("nccl")
+assert dist.get_world_size() == 1 and int(os.environ["LOCAL_RANK"]) == 0
+FSDP(layer, device_id=torch.cuda.current_device())(torch.ones(2, 3)).sum().backward()
+
+# Attention: the varlen function of rows gives what the padded one gives; causal means the last query sees all.
+q, k, v = torch.randn(2, 5, 4, 8), torch.randn(2, 5, 2, 8), torch.randn(2, 5, 2, 8)
+dense = flash_attn_func(q, k, v, causal=True)
+weights = torch.einsum("bqhd,bkhd->bhqk", q, k.repeat_interleave(2, 2)) / 8**0.5
+weights = weights.masked_fill(torch.ones(5, 5).triu(1).bool(), float("-inf")).softmax(-1)
+assert torch.allclose(dense, torch.einsum("bhqk,bkhd->bqhd", weights, v.repeat_interleave(2, 2)), atol=1e-5)
+mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+(flat, places, starts, longest), (keys, *_), (values, *_) = (unpad_input(part, mask) for part in (q, k, v))
+flat = flash_attn_varlen_func(flat, keys, values, starts, starts, longest, longest, causal=True)
+rows = pad_input(flat, places, 2, 5)
+assert torch.allclose(rows[0], dense[0], atol=1e-5) and torch.allclose(rows[1, :3], dense[1, :3], atol=1e-5)
+
+# DeepSpeed: two micro-batches an update, the log warm-up a step behind.
+config = {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2,
+          "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+          "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e-3, "warmup_num_steps": 4}}}
+engine, *_ = deepspeed.initialize(model=layer, model_parameters=layer.parameters(), config=config)
+rates = []
+for _ in range(8):
+    engine.backward(engine(torch.ones(2, 3)).mean())
+    engine.step()
+    rates.append(round(engine.get_lr()[0], 6))
+assert rates == [0.0, 0.0, 0.0, 0.0005, 0.0005, 0.000792, 0.000792, 0.001] and engine.global_steps == 4, rates
+
+assert bnb.optim.AdamW8bit([torch.nn.Parameter(torch.ones(2))], lr=1e-3).defaults["weight_decay"] == 1e-2
+assert not isinstance(layer, bnb.nn.Linear4bit)
+try:
+    LLM("model")
+except NotImplementedError as error:
+    assert "vllm.LLM needs a GPU" in str(error)
+else:
+    raise AssertionError("an engine of vLLM's was made")
+import peft.import_utils, transformers
+assert not peft.import_utils.is_bnb_available() and not transformers.utils.is_flash_attn_2_available()
+print("done")
+"""
+
+
+@pytest.mark.real
+def test_a_script_for_gpus_runs_on_the_cpu(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "CUDA_VISIBLE_DEVICES": ""}
+    words = [sys.executable, "-W", "ignore", "-c", RUN, str(script), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
+
+
+@pytest.mark.real
+def test_unsloths_uploads_are_two_of_transformers() -> None:
+    from porter.validate.torch_side.gpu_libraries.unsloth import with_methods
+
+    pushed: list[tuple[str, str]] = []
+
+    class Held:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def push_to_hub(self, repo_id: str) -> None:
+            pushed.append((self.name, repo_id))
+
+    model: Any = with_methods(Held("model"), lambda text: None, str)
+    model.push_to_hub_merged("me/it", Held("tokenizer"), save_method="merged_16bit", token="x")
+    model.push_to_hub_gguf("me/it", Held("tokenizer"))
+    assert pushed == [("model", "me/it"), ("tokenizer", "me/it")]
