@@ -2,40 +2,23 @@
 
 What the command line says comes first; then what the script or a file beside it pins; then the names and keywords that
 the script uses, of which releases lost some: it was written for the newest that still had them all.
-`rules/*/releases.toml` say what came and went; what happens to be installed says nothing.
+`porter/releases` says what came and went; what happens to be installed says nothing.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import libcst as cst
 
+from ..releases.history import history
 from ..runtime.field_tables import at_version, version_key
-from ..tables import rules_folder
+from ..source.pins import pins_of_project
 from .porting import Porting
 
-FILES = (
-    "requirements*.txt",
-    "pyproject.toml",
-    "uv.lock",
-    "poetry.lock",
-    "Pipfile.lock",
-    "Pipfile",
-    "environment*.yml",
-    "environment*.yaml",
-    "setup.py",
-    "setup.cfg",
-)
-MAX_FOLDERS = 5  # from the script's up to the project's root
-MAX_BYTES = 2_000_000  # of a file that is looked into
-VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
+SOURCES = ("trl", "transformers")
 
 
 @dataclass(frozen=True)
@@ -59,16 +42,6 @@ class Evidence:
     gone: str | None
 
 
-@cache
-def _facts(library: str) -> Mapping[str, Any]:
-    """The library's releases, and what they gained and lost; empty when no pack says."""
-    for path in sorted(rules_folder().glob("*/releases.toml")):
-        data = tomllib.loads(path.read_text("utf-8"))
-        if data["library"] == library:
-            return data
-    return {}
-
-
 def versions_in(porting: Porting) -> dict[str, str]:
     """The version of each source library and how it was found: `1.16.0 (newest table)`."""
     heads = [rule.head for pack in porting.packs for rule in pack.tables if rule.library]
@@ -76,8 +49,15 @@ def versions_in(porting: Porting) -> dict[str, str]:
     days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
     trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
     transformers = date(porting, "transformers")
+    early = _of_the_day_of(porting, "peft")
+    if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
+        older = transformers is None or version_key(early.version) < version_key(transformers.version)
+        if older and _out_with(early, _able(porting), days):
+            transformers = early
     if transformers is not None and (trl is None or not trl.pinned):
-        trl = _of_its_day(porting, transformers, days) or trl
+        of_its_day = _of_its_day(porting, transformers, days)
+        if of_its_day is not None and (trl is None or trl.version != of_its_day.version):
+            trl = of_its_day
     found = {"trl": str(trl)} if trl is not None else {}
     if transformers is not None and transformers.pinned:
         found["transformers"] = str(transformers)
@@ -106,7 +86,7 @@ def say_release(porting: Porting) -> None:
         return
     version, _, why = said.partition(" ")
     fix = "Say --source-trl VERSION if it was another."
-    if "newest release" in why:
+    if "newest release" in why or "first release" in why:
         message = f"Read as TRL {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
         porting.find(site.rule, "info", message, fix, site.line, site.column)
     elif wrong := contradictions(porting, "trl", version):
@@ -115,32 +95,53 @@ def say_release(porting: Porting) -> None:
 
 
 def _of_its_day(porting: Porting, transformers: Date, days: Mapping[str, str]) -> Date | None:
-    """The newest TRL that was out with that transformers and has all that the script uses."""
-    facts = _facts("trl")
-    if not facts:
+    """The newest TRL that was out with that transformers and has all that the script uses.
+
+    Beside a transformers older than all of these it is the first of them: the one that was written nearest to it.
+    """
+    able = _able(porting)
+    fitting = _out_with(transformers, able, days)
+    newest = transformers.version == history().releases("transformers")[-1]
+    if newest or not able or not (fitting or transformers.pinned):
         return None
-    used = list(_evidence(porting, facts))
-    fitting = [
-        release
-        for release in sorted(facts["releases"], key=version_key)
-        if version_key(at_version(days, release) or "0") <= version_key(transformers.version)
-        and all(not row.gone or version_key(release) < version_key(row.gone) for row in used)
-        and all(not row.new or version_key(release) >= version_key(row.new) for row in used)
-    ]
-    newest = transformers.version == max(_facts("transformers")["releases"], key=version_key)
-    if not fitting or newest:
-        return None
+    if not fitting:
+        return Date(able[0], f"the first release with all that it uses, beside {transformers.why}")
     why = f"the newest release of the day of {transformers.why}" if transformers.pinned else transformers.why
     return Date(fitting[-1], why)
 
 
+def _able(porting: Porting) -> list[str]:
+    """The releases of TRL that have all that the script uses."""
+    used = list(_evidence(porting, "trl"))
+    return [
+        release
+        for release in history().releases("trl")
+        if all(not row.gone or version_key(release) < version_key(row.gone) for row in used)
+        and all(not row.new or version_key(release) >= version_key(row.new) for row in used)
+    ]
+
+
+def _out_with(transformers: Date, able: list[str], days: Mapping[str, str]) -> list[str]:
+    day = version_key(transformers.version)
+    return [release for release in able if version_key(at_version(days, release) or "0") <= day]
+
+
+def _of_the_day_of(porting: Porting, library: str) -> Date | None:
+    """The newest transformers that was out before `library` lost something that the script uses, or pins."""
+    found = date(porting, library)
+    record = history().record(library)
+    if found is None or found.version not in record.releases:
+        return None
+    until = min((day for day in record.dates if day > record.dates[record.place(found.version)]), default=None)
+    theirs = history().record("transformers")
+    older = [release for release, day in zip(theirs.releases, theirs.dates, strict=True) if until and day < until]
+    return Date(older[-1], f"{library} {found.version}, {found.why}", pinned=True) if older else None
+
+
 def date(porting: Porting, library: str) -> Date | None:
     """The release of `library` that the script is for; None when neither it nor a file beside it tells."""
-    facts = _facts(library)
-    if not facts:
-        return None
-    releases = sorted(facts["releases"], key=version_key)
-    used = list(_evidence(porting, facts))
+    releases = history().releases(library)
+    used = list(_evidence(porting, library))
     floor = max((row.new for row in used if row.new), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
     for where, pins in _pins(porting, library):
@@ -160,17 +161,18 @@ def date(porting: Porting, library: str) -> Date | None:
         return None
     row = min(dated, key=lambda row: version_key(row.gone or ""))
     older = [release for release in releases if _before(release, [row])]
-    return Date(older[-1], f"the newest release with {row.text} ({library} {row.gone} has none)") if older else None
+    gone = short_version(row.gone or "")
+    return Date(older[-1], f"the newest release with {row.text} ({library} {gone} has none)") if older else None
 
 
 def contradictions(porting: Porting, library: str, version: str) -> list[str]:
     """What the script uses and that release didn't have (any more, or yet)."""
     found = []
-    for row in _evidence(porting, _facts(library)):
+    for row in _evidence(porting, library):
         if row.gone and version_key(version) >= version_key(row.gone):
-            found.append(f"{row.text} (gone in {row.gone})")
+            found.append(f"{row.text} (gone in {short_version(row.gone)})")
         elif row.new and version_key(version) < version_key(row.new):
-            found.append(f"{row.text} (new in {row.new})")
+            found.append(f"{row.text} (new in {short_version(row.new)})")
     return found
 
 
@@ -190,21 +192,26 @@ def _fits(release: str, sign: str, version: str) -> bool:
 # What the script uses
 
 
-def _evidence(porting: Porting, facts: Mapping[str, Any]) -> Iterator[Evidence]:
+def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
     """Names and keywords of the file that came or went; not in a `try`, which is there for several releases."""
-    gone, new = facts["gone"], facts["new"]
     if porting.module.text and "unsloth" in porting.module.roots:
         return  # it makes every release of TRL take the keywords of all others
-    seen, moved = set(), set()  # moved: to trl.experimental, when the package itself has them no more
+    known, seen = history(), set()
     for name, keywords in _uses(porting):
-        package, _, last = name.rpartition(".")
-        short = f"{package.split('.', 1)[0]}.{last}"
-        if ".experimental" in package:
-            moved.add(short)
-        for text in (short, *(f"{short}({keyword}=)" for keyword in keywords)):
-            if short not in moved and (text in gone or text in new) and text not in seen:
+        if name.partition(".")[0] not in (*SOURCES, library):
+            continue
+        last = name.rpartition(".")[2]
+        for keyword in ("", *keywords):
+            text = f"{last}({keyword}=)" if keyword else last
+            new, gone = known.lifetime(library, name, keyword)
+            if (new or gone) and text not in seen:
                 seen.add(text)
-                yield Evidence(text.split(".", 1)[1], new.get(text), gone.get(text))
+                yield Evidence(text, new, gone)
+
+
+def short_version(version: str) -> str:
+    """`0.13` for 0.13.0."""
+    return version.removesuffix(".0") if version.count(".") == 2 else version
 
 
 def _uses(porting: Porting) -> Iterator[tuple[str, list[str]]]:
@@ -223,83 +230,7 @@ def _in_try(porting: Porting, node: cst.CSTNode) -> bool:
     return any(isinstance(ancestor, cst.Try | cst.If) for ancestor in porting.module.ancestors(node))
 
 
-# What it pins
-
-
 def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Where a version is asked for and how: in the script, then in the files beside it and above."""
-    own = _in_script(porting.module.text, library)
-    if own:
-        yield "the script", own
     notebook = porting.module.notebook
-    if notebook is not None and (installed := _installed(notebook.raw, library)):
-        yield "what the notebook installed", [("==", installed)]
-    for file in _files(Path(porting.module.path)):
-        try:
-            text = file.read_text("utf-8", errors="replace") if file.stat().st_size <= MAX_BYTES else ""
-        except OSError:
-            continue
-        found = _in_file(text, library)
-        if found:
-            yield file.name, found
-
-
-def _installed(raw: str, library: str) -> str | None:
-    """The release that pip named in the outputs that a notebook was saved with; the last, where it named several."""
-    name = rf"\b{re.escape(library)}-{VERSION}"
-    said = re.findall(rf"(?:Downloading|Using cached) {name}(?:-py|\.tar)|Successfully installed [^\"]*?{name}\b", raw)
-    told = re.findall(rf"Requirement already satisfied: {re.escape(library)}\b[^\"]*\({VERSION}\)", raw)
-    versions = [next(filter(None, groups)) for groups in said] or told
-    return versions[-1] if versions else None
-
-
-def _files(script: Path) -> Iterator[Path]:
-    """Beside the script, then above it up to the root of its repository; without one in the next folder only."""
-    above = script.resolve().parents[:MAX_FOLDERS]
-    root = next((place for place, folder in enumerate(above) if (folder / ".git").exists()), 1)
-    for folder in above[: root + 1]:
-        for pattern in FILES:
-            yield from sorted(path for path in folder.glob(pattern) if path.is_file())
-
-
-def _in_script(text: str, library: str) -> list[tuple[str, str]]:
-    """`pip install trl==0.8.6` anywhere, a PEP 723 block, a git tag, `assert trl.__version__ == "0.8.6"`."""
-    pins = _requirement(text, library, start=r"(?<![\w./-])")
-    name = re.escape(library)
-    for line in re.findall(rf"(?m)^\s*assert\b[^\n]*\b{name}\.__version__[^\n]*$", text):
-        found = re.search(rf"__version__\s*(==|<=|<|>=|>)\s*[\"']{VERSION}", line) or re.search(
-            rf"__version__\)?\s*(==|<=|<|>=|>)\s*(?:\w+\.)*parse\(\s*[\"']{VERSION}", line
-        )
-        begins = re.search(rf"__version__\.startswith\(\s*[\"']{VERSION}", line)
-        pins += [(found[1], found[2])] if found else [("==", begins[1])] if begins else []
-    return pins + [("==", tag) for tag in re.findall(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)]
-
-
-def _in_file(text: str, library: str) -> list[tuple[str, str]]:
-    name = re.escape(library)
-    locked = re.search(rf"(?m)^name = \"{name}\"\s*\nversion = \"{VERSION}\"", text)
-    locked = locked or re.search(rf"\"{name}\": \{{[^}}]*?\"version\": \"=={VERSION}\"", text, re.DOTALL)
-    if locked:
-        return [("==", locked[1])]
-    caret = re.search(rf"(?m)^{name}\s*=\s*(?:\{{[^}}\n]*version\s*=\s*)?\"(\^|~)?{VERSION}\"", text)
-    if caret:  # Poetry: ^0.8.6 is >=0.8.6,<0.9
-        parts = [int(part) for part in caret[2].split(".")]
-        first = next((place for place, part in enumerate(parts) if part), 0)
-        keep = first if caret[1] == "^" else min(1, len(parts) - 1)
-        if caret[1] is None:
-            return [("==", caret[2])]
-        return [(">=", caret[2]), ("<", ".".join(map(str, [*parts[:keep], parts[keep] + 1])))]
-    tag = re.search(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)
-    if tag:
-        return [("==", tag[1])]
-    return _requirement(text, library, start=r"(?m)^[ \t\-\"']*", conda=True)
-
-
-def _requirement(text: str, library: str, *, start: str, conda: bool = False) -> list[tuple[str, str]]:
-    signs = r"===?|~=|<=?|>=?|!=" + ("|=" if conda else "")
-    bound = rf"(?:{signs})\s*{VERSION}".replace("(\\d+(?:", "(?:\\d+(?:")
-    found = re.search(rf"{start}{re.escape(library)}(?:\[[^\]\n]*\])?\s*(\(?{bound}(?:\s*,\s*{bound})*)", text)
-    if not found:
-        return []
-    pins = re.findall(rf"({signs})\s*{VERSION}", found[1])
-    return [("==" if sign == "=" else sign, version) for sign, version in pins]
+    raw = notebook.raw if notebook is not None else ""
+    yield from pins_of_project(Path(porting.module.path), porting.module.text, library, raw)

@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from .field_tables import version_key
 
 Batch = tuple[int, int]
@@ -62,6 +64,23 @@ def older_steps(
                     done += 1
                     if done == steps:
                         return
+
+
+def older_groups(
+    epochs: Iterator[list[np.ndarray]], accumulation: int, *, steps: int, rows: int, transformers: str
+) -> Iterator[list[np.ndarray]]:
+    """The rows of the micro-batches of each of `steps` steps; `epochs` gives the micro-batches of one after another."""
+    held: dict[int, list[np.ndarray]] = {}
+
+    def batches(epoch: int) -> list[np.ndarray]:
+        while epoch not in held:
+            held[len(held)] = next(epochs)
+        return held[epoch]
+
+    made = older_steps(
+        lambda epoch: len(batches(epoch)), accumulation, steps=steps, rows=rows, transformers=transformers
+    )
+    return ([batches(at)[number] for group in step for at, number in group.batches] for step in made)
 
 
 def _groups(batches: int, accumulation: int, rows: int) -> Iterator[range]:

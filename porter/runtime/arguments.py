@@ -16,32 +16,14 @@ from functools import cache
 from typing import Any, Literal
 
 from . import settling
-from .field_tables import REQUIRED, FieldTable, Row, at_version, find_table, version_key
+from .argument_fields import CLASSES, of_its_day, versions_of
+from .field_tables import REQUIRED, FieldTable, Row, find_table, version_key
 from .trl_parser import TrlParser as TrlParser  # a name of this module too
 from .unsloth_defaults import unsloth_defaults
 
-_CLASSES = {
-    "BitsAndBytesConfig": "transformers.BitsAndBytesConfig",
-    "CPOConfig": "trl.experimental.cpo.CPOConfig",
-    "DPOConfig": "trl.DPOConfig",
-    "DatasetConfig": "trl.scripts.utils.DatasetConfig",
-    "DatasetMixtureConfig": "trl.DatasetMixtureConfig",
-    "GKDConfig": "trl.experimental.gkd.GKDConfig",
-    "GRPOConfig": "trl.GRPOConfig",
-    "KTOConfig": "trl.KTOConfig",
-    "LoraConfig": "peft.LoraConfig",
-    "ModelConfig": "trl.ModelConfig",
-    "ORPOConfig": "trl.experimental.orpo.ORPOConfig",
-    "RLOOConfig": "trl.RLOOConfig",
-    "SFTConfig": "trl.SFTConfig",
-    "ScriptArguments": "trl.ScriptArguments",
-    "Seq2SeqTrainingArguments": "transformers.Seq2SeqTrainingArguments",
-    "TrainingArguments": "transformers.TrainingArguments",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _CLASSES:
+    if name not in CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return argument_class(name, None)
 
@@ -54,9 +36,9 @@ def trl_arguments(version: str, *names: str, unsloth: str | None = None) -> Any:
     One class for one name. Objects answer to today's names as well, with what that release did. `unsloth`: with the
     defaults that this release of Unsloth gives TRL's classes when it is imported before them.
     """
-    unknown = sorted(set(names) - set(_CLASSES))
+    unknown = sorted(set(names) - set(CLASSES))
     if unknown or not names:
-        raise ValueError(f"no argument class {', '.join(unknown)}; known: {', '.join(_CLASSES)}")
+        raise ValueError(f"no argument class {', '.join(unknown)}; known: {', '.join(CLASSES)}")
     classes = tuple(argument_class(name, version, unsloth) for name in names)
     return classes if len(classes) > 1 else classes[0]
 
@@ -107,23 +89,24 @@ def get_kbit_device_map() -> None:
 @cache
 def argument_class(name: str, version: str | None, unsloth: str | None = None) -> type[Any]:
     """The dataclass `name`, as TRL `version` had it (the newest when None), with Unsloth's defaults where asked for."""
-    table = find_table(_CLASSES[name])
-    versions = {"trl": version} if version else None
-    if version and table.library == "transformers":
-        day = at_version(find_table("trl.SFTConfig").contemporary, version)
-        versions = {"transformers": day} if day else None
+    table = find_table(CLASSES[name])
+    versions = versions_of(name, version)
     rows = table.rows(versions)
     if not rows:
         raise ValueError(f"TRL {version} has no {name}")
     if unsloth is not None:
-        day = at_version(find_table("trl.SFTConfig").contemporary, version) if version else None
         rows |= {
             field: dataclasses.replace(rows[field], default=default)
-            for field, default in unsloth_defaults(name, unsloth, day).items()
+            for field, default in unsloth_defaults(name, unsloth, of_its_day(version)).items()
             if field in rows
         }
 
+    former = table.former(versions)
+
     def __post_init__(self: Any) -> None:
+        for older, row in former.items():
+            if (value := getattr(self, older)) is not None:
+                setattr(self, row.name, value)
         settling.settle(self, name, rows)
         _refuse(self, name, table, rows)
         _fill_in(self, table, rows, versions)
@@ -135,8 +118,10 @@ def argument_class(name: str, version: str | None, unsloth: str | None = None) -
         object.__setattr__(self, field, value)
 
     fields = [_field(row, version) for row in rows.values()]
+    fields += [_former_field(older, row) for older, row in former.items()]
     members: dict[str, Any] = {"__post_init__": __post_init__, "__setattr__": __setattr__}
     if name in settling.TRAINING:
+        members["of_transformers"] = of_its_day(version)  # None for the newest
         methods = (settling.to_dict, settling.get_warmup_steps, settling.get_process_log_level)
         members |= {method.__name__: method for method in methods}
     made = dataclasses.make_dataclass(name, fields, namespace=members)
@@ -163,6 +148,11 @@ def _field(row: Row, version: str | None) -> tuple[str, Any, Any]:
     if isinstance(default, list | dict):
         return row.name, kind, dataclasses.field(default_factory=lambda: literal_eval(text), metadata=metadata)
     return row.name, kind, dataclasses.field(default=default, metadata=metadata)
+
+
+def _former_field(older: str, row: Row) -> tuple[str, Any, Any]:
+    kind = eval(f"{row.type} | None".replace("| None | None", "| None"), {"Any": Any, "Literal": Literal})
+    return older, kind, dataclasses.field(default=None, metadata={"help": f"The older name of {row.name}."})
 
 
 def _refuse(args: Any, name: str, table: FieldTable, rows: dict[str, Row]) -> None:

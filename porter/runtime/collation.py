@@ -48,6 +48,11 @@ class CollatedRow:
         """Tokens that count in the loss: the first has nothing before it that could predict it."""
         return int(np.count_nonzero(self.labels[1:] != IGNORED))
 
+    @property
+    def labelled(self) -> int:
+        """Tokens with a label, the first included."""
+        return int(np.count_nonzero(self.labels != IGNORED))
+
 
 def read_rows(batch: Mapping[str, Any]) -> list[CollatedRow]:
     """The rows of a collated batch of a causal language model; torch tensors are read too.

@@ -40,7 +40,7 @@ class Row:
 
     `default` is the Python literal text at the version asked for (the newest when none was), `REQUIRED` for a
     field without one, or None when the table knows no default that old. `since` is the first version that has
-    the field, `until` the first that doesn't.
+    the field, `until` the first that doesn't. `kept_until`: the first version that doesn't take an older name any more.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Row:
     since: str | None = None
     until: str | None = None
     renamed_from: Mapping[str, str] = field(default_factory=dict)
+    kept_until: Mapping[str, str] = field(default_factory=dict)
     harmless: tuple[str, ...] = ()
     values: tuple[Verdict, ...] = ()
     choices: tuple[str, ...] = ()
@@ -113,6 +114,15 @@ class FieldTable:
                 continue
             found[row.name] = row
         return found
+
+    def former(self, versions: Versions = None) -> dict[str, Row]:
+        """By an older name that the class still takes beside today's at `versions`: the row of today's."""
+        return {
+            name: row
+            for row, version in self._at(versions)
+            for name, until in row.kept_until.items()
+            if row.name != name and version_key(version) < version_key(until)
+        }
 
     def defaults(self, versions: Versions = None) -> dict[str, Row]:
         """By place: the row whose default the source acted on at `versions`.

@@ -90,7 +90,10 @@ class LoraSpec:
 
     def rank_and_scale(self, name: str) -> tuple[int, float]:
         """PEFT's rank and scale (alpha/r, or alpha/√r) of the adapter of the linear called `name`."""
-        rank = int(_by_pattern(self.rank_pattern, name, self.r))
+        given = _by_pattern(self.rank_pattern, name, self.r)
+        if not isinstance(given, int | float) or not float(given).is_integer():
+            raise ValueError(f"r={given!r} for {name}: a LoRA rank is a whole number")
+        rank = int(given)
         if rank < 1:
             raise ValueError(f"r={rank} for {name}: a LoRA rank is at least 1")
         alpha = float(_by_pattern(self.alpha_pattern, name, self.lora_alpha))
@@ -181,6 +184,8 @@ def targets_of(family: Family, model: Mapping[str, Any], spec: LoraSpec) -> Sequ
         if targets.lower() == "all-linear":
             return [linear.hf for linear in family.linears(model) if linear.hf != "lm_head"]
         return targets
+    if not isinstance(targets, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in targets):
+        raise ValueError(f"target_modules={targets!r}: PEFT takes names of layers, or a regular expression")
     return list(targets)
 
 

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from .field_tables import version_key
+
 Mask = Callable[[Any], Any] | Any
 
 _ADAMW = {
@@ -34,6 +36,7 @@ _RMSPROP = {"rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"}
 
 # Trainer.get_decay_parameter_names, transformers 5.12; and gemma4's skip_scale, in transformers a buffer.
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)|skip_scale")
+_UNNAMED_NORMS = re.compile(r"final_norm|(?:^|\.)norm(?:$|\.)|(?:\b|_)(?:[qk]|query|key)_norm")
 
 
 def hf_optimizer(
@@ -102,6 +105,28 @@ def decay_mask(params: Any) -> Any:
     A callable mask for optax; `params` is any tree, such as the `nnx.State` that nnx.Optimizer hands over.
     """
     return jax.tree_util.tree_map_with_path(lambda path, _: not _NO_DECAY.search(_dotted(path)), params)
+
+
+def older_decay_mask(model: Any, transformers: str) -> Callable[[Any], Any]:
+    """`decay_mask` as transformers before 4.53 had it: most families' norms were decayed.
+
+    It went by the class of a layer, and only Llama's norm (and until 4.44 Gemma's) was named among those without decay;
+    from 4.49 on by `layernorm` in a weight's name too, which the last norm and those of queries and keys haven't.
+    """
+    release = version_key(transformers)
+    family = model.porter.family.name
+    by_class = family == "llama3" or (family == "gemma" and release < (4, 45, 0))
+    by_name = release >= (4, 49, 0)
+
+    def decayed(path: Any, _: Any) -> bool:
+        name = _dotted(path)
+        if not _NO_DECAY.search(name):
+            return True
+        if by_class or "bias" in name:
+            return False
+        return not by_name or bool(_UNNAMED_NORMS.search(name))
+
+    return lambda params: jax.tree_util.tree_map_with_path(decayed, params)
 
 
 def clip_by_global_norm(max_grad_norm: float | None) -> optax.GradientTransformation:

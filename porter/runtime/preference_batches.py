@@ -11,10 +11,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import datasets
 import jax
 import numpy as np
 
-from . import order, preference_rows
+from . import accumulation as older
+from . import order, preference_rows, releases
 from .arrays import Batch, divisible
 from .dealing import Deal
 from .lengths import LENGTH_MULTIPLE, rounded
@@ -40,6 +42,9 @@ class PreferenceBatches:
 
     `whole_micro_batches`: one micro-batch of the GPU run is one here, for losses that compare the rows of a micro-batch
     (`aot`, `aot_unpaired`, KTO's KL). `processes` (B,) int32 then tells which process of the GPU run had the row.
+
+    `trl` ("0.19.1"): prepare the pairs as that release did, see `older_preferences`, and make as many steps as the
+    transformers of its day, or `transformers`.
 
     The tokenizer gets a pad token, as it does from DPOTrainer.
     """
@@ -70,7 +75,10 @@ class PreferenceBatches:
         drop_last: bool = False,
         sampling: str = "random",
         whole_micro_batches: bool = False,
+        trl: str | None = None,
+        transformers: str | None = None,
     ) -> None:
+        self._release = releases.release(trl, transformers)
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
         set_up_tokenizer(tokenizer, chat_template_path=None, eos_token=None, pad_token=pad_token)
         self._tokenizer = tokenizer
@@ -97,10 +105,15 @@ class PreferenceBatches:
         self.rows = len(self._rows)
         self.steps_per_epoch = self._deal.steps(self.rows)
         self._deal.check(self.rows, self.steps_per_epoch)
+        if not self._release.rounds_steps_up:
+            self.steps_per_epoch = max(self._deal.steps(self.rows, full=True), 1)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
         self.batch_size = self._divisible(batch_size)
         pairs = self.batch_size // self.documents
-        self._micro_batches = accumulation if self._whole else math.ceil(batch_size * accumulation / pairs)
+        largest = accumulation
+        if not self._release.rounds_steps_up:
+            largest = max(len(group) for group in self._groups())
+        self._micro_batches = largest if self._whole else math.ceil(batch_size * largest / pairs)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         self.length = self._fixed_length(self._rows)
         if jax.process_index() == 0:
@@ -149,11 +162,22 @@ class PreferenceBatches:
         }
 
     def __iter__(self) -> Iterator[Batch]:
-        epochs = order.epoch_orders(self.rows, **self._sampling)
-        for group in itertools.islice(self._deal.groups(epochs), self.steps):
+        for group in itertools.islice(self._groups(), self.steps):
             shares = [share for batch in group for share in self._shares(batch)]
             weights = np.full(len(shares), 1 / len(shares))
             yield from self._assemble(self._rows, group, weights, self._micro_batches, self.length)
+
+    def _groups(self) -> Iterator[list[np.ndarray]]:
+        """The micro-steps of each optimizer step; before transformers 4.52 an epoch's rest made no step of its own."""
+        if self._release.rounds_steps_up:
+            return self._deal.groups(order.epoch_orders(self.rows, **self._sampling))
+        return older.older_groups(
+            (self._deal.batches(epoch) for epoch in order.epoch_orders(self.rows, **self._sampling)),
+            self._deal.accumulation,
+            steps=self.steps,
+            rows=self.rows,
+            transformers=self._release.transformers,
+        )
 
     @property
     def longest(self) -> int:
@@ -179,7 +203,9 @@ class PreferenceBatches:
         return PreferenceEvaluation(self, prepared, batch_size)
 
     def _prepare(self, dataset: Any, per_process: int) -> Documents:
-        return preference_rows.pairs(dataset, self._tokenizer, max_length=self._max_length, **self._cut)
+        return preference_rows.pairs(
+            dataset, self._tokenizer, max_length=self._max_length, release=self._release, **self._cut
+        )
 
     def _nll_tokens(self, rows: Documents, row: int) -> int:
         """Tokens that the negative log-likelihood of a row's first document is a mean over."""
@@ -298,8 +324,18 @@ class KTOBatches(PreferenceBatches):
 
     def _prepare(self, dataset: Any, per_process: int) -> Documents:
         rotate = per_process if self.documents == 2 else None
+        if self._release.shuffles_completions:  # with data_seed; without one in an order that nobody can repeat
+            rows = dataset if isinstance(dataset, datasets.Dataset) else datasets.Dataset.from_list(list(dataset))
+            dataset = rows.shuffle(seed=self._sampling["seed"])
         return preference_rows.completions(
-            dataset, self._tokenizer, max_length=self._max_length, rotate=rotate, num_proc=self._num_proc
+            dataset,
+            self._tokenizer,
+            max_length=self._max_length,
+            rotate=rotate,
+            num_proc=self._num_proc,
+            max_prompt_length=self._cut["max_prompt_length"],
+            truncation_mode=self._cut["truncation_mode"],
+            release=self._release,
         )
 
     def _empty(self, rows: int, length: int) -> Batch:
@@ -313,6 +349,8 @@ class KTOBatches(PreferenceBatches):
     def _own_arguments(cls, training_args: Any) -> dict[str, Any]:
         return {
             "pad_to_multiple_of": training_args.pad_to_multiple_of,
+            "max_prompt_length": getattr(training_args, "max_prompt_length", None),
+            "truncation_mode": getattr(training_args, "truncation_mode", "keep_end"),
             "estimate_kl": training_args.loss_type != "apo_zero_unpaired",
         }
 

@@ -1,8 +1,8 @@
 """TRL's preparation of preference data: from prompts, chosen and rejected answers to token ids and labels.
 
-Follows DPOTrainer and KTOTrainer of TRL 1.16, and its experimental ORPOTrainer and CPOTrainer, which tokenise in a way
-of their own. A row becomes one or two documents: chosen and rejected, or a completion and the mismatched one that KTO's
-KL term is estimated from.
+Follows DPOTrainer and KTOTrainer of TRL 1.16, or of an older release (see `older_preferences`), and its experimental
+ORPOTrainer and CPOTrainer, which tokenise in a way of their own. A row becomes one or two documents: chosen and
+rejected, or a completion and the mismatched one that KTO's KL term is estimated from.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any
 import datasets
 import numpy as np
 
-from . import chat_templates
+from . import chat_templates, releases
+from .older_preferences import LENGTH, PROMPT_LENGTH, ApartTokens, JoinedTokens
 from .packing import MAP_BATCH, map_batches
+from .releases import Release
 from .rows import is_stream
 from .tokenization import IGNORED, first_row, is_conversational
 
@@ -65,6 +67,7 @@ class PairTokens:
     append_eos: bool
     max_prompt_length: int | None = None
     max_completion_length: int | None = None
+    common: bool = True  # before TRL 1.14.2 the answer began where the prompt alone ended
     code: str = _CODE
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +76,7 @@ class PairTokens:
         if self.append_eos:
             example |= {key: _ended(example[key], self.tokenizer.eos_token) for key in ("chosen", "rejected")}
         prompt, (chosen, rejected) = _together(self.tokenizer, example, ("chosen", "rejected"))
-        start = min(_shared(prompt, chosen), _shared(prompt, rejected))
+        start = min(_shared(prompt, chosen), _shared(prompt, rejected)) if self.common else len(prompt)
         prompt = prompt[max(0, start - (self.max_prompt_length or start)) : start]
         found: dict[str, Any] = {"first_start": len(prompt), "second_start": len(prompt)}
         for name, whole in (("first", chosen), ("second", rejected)):
@@ -87,6 +90,7 @@ class CompletionTokens:
 
     tokenizer: Any
     append_eos: bool
+    common: bool = True
     code: str = _CODE
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +99,7 @@ class CompletionTokens:
         if self.append_eos:
             example["completion"] = _ended(example["completion"], self.tokenizer.eos_token)
         prompt, (whole,) = _together(self.tokenizer, example, ("completion",))
-        start = _shared(prompt, whole)
+        start = _shared(prompt, whole) if self.common else len(prompt)
         return {"first": whole, "second": [], "first_start": start, "second_start": 0}
 
 
@@ -112,7 +116,7 @@ class TextPairTokens:
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Token ids of prompt + chosen and prompt + rejected, and where each answer starts."""
-        example = self._text(maybe_extract_prompt(row))
+        example = as_text(self.tokenizer, maybe_extract_prompt(row))
         for key in ("prompt", "chosen", "rejected"):
             if not isinstance(example[key], str):
                 raise ValueError(f"{key!r} should be text or messages, not {type(example[key]).__name__}")
@@ -134,31 +138,6 @@ class TextPairTokens:
             found |= {name: prompt + answer, f"{name}_start": len(prompt)}
         return found
 
-    def _text(self, example: dict[str, Any]) -> dict[str, Any]:
-        if not is_pair_conversational(example):
-            return example
-        known = {"prompt", "chosen", "rejected"}
-        beside = {"completion", "messages", "label"} & set(example)
-        if beside:
-            raise ValueError(
-                f"TRL's chat template takes prompt, chosen and rejected alone: remove {_list(beside)} first"
-            )
-        messages = example["prompt"]
-        role = messages[-1]["role"]
-        if role not in ("user", "tool", "assistant"):
-            raise ValueError(f"the prompt's last message has the role {role!r}; expected user, tool or assistant")
-        kwargs = example.get("chat_template_kwargs") or {}
-
-        def render(turns: Any, **more: Any) -> str:
-            return str(self.tokenizer.apply_chat_template(turns, tools=None, tokenize=False, **kwargs, **more))
-
-        last = role == "assistant"
-        prompt = render(messages, continue_final_message=last, add_generation_prompt=not last)
-        wholes = {key: render(messages + example[key]) for key in known - {"prompt"}}
-        for whole in (wholes["chosen"], wholes["rejected"]):
-            prompt = prompt[: _shared(prompt, whole)]
-        return {"prompt": prompt, **{key: whole[len(prompt) :] for key, whole in wholes.items()}}
-
     def _answer(self, prompt: str, answer: str) -> tuple[list[int], list[int]]:
         whole = self.tokenizer(prompt + answer, add_special_tokens=False)["input_ids"]
         alone = self.tokenizer(prompt, add_special_tokens=False)["input_ids"]
@@ -176,6 +155,51 @@ class TextPairTokens:
         return prompt, answer if answer[-1:] == [eos] else [*answer, eos]
 
 
+def as_text(
+    tokenizer: Any, example: dict[str, Any], answers: tuple[str, ...] = ("chosen", "rejected")
+) -> dict[str, Any]:
+    """The row with its prompt and `answers` as the chat template's text, where they are messages."""
+    if not any(_is_messages(example.get(key)) for key in ("prompt", *answers)):
+        return example
+    beside = {"completion", "messages", "label"} & set(example) if "chosen" in answers else set()
+    if beside:
+        raise ValueError(f"TRL's chat template takes prompt, chosen and rejected alone: remove {_list(beside)} first")
+    messages = example["prompt"]
+    role = messages[-1]["role"]
+    if role not in ("user", "tool", "assistant"):
+        raise ValueError(f"the prompt's last message has the role {role!r}; expected user, tool or assistant")
+    kwargs = example.get("chat_template_kwargs") or {}
+
+    def render(turns: Any, **more: Any) -> str:
+        return str(tokenizer.apply_chat_template(turns, tools=None, tokenize=False, **kwargs, **more))
+
+    last = role == "assistant"
+    prompt = render(messages, continue_final_message=last, add_generation_prompt=not last)
+    wholes = {key: render(messages + example[key]) for key in answers}
+    for whole in wholes.values():
+        prompt = prompt[: _shared(prompt, whole)]
+    return {"prompt": prompt, **{key: whole[len(prompt) :] for key, whole in wholes.items()}}
+
+
+@dataclass(frozen=True)
+class OlderTokens:
+    """How DPOTrainer (`answers` chosen and rejected) or KTOTrainer (completion) of an older release tokenised a row."""
+
+    tokenizer: Any
+    tokens: ApartTokens | JoinedTokens
+    answers: tuple[str, ...]
+    chats: bool
+    code: str = _CODE
+
+    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Token ids of prompt and answers, and where these start."""
+        example = maybe_extract_prompt(row) if "chosen" in self.answers else dict(row)
+        example = as_text(self.tokenizer, example, self.answers) if self.chats else example
+        if isinstance(self.tokens, ApartTokens):
+            return self.tokens(example)
+        return self.tokens.pair(example) if "chosen" in self.answers else self.tokens.completion(example)
+
+
 def pairs(
     dataset: Any,
     tokenizer: Any,
@@ -184,26 +208,44 @@ def pairs(
     truncation_mode: str,
     max_prompt_length: int | None = None,
     max_completion_length: int | None = None,
+    release: Release | None = None,
 ) -> Documents:
     """Chosen and rejected of every row as DPOTrainer feeds them, cut to `max_length`.
 
-    With "keep_start" rows whose prompt alone fills `max_length` are dropped. `max_prompt_length` (its end is kept) and
-    `max_completion_length` are those of TRL before 0.29.
+    With "keep_start" rows whose prompt alone fills `max_length` are dropped, from TRL 0.29 on. `max_prompt_length` (its
+    end is kept) and `max_completion_length` are those of TRL before 0.29.
     """
+    release = release or releases.release(None)
     first = _first(dataset)
     _need(first, "chosen", "rejected")
     if truncation_mode not in TRUNCATIONS:
         raise ValueError(f"truncation_mode={truncation_mode!r}: expected one of {', '.join(map(repr, TRUNCATIONS))}")
     implicit = "prompt" not in first
-    example = extract_prompt(first) if implicit else first
+    example = extract_prompt(first) if implicit else maybe_extract_prompt(first) if release.pairs_apart else first
     append_eos = not _checked_conversational(example, ("prompt", "chosen", "rejected"), tokenizer)
-    rows = _tokenised(dataset, PairTokens(tokenizer, implicit, append_eos, max_prompt_length, max_completion_length))
+    older: ApartTokens | JoinedTokens | None = None
+    if release.pairs_joined:
+        lengths = max_length or LENGTH, max_prompt_length or PROMPT_LENGTH
+        older = JoinedTokens(tokenizer, release, *lengths, truncation_mode)
+        max_length = None  # cut already, the prompt first
+    elif release.pairs_apart:
+        older = ApartTokens(tokenizer, max_prompt_length, max_completion_length, append_eos or release.ends_chat_pairs)
+        truncation_mode = "keep_start" if release.cuts_pairs_start else truncation_mode
+    if older is not None:
+        tokens = OlderTokens(tokenizer, older, ("chosen", "rejected"), chats=release.pairs_apart)
+        return _documents(_tokenised(dataset, tokens), _kept(max_length, truncation_mode), two=True)
+    common = release.masks_common_prefix
+    made = PairTokens(tokenizer, implicit, append_eos, max_prompt_length, max_completion_length, common)
+    rows = _tokenised(dataset, made)
     if max_length is not None and truncation_mode == "keep_start":
         rows = [row for row in rows if row["first_start"] < max_length]
-    keep = slice(None)
-    if max_length is not None:
-        keep = slice(None, max_length) if truncation_mode == "keep_start" else slice(-max_length, None)
-    return _documents(rows, keep, two=True)
+    return _documents(rows, _kept(max_length, truncation_mode), two=True)
+
+
+def _kept(max_length: int | None, truncation_mode: str) -> slice:
+    if max_length is None:
+        return slice(None)
+    return slice(None, max_length) if truncation_mode == "keep_start" else slice(-max_length, None)
 
 
 def text_pairs(dataset: Any, tokenizer: Any, *, max_length: int | None) -> Documents:
@@ -218,13 +260,22 @@ def text_pairs(dataset: Any, tokenizer: Any, *, max_length: int | None) -> Docum
 
 
 def completions(
-    dataset: Any, tokenizer: Any, *, max_length: int | None, rotate: int | None, num_proc: int | None
+    dataset: Any,
+    tokenizer: Any,
+    *,
+    max_length: int | None,
+    rotate: int | None,
+    num_proc: int | None,
+    max_prompt_length: int | None = None,
+    truncation_mode: str = "keep_end",
+    release: Release | None = None,
 ) -> Documents:
     """Completions and their labels as KTOTrainer feeds them; pairs become two rows.
 
     `rotate`: rows (per_device_train_batch_size) within which the completions move on by one, to be the second document
-    of each row; None gives rows of one document.
+    of each row; None gives rows of one document. `max_prompt_length` and `truncation_mode` are those of TRL before 1.3.
     """
+    release = release or releases.release(None)
     first = _first(dataset)
     if not isinstance(dataset, datasets.Dataset):
         dataset = datasets.Dataset.from_list(list(dataset))
@@ -234,7 +285,15 @@ def completions(
     _need(first, "prompt", "completion", "label")
     append_eos = not _checked_conversational(first, ("prompt", "completion"), tokenizer)
     desirable = np.asarray(dataset["label"], bool)
-    rows = _tokenised(dataset, CompletionTokens(tokenizer, append_eos))
+    older = None
+    if release.completions_joined:
+        lengths = max_length or LENGTH, None if release.since(0, 29) else max_prompt_length or PROMPT_LENGTH
+        older = JoinedTokens(tokenizer, release, *lengths, truncation_mode)
+        tokens: Any = OlderTokens(tokenizer, older, ("completion",), chats=release.since(0, 12))
+        max_length = None  # cut when the start and end tokens are known
+    else:
+        tokens = CompletionTokens(tokenizer, append_eos, release.masks_common_prefix)
+    rows = _tokenised(dataset, tokens)
     if max_length is not None:
         fits = [row["first_start"] < max_length for row in rows]
         rows, desirable = [row for row, fit in zip(rows, fits, strict=True) if fit], desirable[np.asarray(fits, bool)]
@@ -244,6 +303,11 @@ def completions(
             for place, i in enumerate(chunk):
                 start = rows[i]["first_start"]
                 rows[i] |= {"second": [*rows[i]["first"][:start], *answers[place - 1]], "second_start": start}
+    if older is not None:
+        for row in rows:
+            for name in ("first", "second")[: 1 if rotate is None else 2]:
+                start = row[f"{name}_start"]
+                row[name], row[f"{name}_start"] = older.ended(row[name][:start], row[name][start:])
     return replace(_documents(rows, slice(None, max_length), two=rotate is not None), desirable=desirable)
 
 

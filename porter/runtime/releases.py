@@ -135,6 +135,36 @@ class Release:
         return not self.since(0, 21)
 
     @property
+    def pairs_apart(self) -> bool:
+        """Whether DPOTrainer tokenised prompt and answers apart (0.12 to 0.28)."""
+        return self.since(0, 12) and not self.since(0, 29)
+
+    @property
+    def pairs_joined(self) -> bool:
+        """Whether DPOTrainer put start and end tokens around prompt and answer itself (before 0.12)."""
+        return not self.since(0, 12)
+
+    @property
+    def completions_joined(self) -> bool:
+        """Whether KTOTrainer put start and end tokens around prompt and answer itself (before 1.3)."""
+        return not self.since(1, 3)
+
+    @property
+    def ends_chat_pairs(self) -> bool:
+        """Whether DPOTrainer put the end token behind the answers of conversations, too (0.12 to 0.27)."""
+        return self.pairs_apart and not self.since(0, 28)
+
+    @property
+    def shuffles_completions(self) -> bool:
+        """Whether KTOTrainer shuffled its rows itself, with `data_seed`, before it read them in order (before 0.12)."""
+        return not self.since(0, 12)
+
+    @property
+    def cuts_pairs_start(self) -> bool:
+        """Whether DPOTrainer cut pairs at their end whatever `truncation_mode` said (0.12 and 0.13)."""
+        return self.pairs_apart and not self.since(0, 14)
+
+    @property
     def counts_tokens(self) -> bool:
         """Whether the loss was a mean over all tokens of a step; before transformers 4.46 a mean of batch means."""
         return version_key(self.transformers) >= (4, 46, 0)
@@ -148,6 +178,11 @@ class Release:
     def rounds_steps_up(self) -> bool:
         """Whether an epoch's short last group counted as a step of the run (transformers from 4.52 on)."""
         return version_key(self.transformers) >= (4, 52, 0)
+
+    @property
+    def saves_last(self) -> bool:
+        """Whether a checkpoint came at the end of training, as it does with Tunix (transformers from 4.42 on)."""
+        return version_key(self.transformers) >= (4, 42, 0)
 
     def sums_like(self, transformers: str) -> bool:
         """Whether that transformers grouped micro-batches and took means as this release's own."""

@@ -15,7 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import order
+from . import accumulation as older
+from . import order, releases
 from .arrays import Batch, divisible, smoothed
 from .collation import COLUMNS, IGNORED, CollatedRow, Collator, only, read_rows, read_whole, without_torch
 from .dealing import Deal
@@ -51,6 +52,9 @@ class TrainerBatches:
     micro-batch, and a step's loss is their sum, which isn't divided by their number. `inputs`: what of the collator's
     batch the model is called with, keyword → key, where that isn't all of it by its name: with {"labels": "input_ids"}
     in it padding trains, too. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
+    `transformers` ("4.40.2"): the steps and the mean of that release: before 4.52 an epoch's rest made no step of its
+    own, before 4.46 the loss was the mean of the micro-batches' means, and from then to 5.9 the tokens that a step's
+    loss is divided by took in each row's first one, which nothing predicts.
     """
 
     def __init__(
@@ -74,7 +78,11 @@ class TrainerBatches:
         label_smoothing: float = 0.0,
         inputs: Mapping[str, str] | None = None,
         micro_batch: int | None = None,
+        transformers: str | None = None,
     ) -> None:
+        self._release = releases.release(None, transformers)
+        if not self._release.counts_tokens:
+            mean_over = "micro_batch"
         if mean_over not in ("step", "micro_batch"):
             raise ValueError(f"mean_over={mean_over!r}: it is 'step' or 'micro_batch'")
         self._mean_over = mean_over
@@ -100,9 +108,12 @@ class TrainerBatches:
         epoch_rows = self.rows if self._passes is None else len(self._passes[0])
         self.steps_per_epoch = self._deal.steps(epoch_rows, full=self._passes is not None)
         self._deal.check(self.rows, self.steps_per_epoch)
+        if not self._rounds_up:
+            self.steps_per_epoch = max(self._deal.steps(epoch_rows, full=True), 1)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
         self.batch_size = divisible(micro_batch or batch_size, mesh)
-        self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
+        largest = accumulation if self._rounds_up else max(len(group) for group in self._groups())
+        self._micro_batches = math.ceil(batch_size * largest / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         self._shape = Shape.of(self._rows_of(self._dataset))
         if jax.process_index() == 0:
@@ -110,11 +121,18 @@ class TrainerBatches:
 
     @classmethod
     def from_args(
-        cls, training_args: Any, dataset: Any, collator: Collator, mesh: jax.sharding.Mesh, *, processes: int = 1
+        cls,
+        training_args: Any,
+        dataset: Any,
+        collator: Collator,
+        mesh: jax.sharding.Mesh,
+        *,
+        processes: int = 1,
+        transformers: str | None = None,
     ) -> TrainerBatches:
         """The batches of TrainingArguments whose values are known only when the script runs.
 
-        `processes`: how many processes the GPU run was launched with.
+        `processes`: how many processes the GPU run was launched with; `transformers`: the release to step like.
         """
         return cls(
             dataset,
@@ -132,6 +150,7 @@ class TrainerBatches:
             remove_unused_columns=training_args.remove_unused_columns,
             average_tokens_across_devices=training_args.average_tokens_across_devices,
             label_smoothing=training_args.label_smoothing_factor,
+            transformers=transformers,
         )
 
     @property
@@ -140,16 +159,35 @@ class TrainerBatches:
         return self._shape.length
 
     def __iter__(self) -> Iterator[Batch]:
-        epochs = order.epoch_orders(self.rows, **self._sampling) if self._passes is None else self._passes
-        for group in itertools.islice(self._deal.groups(epochs, full=self._passes is not None), self.steps):
+        for group in itertools.islice(self._groups(), self.steps):
             rows, places = self._collate(self._dataset, group, self._deal.batch_size)
             scale = self._micro_batches * self._weights(rows, places)
             yield from self._assemble(rows, scale, self._micro_batches, self.batch_size, self._shape)
 
+    @property
+    def _rounds_up(self) -> bool:
+        """Whether an epoch's short last group is a step of its own; of a stream's passes only full steps count."""
+        return self._release.rounds_steps_up or self._passes is not None
+
+    def _groups(self) -> Iterator[list[np.ndarray]]:
+        """The micro-steps of each optimizer step."""
+        if self._passes is not None:
+            return self._deal.groups(self._passes, full=True)
+        orders = order.epoch_orders(self.rows, **self._sampling)
+        if self._rounds_up:
+            return self._deal.groups(orders)
+        return older.older_groups(
+            (self._deal.batches(epoch) for epoch in orders),
+            self._deal.accumulation,
+            steps=self.steps,
+            rows=self.rows,
+            transformers=self._release.transformers,
+        )
+
     def _weights(self, rows: Sequence[CollatedRow], places: np.ndarray) -> np.ndarray:
         """What a token of each row counts in the step's loss, (n,)."""
         processes = self._deal.processes
-        if self._label_smoothing:
+        if self._label_smoothing and self._release.counts_tokens:
             together, means = places[:, 0] * processes + places[:, 1], 1 if self._tokens_of_all else processes
         elif self._mean_over == "micro_batch":
             together, means = places[:, 0] * processes + places[:, 1], self._deal.accumulation * processes
@@ -157,7 +195,9 @@ class TrainerBatches:
             together, means = np.zeros(len(rows), int), 1
         else:
             together, means = places[:, 1], processes
-        totals = np.bincount(together, weights=[row.trained for row in rows])
+        counts_firsts = self._release.counts_firsts and self._mean_over == "step" and not self._label_smoothing
+        counted = [row.labelled if counts_firsts else row.trained for row in rows]
+        totals = np.bincount(together, weights=counted)
         return 1 / (means * np.maximum(totals, 1.0)[together])
 
     def __repr__(self) -> str:

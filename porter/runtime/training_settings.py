@@ -25,6 +25,7 @@ from .checkpoints import fresh_dir, resume_dir
 from .hooks import LogLines, log_every
 from .main_process import main_print
 from .metrics_trainer import MetricsTrainer
+from .saving_policy import save_policy
 
 
 def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool = False) -> TrainingConfig:
@@ -37,9 +38,9 @@ def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool =
         best: whether rt.load_best follows the training, for load_best_model_at_end.
 
     Evaluation and checkpoints come every `eval_steps` and `save_steps` optimizer steps or at the end of an
-    epoch; a number below 1 is a share of the run. Checkpoints go to `output_dir`, the last step included;
-    only `resume_from_checkpoint` resumes. Tunix evaluates before the first step too, and not after the last
-    one unless its turn has come.
+    epoch; a number below 1 is a share of the run. Checkpoints go to `output_dir`, the last step included but
+    for arguments of transformers before 4.42; only `resume_from_checkpoint` resumes. Tunix evaluates before
+    the first step too, and not after the last one unless its turn has come.
     """
     _check_best(args, best)
     if getattr(args, "neftune_noise_alpha", None) and not getattr(batches, "neftune_noise_alpha", None):
@@ -51,7 +52,11 @@ def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool =
         folder = _checkpoint_folder(args)
         # save_interval_steps would save the first step as well.
         options = ocp.CheckpointManagerOptions(
-            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(save_every),
+            save_decision_policy=save_policy(
+                save_every,
+                getattr(args, "of_transformers", None),
+                str(getattr(args.save_strategy, "value", args.save_strategy)),
+            ),
             **(
                 {"preservation_policy": KeepBest(args.save_total_limit)}
                 if _loads_best(args)

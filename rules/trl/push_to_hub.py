@@ -35,7 +35,7 @@ def apply(site, porting):
         porting.replace(site, push, REASON)
     else:
         result = f"{site.variable} = {push}" if site.variable else push
-        porting.replace_statement(site, f"{save_code(porting)}\n{site.indent}{result}", REASON)
+        porting.replace_statement(site, f"{save_code(porting, site.node)}\n{site.indent}{result}", REASON)
     ignored = [argument.name for argument in site.arguments if argument.name in CARD]
     if ignored:
         message = f"push_to_hub({', '.join(ignored)}): the model card that uses it is not generated."

@@ -33,6 +33,7 @@ MATCHES = (
 
 
 def apply(site, porting):
+    from porter.engine.collators import saved_tokenizer
     from porter.engine.keywords import say_keywords
 
     target = site.argument("output_dir", "save_directory")
@@ -40,8 +41,8 @@ def apply(site, porting):
     lora = porting.saves_adapter
     function = porting.rt("save_adapter" if lora else "save_model")
     arguments = [porting.names.model, path]
-    if site.qualified == "@trainer.save_model()" and porting.names.tokenizer:
-        arguments.append(f"tokenizer={porting.names.tokenizer}")
+    if site.qualified == "@trainer.save_model()" and (tokenizer := saved_tokenizer(porting, site.node)):
+        arguments.append(f"tokenizer={tokenizer}")
     new = f"{function}({', '.join(arguments)})"
     porting.replace(site, new, "the adapter as PEFT writes it" if lora else "the weights as transformers writes them")
     say_keywords(porting, site, SETTLED, "output_dir", "save_directory")

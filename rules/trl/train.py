@@ -54,7 +54,7 @@ def apply(site, porting):
     if loads_best(porting):
         new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
     if uploads_by_itself(porting):
-        new += f"\n{site.indent}{save_code(porting)}\n{site.indent}{push_code(porting, site)}"
+        new += f"\n{site.indent}{save_code(porting, site.node)}\n{site.indent}{push_code(porting, site)}"
     porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh")
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.dating import _in_file, _in_script
 from porter.port import port_file
+from porter.source.pins import _in_file, _in_script
 
 SCRIPT = """from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer
@@ -90,3 +90,114 @@ def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
     pinned = path.read_text().replace("!pip install trl", "!pip install trl==0.9.6")
     path.write_text(pinned)
     assert port_file(path).recipe.versions["trl"].startswith("0.9.6 (the script")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "version"),
+    [
+        ("save_safetensors=True", "0.29.1"),  # inherited: transformers 5 has none
+        ("save_safetensors=True, max_seq_length=9", "0.19.1"),
+        ("max_length=9", "1.16.0"),
+    ],
+)
+def test_keywords_that_a_class_inherits_date_a_script(tmp_path: Path, keywords: str, version: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('SFTConfig("out")', f'SFTConfig("out", {keywords})'))
+    assert port_file(script).recipe.versions["trl"].startswith(f"{version} ")
+
+
+CHANGED = SCRIPT.replace('args=SFTConfig("out")', "args=args").replace(
+    "trainer =", 'args = SFTConfig("out", KEYWORDS)\nargs.learning_rate = 1e-4\ntrainer ='
+)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "port", "status"),
+    [
+        ("max_seq_length=9", 'trl_arguments("0.19.1", "SFTConfig")', "ported"),
+        ('train_sampling_strategy="random", save_safetensors=True', 'SFTConfig("out", train', "partial"),
+    ],
+)
+def test_a_config_that_stays_takes_its_keywords_or_is_left_to_a_person(
+    tmp_path: Path, keywords: str, port: str, status: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(CHANGED.replace("KEYWORDS", keywords))
+    made = port_file(script)
+    assert port in made.after and made.status == status
+    errors = [finding.message for finding in made.recipe.findings if finding.severity == "error"]
+    assert [message.split(":")[0] for message in errors] == ["SFTConfig.save_safetensors"] * (status == "partial")
+
+
+def test_a_class_by_its_module_s_name_is_the_release_s_own(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    text = CHANGED.replace("KEYWORDS", "max_seq_length=9").replace("import SFTConfig, ", "import ")
+    script.write_text("import trl\n" + text.replace("= SFTConfig", "= trl.SFTConfig"))
+    assert 'args = trl_arguments("0.19.1", "SFTConfig")("out", max_seq_length=9)' in port_file(script).after
+
+
+PREFERENCES = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import {trainer}Config, {trainer}Trainer
+
+{pin}
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")
+trainer = {trainer}Trainer(
+    model,
+    args={trainer}Config(output_dir="out"),
+    train_dataset=load_dataset("x", split="train"),
+    tokenizer=AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B"),
+)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("trainer", "pin", "trl"),
+    [
+        ("KTO", "", "0.13.0"),
+        ("CPO", "", "0.13.0"),
+        ("ORPO", "", "0.14.0"),
+        # DPOConfig came after transformers 4.40: TRL 0.15, which still took tokenizer=, can't have run beside it.
+        ("DPO", "# pip install transformers==4.40.1", "0.9.2"),
+    ],
+)
+def test_a_preference_trainers_tokenizer_tells_its_release(trainer: str, pin: str, trl: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PREFERENCES.format(trainer=trainer, pin=pin))
+    port = port_file(script)
+    assert port.recipe.versions["trl"].startswith(f"{trl} ")
+
+
+@pytest.mark.parametrize(
+    ("release", "said", "decays_norms"),
+    [("4.40.2", True, True), ("4.57.3", True, False), ("5.10.0", False, False)],
+)
+def test_a_trainer_steps_like_its_release(release: str, said: bool, decays_norms: bool, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"# pip install transformers=={release}\n"
+        "from datasets import load_from_disk\n"
+        "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")\n'
+        'args = TrainingArguments("out", weight_decay=0.1)\n'
+        'Trainer(model, args=args, train_dataset=load_from_disk("rows")).train()\n'
+    )
+    code = port_file(script).after
+    assert (f'transformers="{release}"' in code) == said
+    assert (f'mask=rt.older_decay_mask(model, "{release}")' in code) == decays_norms
+
+
+def test_what_peft_lost_dates_a_script_that_nothing_else_dates(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from datasets import load_from_disk\n"
+        "from peft import LoraConfig, get_peft_model, prepare_model_for_int8_training\n"
+        "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", load_in_8bit=True)\n'
+        'model = get_peft_model(prepare_model_for_int8_training(model), LoraConfig(target_modules=["q_proj"]))\n'
+        'Trainer(model, args=TrainingArguments("out"), train_dataset=load_from_disk("rows")).train()\n'
+    )
+    port = port_file(script)
+    assert port.recipe.versions["transformers"].startswith("4.38.2 (peft 0.9.0, the newest release with")
+    assert 'transformers="4.38.2"' in port.after

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from porter.runtime.arguments import LoraConfig, SFTConfig
+from porter.runtime.arguments import LoraConfig, SFTConfig, trl_arguments
 
 
 def test_a_value_that_cannot_be_ported_is_refused_when_it_is_set_later() -> None:
@@ -36,3 +36,12 @@ def test_a_lora_config_holds_its_targets_as_peft_does() -> None:
     assert config.target_modules == {"q_proj", "v_proj"}
     with pytest.raises(ValueError, match="use_dora"):
         config.use_dora = True
+
+
+def test_a_release_takes_an_older_name_as_long_as_it_did() -> None:
+    between = trl_arguments("0.19.1", "SFTConfig")(output_dir="out", max_seq_length=9)
+    assert (between.max_length, between.max_seq_length) == (9, 9)
+    assert trl_arguments("0.19.1", "SFTConfig")(output_dir="out").max_length == 1024
+    assert trl_arguments("0.16", "SFTConfig")(output_dir="out", evaluation_strategy="epoch").eval_strategy == "epoch"
+    with pytest.raises(TypeError, match="max_seq_length"):
+        trl_arguments("0.20", "SFTConfig")(output_dir="out", max_seq_length=9)

@@ -132,3 +132,37 @@ def test_a_stream_is_read_for_its_steps(mesh: Any) -> None:
     assert [numbers(batch) for batch in batches] == [[0, 1], [2, 3], [4], [0, 1]]
     with pytest.raises(ValueError, match="set max_steps"):
         TrainerBatches(stream, collate, mesh)
+
+
+def test_older_transformers_made_no_step_of_an_epochs_rest_and_took_the_mean_of_means(tiny_mesh: Any) -> None:
+    rows = [{"input_ids": list(range(1, 3 + i)), "labels": list(range(1, 3 + i))} for i in range(5)]
+
+    def pad(features: list[dict[str, list[int]]]) -> dict[str, np.ndarray]:
+        longest = max(len(row["input_ids"]) for row in features)
+        padded = {key: [row[key] + [fill] * (longest - len(row[key])) for row in features] for key, fill in FILLS}
+        return {key: np.array(value) for key, value in padded.items()}
+
+    FILLS = (("input_ids", 0), ("labels", -100))
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 1, "accumulation": 2, "sampling": "sequential"}
+    now, then = (
+        TrainerBatches(rows, pad, tiny_mesh(1, 1), **settings, transformers=release) for release in (None, "4.40.2")
+    )
+    assert (now.steps, then.steps) == (6, 4)
+    shares = [sum(batch["scale"][:1].tolist()) for batch in list(then)[:2]]
+    assert shares == pytest.approx([1 / 1, 1 / 2])  # each micro-batch's own mean, not one over their three tokens
+    fifth, first = list(then)[4:6]
+    assert (int((fifth["labels"] > 0).sum()), int((first["labels"] > 0).sum())) == (6, 2)  # runs into the next epoch
+
+
+@pytest.mark.parametrize(("release", "counted"), [("4.46.3", 9), ("5.9.0", 9), ("5.12.1", 6)])
+def test_some_transformers_counted_each_rows_first_token(tiny_mesh: Any, release: str, counted: int) -> None:
+    rows = [{"input_ids": [1, 2, 3], "labels": [1, 2, 3]} for _ in range(3)]
+    settings: dict[str, Any] = {"batch_size": 3, "sampling": "sequential", "max_steps": 1, "transformers": release}
+    (batch,) = TrainerBatches(rows, collate_labels, tiny_mesh(1, 1), **settings)
+    assert batch["scale"][:3].tolist() == pytest.approx([1 / counted] * 3)
+    (batch,) = TrainerBatches(rows, collate_labels, tiny_mesh(1, 1), **settings, mean_over="micro_batch")
+    assert batch["scale"][:3].tolist() == pytest.approx([1 / 6] * 3)
+
+
+def collate_labels(features: list[dict[str, list[int]]]) -> dict[str, np.ndarray]:
+    return {key: np.array([row[key] for row in features]) for key in ("input_ids", "labels")}

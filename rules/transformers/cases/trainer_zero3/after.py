@@ -10,7 +10,7 @@ from datasets import load_dataset
 from tunix.sft.peft_trainer import PeftTrainer
 
 from porter import runtime as rt
-from porter.runtime import arguments
+from porter.runtime.arguments import trl_arguments
 
 
 @dataclass
@@ -20,7 +20,7 @@ class ModelArguments:
 
 
 @dataclass
-class TrainingArguments(arguments.TrainingArguments):
+class TrainingArguments(trl_arguments("0.11.4", "TrainingArguments")):
     cache_dir: Optional[str] = field(default=None)
 
 
@@ -35,13 +35,18 @@ def train():
     model = rt.load_model(model_args.model_name_or_path, mesh, dtype=jnp.bfloat16)
     lora = rt.LoraProvider(rt.lora_rules(model, r=8, lora_alpha=8, target_modules=["q_proj", "v_proj"]))
     model = rt.apply_lora(model, lora, mesh, seed=training_args.seed, targets=["q_proj", "v_proj"])
-    # norms in float32
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model_args.model_name_or_path)
     rows = load_dataset("json", data_files="rows.jsonl", split="train")
     rows = rows.map(lambda row: tokenizer(row["text"], truncation=True, max_length=512), remove_columns=["text"])
     collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=False)
-    batches = rt.TrainerBatches.from_args(training_args, rows, collate, mesh)
+    batches = rt.TrainerBatches.from_args(
+        training_args,
+        rows,
+        collate,
+        mesh,
+        transformers="4.44",  # steps and mean as with this release
+    )
     if training_args.gradient_checkpointing:
         model = rt.remat(model)
 

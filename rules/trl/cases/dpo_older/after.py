@@ -24,6 +24,7 @@ batches = rt.PreferenceBatches(
     truncation_mode="keep_end",  # DPOConfig's default
     max_prompt_length=512,
     seed=42,  # the GPU run's order
+    trl="0.12.2",  # prepare the rows as this release did
 )
 
 schedule = optax.linear_schedule(5e-7, 0.0, batches.steps)

@@ -33,10 +33,10 @@ batches = rt.PreferenceBatches(
     accumulation=training_args.gradient_accumulation_steps,
     max_length=512,
     truncation_mode="keep_end",  # DPOConfig's default
-    max_prompt_length=128,  # DPOConfig's default
     drop_last=training_args.dataloader_drop_last,
     seed=training_args.seed,  # the GPU run's order
     data_seed=training_args.data_seed,
+    trl="0.12.2",  # prepare the rows as this release did
 )
 if training_args.gradient_checkpointing:
     model = rt.remat(model)
@@ -57,7 +57,7 @@ optimizer = optax.chain(
         b2=training_args.adam_beta2,
         eps=training_args.adam_epsilon,
         weight_decay=training_args.weight_decay,
-        mask=rt.decay_mask,  # not on norms and biases
+        mask=rt.older_decay_mask(model, "4.46"),  # which norms decay, as in this release
         args=training_args.optim_args,
     ),
 )

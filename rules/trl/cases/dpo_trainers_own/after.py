@@ -14,7 +14,12 @@ mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sh
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
 model = rt.load_model("Qwen/Qwen2.5-0.5B", mesh, **rt.load_arguments(training_args))
 batches = rt.PreferenceBatches.from_args(
-    training_args, load_dataset("json", data_files="pairs.jsonl", split="train"), tokenizer, mesh, max_prompt_length=256
+    training_args,
+    load_dataset("json", data_files="pairs.jsonl", split="train"),
+    tokenizer,
+    mesh,
+    max_prompt_length=256,
+    trl="0.12.2",  # prepare the rows as this release did
 )
 if training_args.gradient_checkpointing:
     model = rt.remat(model)
@@ -35,7 +40,7 @@ optimizer = optax.chain(
         b2=training_args.adam_beta2,
         eps=training_args.adam_epsilon,
         weight_decay=training_args.weight_decay,
-        mask=rt.decay_mask,  # not on norms and biases
+        mask=rt.older_decay_mask(model, "4.46"),  # which norms decay, as in this release
         args=training_args.optim_args,
     ),
 )

@@ -37,7 +37,7 @@ optimizer = optax.chain(
         b2=0.999,
         eps=1e-8,
         weight_decay=0.001,
-        mask=rt.decay_mask,  # not on norms and biases
+        mask=rt.older_decay_mask(model, "4.39"),  # which norms decay, as in this release
     ),
 )
 trainer = PeftTrainer(
@@ -48,9 +48,7 @@ trainer = PeftTrainer(
         gradient_accumulation_steps=batches.accumulation,
         eval_every_n_steps=batches.steps,
         checkpoint_root_directory=rt.fresh_dir("./results"),
-        checkpointing_options=ocp.CheckpointManagerOptions(
-            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(25), max_to_keep=None
-        ),
+        checkpointing_options=ocp.CheckpointManagerOptions(save_decision_policy=rt.SaveOnlyEvery(25), max_to_keep=None),
         metrics_logging_options=rt.metrics_options(["tensorboard"], log_dir="./results/runs"),
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)

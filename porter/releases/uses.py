@@ -1,0 +1,352 @@
+"""What a script uses of the source libraries: imports, keywords of calls, attributes of argument objects and trainers.
+
+A use under a test of a version, a signature or an attribute, or in a `try` that falls back to something else, is
+guarded: the script is written for several releases there. Any other condition, `if __name__ == "__main__"` among
+them, guards nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+_GUARDING = re.compile(
+    r"__version__|\bversion(?:_info)?\b|\bVersion\b|\bsignature\b|\bhasattr\b|\bfind_spec\b|getfullargspec"
+    r"|__dataclass_fields__|__annotations__|\b(?:dataclasses\.)?fields\(|__code__|\bis_\w+_(?:available|version|greater)\w*"
+)
+_NARROW = ("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError")
+_PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
+_OBJECTS = re.compile(r"Trainer$|Arguments$|Config$")
+
+
+@dataclass(frozen=True)
+class Use:
+    """A dotted name of a library, imported or called with keywords, or read from; `Class.method` for a method."""
+
+    name: str
+    keywords: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    line: int = 0
+    guarded: bool = False
+    imported: bool = False
+
+    @property
+    def last(self) -> str:
+        """`SFTConfig` of `trl.SFTConfig`, `Trainer.train` of `transformers.Trainer.train`."""
+        parts = self.name.split(".")
+        return ".".join(parts[-2:]) if len(parts) > 2 and parts[-2][:1].isupper() else parts[-1]
+
+
+@dataclass
+class _Class:
+    """A class of the script: what it extends, the fields that it adds, whether it has a constructor of its own."""
+
+    base: str
+    own: set[str] = field(default_factory=set)
+    constructs: bool = False
+
+
+class _Reader(ast.NodeVisitor):
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        self.roots = roots
+        self.names: dict[str, str] = {}  # what a name of the script stands for
+        self.classes: dict[str, _Class] = {}
+        self.types: dict[tuple[str, str], str | None] = {}  # by scope and name: the class of an object
+        self.parsers: dict[str, list[str | None]] = {}
+        self.spread: dict[str, list[tuple[str, int, bool]] | None] = {}
+        self.tainted: set[str] = set()
+        self.scopes = [""]
+        self.guards = 0
+        self.uses: list[Use] = []
+
+    # Names
+
+    def qualified(self, node: ast.AST) -> str | None:
+        """The dotted name that an expression stands for, of one of the libraries or of a class of the script."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id)
+        if isinstance(node, ast.Attribute):
+            before = self.qualified(node.value)
+            return f"{before}.{node.attr}" if before else None
+        return None
+
+    def library_name(self, name: str | None) -> str | None:
+        """The library's class that a class of the script extends, or the name itself."""
+        seen = set()
+        while name in self.classes and name not in seen:
+            seen.add(name)
+            name = self.classes[name].base
+        return name if name and name.partition(".")[0] in self.roots else None
+
+    def kind(self, node: ast.AST) -> str | None:
+        """The class of the object that a name holds."""
+        if isinstance(node, ast.Name):
+            for scope in reversed(self.scopes):
+                if (scope, node.id) in self.types:
+                    return self.types[scope, node.id]
+        return None
+
+    def own(self, name: str | None) -> set[str]:
+        """Fields and methods that the script's classes add to a library's."""
+        found: set[str] = set()
+        seen = set()
+        while name in self.classes and name not in seen:
+            seen.add(name)
+            found |= self.classes[name].own
+            name = self.classes[name].base
+        return found
+
+    def add(self, name: str, line: int, **what: object) -> None:
+        if name.partition(".")[0] in self.roots:
+            self.uses.append(Use(name, line=line, guarded=self.guards > 0, **what))  # type: ignore[arg-type]
+
+    # Statements
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            root = alias.name.partition(".")[0]
+            if root in self.roots:
+                self.names[alias.asname or root] = alias.name if alias.asname else root
+                if "." in alias.name:
+                    self.add(alias.name, node.lineno, imported=True)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.level or (node.module or "").partition(".")[0] not in self.roots:
+            return
+        for alias in node.names:
+            if alias.name != "*":
+                self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                self.add(f"{node.module}.{alias.name}", node.lineno, imported=True)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        bases = [name for base in node.bases if (name := self.qualified(base))]
+        annotated = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
+        fields = {target.id for target in annotated if isinstance(target, ast.Name)}
+        methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+        stored = {
+            part.attr
+            for part in ast.walk(node)
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store) and ast.unparse(part.value) == "self"
+        }
+        name = f":{node.name}:{node.lineno}"
+        self.classes[name] = _Class(bases[0] if bases else "", fields | methods | stored, "__init__" in methods)
+        for part in [*node.bases, *node.decorator_list]:
+            self.visit(part)
+        self.names[node.name] = name
+        self.scopes.append(name)
+        self.types[name, "self"] = name
+        for one in node.body:
+            self.visit(one)
+        self.scopes.pop()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for part in [*node.decorator_list, *node.args.defaults]:
+            self.visit(part)
+        scope = f"{self.scopes[-1]}.{node.name}"
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        for argument in arguments:
+            if argument.arg != "self" or self.scopes[-1] not in self.classes:
+                self.types[scope, argument.arg] = self.qualified(argument.annotation) if argument.annotation else None
+        self.scopes.append(scope)
+        for one in node.body:
+            self.visit(one)
+        self.scopes.pop()
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_If(self, node: ast.If) -> None:
+        self._guarded(node.test, [*node.body, *node.orelse])
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._guarded(node.test, [node.body, node.orelse])
+
+    def _guarded(self, test: ast.expr, parts: Iterable[ast.AST]) -> None:
+        self.visit(test)
+        guards = self._guards(test)
+        self.guards += guards
+        for part in parts:
+            self.visit(part)
+        self.guards -= guards
+
+    def _guards(self, test: ast.expr) -> bool:
+        names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+        return bool(_GUARDING.search(ast.unparse(test)) or names & self.tainted)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        guards = any(self._falls_back(handler, node) for handler in node.handlers)
+        self.guards += guards
+        for one in [*node.body, *node.handlers, *node.orelse]:
+            self.visit(one)
+        self.guards -= guards
+        for one in node.finalbody:
+            self.visit(one)
+
+    def _falls_back(self, handler: ast.ExceptHandler, node: ast.Try) -> bool:
+        """Whether a handler is there for other releases, not for a training that fails."""
+        said = ast.unparse(handler.type) if handler.type else ""
+        if any(isinstance(one, ast.Raise) for one in handler.body) and not any(
+            isinstance(one, ast.If | ast.Import | ast.ImportFrom) for one in handler.body
+        ):
+            return False
+        if any(re.search(rf"\b{name}\b", said) for name in _NARROW):
+            return True
+        again = _called(node.body) & _called(handler.body) - {"print"}
+        imports = all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) for one in node.body)
+        return said in ("", "Exception", "BaseException") and bool(again or imports)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        for target in node.targets:
+            self._assign(target, node.value)
+            if not isinstance(target, ast.Name):
+                self.visit(target)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+            self._assign(node.target, node.value)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            word = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            known = self.spread.get(target.value.id)
+            if known is not None and isinstance(word, str):
+                known.append((word, target.lineno, self.guards > 0))
+            return
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Call):
+            for place, one in enumerate(target.elts):
+                made = self._parsed(value)
+                if isinstance(one, ast.Name):
+                    self.types[self.scopes[-1], one.id] = made[place] if place < len(made) else None
+            return
+        if not isinstance(target, ast.Name):
+            return
+        if self._guards(value) or (self.guards and isinstance(value, ast.Constant)):
+            self.tainted.add(target.id)
+        literal = _entries(value)
+        again = target.id in self.spread
+        self.spread[target.id] = (
+            [(word, line, self.guards > 0) for word, line in literal] if literal is not None and not again else None
+        )
+        name = self.qualified(value)
+        if name is not None and isinstance(value, ast.Name | ast.Attribute):
+            if name.rpartition(".")[2][:1].isupper() or name.startswith(":"):
+                self.names[target.id] = name
+            return
+        self.types[self.scopes[-1], target.id] = self._made(value, target.id)
+
+    def _made(self, value: ast.expr, name: str) -> str | None:
+        """The class of what an expression makes, where that is a trainer's or an argument class."""
+        if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Call):  # parse_...()[0]
+            classes = self._parsed(value.value)
+            place = value.slice.value if isinstance(value.slice, ast.Constant) else None
+            return classes[place] if isinstance(place, int) and place < len(classes) else None
+        if not isinstance(value, ast.Call):
+            return self.kind(value)
+        if classes := self._parses(value):
+            self.parsers[name] = classes
+            return None
+        called = self.qualified(value.func)
+        real = self.library_name(called)
+        return called if real is not None and _OBJECTS.search(real) else None
+
+    def _parsed(self, value: ast.Call) -> list[str | None]:
+        """The classes of what a parser gives back: `parser.parse_args_into_dataclasses()`."""
+        if not (isinstance(value.func, ast.Attribute) and value.func.attr.startswith("parse_")):
+            return []
+        parser = value.func.value
+        if isinstance(parser, ast.Name):
+            return self.parsers.get(parser.id, [])
+        return self._parses(parser) if isinstance(parser, ast.Call) else []
+
+    def _parses(self, made: ast.Call) -> list[str | None]:
+        """The classes that a parser is made for."""
+        called = self.qualified(made.func)
+        if called is None or called.rpartition(".")[2] not in _PARSERS:
+            return []
+        named = [word.value for word in made.keywords if word.arg == "dataclass_types"]
+        for first in [*made.args, *named][:1]:
+            elements = first.elts if isinstance(first, ast.Tuple | ast.List) else [first]
+            return [self.qualified(one) for one in elements]
+        return []
+
+    # Expressions
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = self.qualified(node.func)
+        real = self.library_name(name)
+        if name is not None and real is not None:
+            skipped: set[str] = self.own(name)
+            if not (name in self.classes and self.classes[name].constructs):
+                self._keywords(real, node, skipped)
+        elif isinstance(node.func, ast.Attribute):
+            kind = self.kind(node.func.value)
+            real = self.library_name(kind)
+            if ast.unparse(node.func) == "super().__init__":
+                inside = next((scope for scope in reversed(self.scopes) if scope in self.classes), None)
+                real = self.library_name(inside)
+                if real is not None:
+                    self._keywords(real, node, set())
+            elif real is not None and _OBJECTS.search(real) and node.func.attr not in self.own(kind):
+                self._keywords(f"{real}.{node.func.attr}", node, set())
+        self.generic_visit(node)
+
+    def _keywords(self, name: str, node: ast.Call, skipped: set[str]) -> None:
+        given: list[tuple[str, int, bool]] = []
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                given.append((keyword.arg, keyword.value.lineno, False))
+            elif (literal := _entries(keyword.value)) is not None:
+                given += [(word, line, False) for word, line in literal]
+            elif isinstance(keyword.value, ast.Name):
+                given += self.spread.get(keyword.value.id) or []
+        for word, line, guarded in given:
+            if word not in skipped:
+                self.guards += guarded
+                self.add(name, line, keywords=(word,))
+                self.guards -= guarded
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        kind = self.kind(node.value)
+        real = self.library_name(kind)
+        if real is not None and isinstance(node.ctx, ast.Load) and node.attr not in self.own(kind):
+            if _OBJECTS.search(real) and not node.attr.startswith("__"):
+                self.add(real, node.lineno, attributes=(node.attr,))
+        else:
+            name = self.qualified(node)
+            if name is not None and self.library_name(name):
+                self.add(name, node.lineno, imported=name.rpartition(".")[0].islower())
+                return
+        self.generic_visit(node)
+
+
+def _called(body: list[ast.stmt]) -> set[str]:
+    return {ast.unparse(part.func) for one in body for part in ast.walk(one) if isinstance(part, ast.Call)}
+
+
+def _entries(value: ast.expr) -> list[tuple[str, int]] | None:
+    """The keys of a `dict(...)` call or a dict literal and their lines; None for anything else."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict" and not value.args:
+        return [(word.arg, word.value.lineno) for word in value.keywords if word.arg]
+    if isinstance(value, ast.Dict):
+        keys = [one for one in value.keys if isinstance(one, ast.Constant)]
+        return [(one.value, one.lineno) for one in keys if isinstance(one.value, str)]
+    return None
+
+
+def uses_of(text: str, roots: Iterable[str] = ("trl", "transformers", "peft", "accelerate")) -> list[Use]:
+    """What a script uses, in the order of its lines. SyntaxError for text that isn't Python."""
+    return list(_read(text, tuple(roots)))
+
+
+def _read(text: str, roots: tuple[str, ...]) -> Iterator[Use]:
+    reader = _Reader(roots)
+    tree = ast.parse(text)
+    reader.visit(tree)
+    patched = re.search(r"(?m)^\s*(?:from|import) unsloth\b", text) is not None
+    for use in reader.uses:
+        if patched and not use.imported and use.name.startswith("trl."):
+            use = Use(use.name, use.keywords, use.attributes, use.line, True)  # it lets TRL take every release's
+        yield use

@@ -1,0 +1,125 @@
+"""Releases of libraries that a script or its project asks for: in its text, in what a notebook installed, beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+FILES = (
+    "requirements*.txt",
+    "pyproject.toml",
+    "uv.lock",
+    "poetry.lock",
+    "Pipfile.lock",
+    "Pipfile",
+    "environment*.yml",
+    "environment*.yaml",
+    "setup.py",
+    "setup.cfg",
+)
+MAX_FOLDERS = 5  # from the script's up to the project's root
+MAX_BYTES = 2_000_000  # of a file that is looked into
+VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
+
+
+def pins_of_project(
+    script: Path, text: str, library: str, notebook: str = ""
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Where a version of `library` is asked for and how: in the script, then in the files beside it and above.
+
+    `notebook` is the raw text of the one that `text` is from: its outputs say what pip installed.
+    """
+    own = _in_script(text, library)
+    if own:
+        yield "the script", own
+    if notebook and (installed := _installed(notebook, library)):
+        yield "what the notebook installed", [("==", installed)]
+    for file in _files(script):
+        try:
+            found = _in_file(file.read_text("utf-8", errors="replace"), library) if _is_short(file) else []
+        except OSError:
+            continue
+        if found:
+            yield file.name, found
+
+
+def packages_of_project(script: Path) -> dict[str, str]:
+    """Packages that requirements beside `script` and above list, by what an import of that name would be."""
+    found: dict[str, str] = {}
+    for file in _files(script):
+        if "lock" in file.name:
+            continue
+        try:
+            text = file.read_text("utf-8", errors="replace") if _is_short(file) else ""
+        except OSError:
+            continue
+        item = "" if file.suffix == ".txt" else "(?:- |[\"'])"  # of a list, in what isn't one itself
+        for name in re.findall(rf"(?m)^[ \t]*{item}([A-Za-z][\w.-]*\w)(?=[\[<>=~!;,\"'\s]|$)", text):
+            found.setdefault(name.lower().replace("-", "_"), name)
+    return found
+
+
+def _is_short(file: Path) -> bool:
+    return file.stat().st_size <= MAX_BYTES
+
+
+def _installed(raw: str, library: str) -> str | None:
+    """The release that pip named in the outputs that a notebook was saved with; the last, where it named several."""
+    name = rf"\b{re.escape(library)}-{VERSION}"
+    said = re.findall(rf"(?:Downloading|Using cached) {name}(?:-py|\.tar)|Successfully installed [^\"]*?{name}\b", raw)
+    told = re.findall(rf"Requirement already satisfied: {re.escape(library)}\b[^\"]*\({VERSION}\)", raw)
+    versions = [next(filter(None, groups)) for groups in said] or told
+    return versions[-1] if versions else None
+
+
+def _files(script: Path) -> Iterator[Path]:
+    """Beside the script, then above it up to the root of its repository; without one in the next folder only."""
+    above = script.resolve().parents[:MAX_FOLDERS]
+    root = next((place for place, folder in enumerate(above) if (folder / ".git").exists()), 1)
+    for folder in above[: root + 1]:
+        for pattern in FILES:
+            yield from sorted(path for path in folder.glob(pattern) if path.is_file())
+
+
+def _in_script(text: str, library: str) -> list[tuple[str, str]]:
+    """`pip install trl==0.8.6` anywhere, a PEP 723 block, a git tag, `assert trl.__version__ == "0.8.6"`."""
+    pins = _requirement(text, library, start=r"(?<![\w./-])")
+    name = re.escape(library)
+    for line in re.findall(rf"(?m)^\s*assert\b[^\n]*\b{name}\.__version__[^\n]*$", text):
+        found = re.search(rf"__version__\s*(==|<=|<|>=|>)\s*[\"']{VERSION}", line) or re.search(
+            rf"__version__\)?\s*(==|<=|<|>=|>)\s*(?:\w+\.)*parse\(\s*[\"']{VERSION}", line
+        )
+        begins = re.search(rf"__version__\.startswith\(\s*[\"']{VERSION}", line)
+        pins += [(found[1], found[2])] if found else [("==", begins[1])] if begins else []
+    return pins + [("==", tag) for tag in re.findall(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)]
+
+
+def _in_file(text: str, library: str) -> list[tuple[str, str]]:
+    name = re.escape(library)
+    locked = re.search(rf"(?m)^name = \"{name}\"\s*\nversion = \"{VERSION}\"", text)
+    locked = locked or re.search(rf"\"{name}\": \{{[^}}]*?\"version\": \"=={VERSION}\"", text, re.DOTALL)
+    if locked:
+        return [("==", locked[1])]
+    caret = re.search(rf"(?m)^{name}\s*=\s*(?:\{{[^}}\n]*version\s*=\s*)?\"(\^|~)?{VERSION}\"", text)
+    if caret:  # Poetry: ^0.8.6 is >=0.8.6,<0.9
+        parts = [int(part) for part in caret[2].split(".")]
+        first = next((place for place, part in enumerate(parts) if part), 0)
+        keep = first if caret[1] == "^" else min(1, len(parts) - 1)
+        if caret[1] is None:
+            return [("==", caret[2])]
+        return [(">=", caret[2]), ("<", ".".join(map(str, [*parts[:keep], parts[keep] + 1])))]
+    tag = re.search(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)
+    if tag:
+        return [("==", tag[1])]
+    return _requirement(text, library, start=r"(?m)^[ \t\-\"']*", conda=True)
+
+
+def _requirement(text: str, library: str, *, start: str, conda: bool = False) -> list[tuple[str, str]]:
+    signs = r"===?|~=|<=?|>=?|!=" + ("|=" if conda else "")
+    bound = rf"(?:{signs})\s*{VERSION}".replace("(\\d+(?:", "(?:\\d+(?:")
+    found = re.search(rf"{start}{re.escape(library)}(?:\[[^\]\n]*\])?\s*(\(?{bound}(?:\s*,\s*{bound})*)", text)
+    if not found:
+        return []
+    pins = re.findall(rf"({signs})\s*{VERSION}", found[1])
+    return [("==" if sign == "=" else sign, version) for sign, version in pins]
