@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import InputError
-from ..runtime.families import Family, UnknownFamily, family_from, family_of
+from ..files import LARGEST_FILE, is_file, read_text
+from ..runtime.families import SIZES, Family, UnknownFamily, family_from, family_of
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -19,6 +20,10 @@ WIDTH = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, 
 WIDTH |= {"U64": 8, "U32": 4, "U16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
 # What a safetensors reader accepts at most as a header.
 LONGEST_HEADER = 100_000_000
+# Far more than any model has, and few enough to go through.
+MOST_LAYERS, LARGEST_SIZE = 10_000, 10_000_000
+# What may be nothing at all; of anything else a model has at least one.
+MAY_BE_ZERO = ("num_kv_shared_layers", "hidden_size_per_layer_input", "sliding_window")
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ def open_base(folder: Path, table: Mapping[str, Any] | None = None) -> Base:
     config = read_json(folder / "config.json", "a model has one: give the folder of the model that was trained")
     if "quantization_config" in config:
         raise InputError("its weights are quantised", folder, fix="give the model they were made from")
+    _check_sizes(config, folder / "config.json")
     try:
         extra = [] if table is None else [family_from(dict(table), "the checkpoint's sidecar")]
         family = family_of(config, str(folder), extra)
@@ -82,13 +88,29 @@ def open_base(folder: Path, table: Mapping[str, Any] | None = None) -> Base:
     return Base(folder, config, family, _shards(folder))
 
 
+def _check_sizes(config: Mapping[str, Any], file: Path) -> None:
+    """InputError for sizes that no model has: lists, texts, nothing, or so many layers that nobody gets through."""
+    fix = "download it again"
+    text = config.get("text_config") or config
+    names = config.get("architectures") or []
+    if not isinstance(text, dict) or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError("is no model's: text_config or architectures are something else", file, fix=fix)
+    for key in SIZES.values():
+        value = text.get(key)
+        if value is None or isinstance(value, bool):
+            continue
+        most = MOST_LAYERS if "layers" in key else LARGEST_SIZE
+        if not isinstance(value, int) or not (key not in MAY_BE_ZERO) <= value <= most:
+            raise InputError(f"says {key}={str(value)[:40]}, which no model has", file, fix=fix)
+
+
 def read_json(file: Path, fix: str) -> dict[str, Any]:
     """A JSON object from a file; InputError when it is missing or damaged."""
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
+        value = json.loads(read_text(file, LARGEST_FILE))
     except FileNotFoundError:
         raise InputError("no such file", file, fix=fix) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"can't be read: {error}", file, fix="download it again") from error
     if not isinstance(value, dict):
         raise InputError("holds no JSON object", file, fix="download it again")
@@ -134,6 +156,8 @@ def read_shard(path: Path) -> Shard:
     again = "download it again"
     try:
         size = path.stat().st_size
+        if not is_file(path):
+            raise InputError("is no regular file", path, fix=again)
         with path.open("rb") as stream:
             start = stream.read(8)
             length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
@@ -147,7 +171,7 @@ def read_shard(path: Path) -> Shard:
         raise InputError("this shard is missing", path, fix="download the model again") from None
     except OSError as error:
         raise InputError(f"can't be read: {error.strerror}", path, fix="check its permissions") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"its header is damaged ({error})", path, fix=again) from error
     at = len(header)
     for tensor in tensors:
@@ -167,6 +191,11 @@ def _order(tensor: Stored) -> tuple[int, int]:
 def _stored(name: str, entry: Mapping[str, Any], offset: int) -> Stored:
     begin, end = entry["data_offsets"]
     shape, dtype = tuple(entry["shape"]), entry["dtype"]
+    numbers = (begin, end, *shape)
+    if not isinstance(dtype, str) or any(type(number) is not int for number in numbers):
+        raise ValueError(f"{name} has a shape, a type or offsets that are none")
+    if not 0 <= begin <= end or any(size < 0 for size in shape):
+        raise ValueError(f"{name} has offsets or a shape below zero, or ends before it begins")
     count = 1
     for size in shape:
         count *= size
@@ -178,6 +207,7 @@ def _stored(name: str, entry: Mapping[str, Any], offset: int) -> Stored:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(n for n in names if names.count(n) > 1)} is there twice")
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"{twice} is there twice")
     return found

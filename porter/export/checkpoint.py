@@ -8,6 +8,7 @@ time; what is on another file system is fetched first (`remote.py`).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import tensorstore
 
 from ..errors import InputError
+from ..files import LARGEST_FILE, read_text
 from ..runtime import sidecar
 from .remote import Remote
 
@@ -128,23 +130,25 @@ def _sidecar(folder: Path) -> Mapping[str, Any] | None:
     if not file.exists():
         return None
     try:
-        described = json.loads(file.read_text())
+        described = json.loads(read_text(file, LARGEST_FILE))
         if described["format"] != sidecar.FORMAT:
             raise InputError(
                 f"it has format {described['format']}", file, fix="export with the tpu-port that trained it"
             )
         return dict(described)
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"it is damaged ({_first(error)})", file, fix="remove it and give --rank --alpha") from error
 
 
 def _arrays(item: Path) -> dict[str, Any]:
     """Path → opened TensorStore array of everything that the item's metadata lists."""
     try:
-        metadata = json.loads((item / "_METADATA").read_text())
+        metadata = json.loads(read_text(item / "_METADATA", LARGEST_FILE))
         tree = metadata["tree_metadata"].values()
         keys = {_name(entry): ".".join(str(k["key"]) for k in entry["key_metadata"]) for entry in tree}
-    except (ValueError, KeyError, TypeError) as error:
+        if any(re.search(r"[/\\\x00\ud800-\udfff]", key) or set(key) <= {"."} for key in keys.values()):
+            raise ValueError("it names arrays outside of its folder")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise InputError(f"its _METADATA can't be read ({_first(error)})", item, fix="export another step") from (error)
     if not keys:
         raise InputError("it holds no arrays", item, fix="was the model trained? A run without LoRA tensors saves none")
@@ -160,13 +164,13 @@ def _arrays(item: Path) -> dict[str, Any]:
 
 
 def _requests(item: Path, keys: Mapping[str, str], metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    base = f"file://{item.resolve()}"
+    folder = item.resolve()  # no URL: there `%2e` is a dot, and `?` ends a path
     context = tensorstore.Context({"cache_pool": {"total_bytes_limit": 64 << 20}})
     for name, key in keys.items():
         store = (
-            {"driver": "ocdbt", "base": f"{base}/", "path": key}
+            {"driver": "ocdbt", "base": {"driver": "file", "path": f"{folder}/"}, "path": key}
             if metadata.get("use_ocdbt", True)
-            else f"{base}/{key}/"
+            else {"driver": "file", "path": f"{folder}/{key}/"}
         )
         spec: dict[str, Any] = {"driver": "zarr3" if metadata.get("use_zarr3") else "zarr", "kvstore": store}
         if metadata.get("store_array_data_equal_to_fill_value"):

@@ -16,6 +16,7 @@ from typing import Any
 import xxhash
 
 from ..errors import InputError
+from ..files import LARGEST_FILE, read_text
 from .base import Base
 from .merging import Retained
 from .output import write_json
@@ -63,12 +64,15 @@ def read_manifest(folder: Path, job: str, files: Sequence[str]) -> Manifest:
     """The manifest in `folder` if it is of this job, else a new one (not written yet)."""
     fresh = Manifest(folder, job, tuple(files))
     try:
-        document = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        document = json.loads(read_text(folder / NAME, LARGEST_FILE))
         if (document["format"], document["job"], document["files"]) == (FORMAT, job, list(files)):
             fresh.done = {name: entry for name, entry in document["done"].items() if name in files}
+            if not all({"size", "xxh3"} <= {*entry} for entry in fresh.done.values()):
+                raise ValueError("a file without its size or hash")
+            fresh.retained()
     except FileNotFoundError:
         pass
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"is no manifest of an export ({error})", folder / NAME, fix="move it away") from error
     return fresh
 
@@ -76,8 +80,8 @@ def read_manifest(folder: Path, job: str, files: Sequence[str]) -> Manifest:
 def matches(folder: Path, job: str) -> bool:
     """Whether `folder` holds an export of this very job, finished or not."""
     try:
-        return bool(json.loads((folder / NAME).read_text(encoding="utf-8"))["job"] == job)
-    except (OSError, ValueError, KeyError, TypeError):
+        return bool(json.loads(read_text(folder / NAME, LARGEST_FILE))["job"] == job)
+    except (OSError, ValueError, KeyError, TypeError, InputError, RecursionError):
         return False
 
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
 from .base import INDEX, Base
 from .output import whole, write_json
 
@@ -23,7 +24,20 @@ def names(base: Base) -> tuple[str, ...]:
         for path in base.path.iterdir()
         if path.is_file() and (path.suffix in _KINDS or path.name.startswith("LICENSE"))
     ]
-    return tuple(sorted(n for n in found if n not in _NOT and n != INDEX and not n.endswith(".index.json")))
+    kept = tuple(sorted(n for n in found if n not in _NOT and n != INDEX and not n.endswith(".index.json")))
+    for name in kept:
+        _check_inside(base.path, name)
+    return kept
+
+
+def _check_inside(folder: Path, name: str) -> None:
+    """InputError for a link to somewhere else: what it names would be handed on with the model. The Hub's cache links
+    each file to its `blobs`.
+    """
+    whole_folder, real = folder.resolve(), (folder / name).resolve()
+    blobs = whole_folder.parents[1] / "blobs" if whole_folder.parent.name == "snapshots" else None
+    if whole_folder not in real.parents and real.parent != blobs:
+        raise InputError(f"is a link out of the model's folder, to {real}", folder / name, fix="put the file there")
 
 
 def copy(base: Base, folder: Path, dtype: str | None) -> None:

@@ -96,18 +96,37 @@ def export(
     """
     options = options or Options()
     begin = time.perf_counter()
-    read = open_checkpoint(checkpoint, options.step)
-    table = (read.described or {}).get("family_table")
-    model = open_base(base, table)
-    notes = _same_base(read, model, options)
+    with _made_sense_of(checkpoint):
+        read = open_checkpoint(checkpoint, options.step)
+        table = (read.described or {}).get("family_table")
+    with _made_sense_of(base):
+        model = open_base(base, table)
+    with _made_sense_of(checkpoint):
+        notes = _same_base(read, model, options)
+        if has_adapters(read):
+            adapters = read_adapters(read, model.family, model.config, options.told, allow_nan=options.allow_nan)
     if has_adapters(read):
-        adapters = read_adapters(read, model.family, model.config, options.told, allow_nan=options.allow_nan)
         notes += adapters.notes
         found = _Job("merged" if options.merged else "adapter", read, model, output, options, adapters)
     else:
         _check_full(read, options)
         found = _Job("model", read, model, output, options, None)
     return found.adapter(begin, notes) if found.kind == "adapter" else found.weights(begin, notes, progress)
+
+
+@contextmanager
+def _made_sense_of(path: str | Path) -> Iterator[None]:
+    """What is read is somebody else's: a value of a wrong kind in it is one line, as no list of them is complete."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        if os.environ.get("TPU_PORT_TRACEBACK"):
+            raise
+        said = " ".join(str(error).split())[:200]
+        fix = "download or write it again; TPU_PORT_TRACEBACK=1 shows where"
+        raise InputError(f"no sense can be made of it ({type(error).__name__}: {said})", path, fix=fix) from error
 
 
 @dataclass(frozen=True)
@@ -123,28 +142,30 @@ class _Job:
         assert self.adapters is not None
         if self.options.dtype or self.options.max_shard_size:
             raise InputError("--dtype and --max-shard-size are for whole models", fix="an adapter is always float32")
-        if self.base.shards:
-            added(self.base, self.adapters)  # every linear has its tensor in the base
-        else:
-            notes += ("the base's folder holds no weights: only its config.json was compared",)
-        size = adapter_bytes(self.adapters)
+        with _made_sense_of(self.checkpoint.path):
+            if self.base.shards:
+                added(self.base, self.adapters)  # every linear has its tensor in the base
+            else:
+                notes += ("the base's folder holds no weights: only its config.json was compared",)
+            size = adapter_bytes(self.adapters)
         known = holds_only_partials(self.output, FILES)
         check_folder(self.output, FILES, self._read_folders(), known=known, force=self.options.force)
         check_strangers(self.output, FILES, WEIGHTS)
         check_space(self.output, size)
         described = (self.checkpoint.described or {}).get("base") or {}
         self._make()
-        with _alone(self.output):
+        with _alone(self.output), _made_sense_of(self.checkpoint.path):
             write_adapter(self.adapters, self.base, self.output, described.get("id") or str(self.base.path))
         return self._done(begin, notes, FILES, size, {})
 
     def weights(self, begin: float, notes: tuple[str, ...], progress: Progress) -> Exported:
-        if self.adapters is not None:
-            changes, change = added(self.base, self.adapters)
-            layout = self._layout(changes, None)
-        else:
-            changes, change, dtype = replaced(self.base, self.checkpoint)
-            layout = self._layout(changes, dtype)
+        with _made_sense_of(self.checkpoint.path):
+            if self.adapters is not None:
+                changes, change = added(self.base, self.adapters)
+                layout = self._layout(changes, None)
+            else:
+                changes, change, dtype = replaced(self.base, self.checkpoint)
+                layout = self._layout(changes, dtype)
         names = tuple(file.name for file in layout.files)
         beside = model_files.names(self.base)
         asked = {"dtype": self.options.dtype, "max_shard_size": self.options.max_shard_size}

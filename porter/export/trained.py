@@ -89,6 +89,8 @@ def read_adapters(
     if lora is not None:
         spec, sites = read_lora(lora)
         _check_told(checkpoint, spec, told)
+        for site in sites:
+            _check_site(site, linears.get((site.path, site.weight), []))
         wanted = {(site.path, site.weight): (site,) for site in sites}
         _compare(checkpoint, {b.hf for s in sites for b in s.blocks}, wanted.keys(), pairs.keys(), linears)
         for site in sites:
@@ -124,6 +126,21 @@ def read_adapters(
     if lora is None or len(final) > len(wanted):
         spec = with_ranks(spec, final, spec.lora_dropout)
     return Adapters(checkpoint, spec, tuple(final), tuple(notes))
+
+
+def _check_site(site: Site, linears: Sequence[Linear]) -> None:
+    """ValueError for a site whose parts aren't its linears', one behind the other: it would be written wrong."""
+    slots = {linear.hf: linear.slot for linear in linears}
+    at = 0
+    for block in sorted(site.blocks, key=lambda block: block.start):
+        numbers = (block.start, block.rank, block.slot, site.slots)
+        if any(type(number) is not int for number in numbers) or block.start != at or block.rank < 1:
+            raise ValueError(f"the parts of {site.path} don't follow one another")
+        if slots.get(block.hf, block.slot) != block.slot or not 0 <= block.slot < site.slots:
+            raise ValueError(f"{block.hf} has another place in {site.path}")
+        at += block.rank
+    if type(site.alpha) not in (int, float) or not math.isfinite(site.alpha) or not site.blocks:
+        raise ValueError(f"{site.path} has the scale {site.alpha}")
 
 
 def _pairs(checkpoint: Checkpoint) -> dict[tuple[str, str], int]:

@@ -259,10 +259,11 @@ def test_symbolic_links(base: Path, tmp_path: Path) -> None:
         (real / name).unlink()
     assert victim.read_text() == "precious"
     # A base from the Hub's cache is links: that is fine.
-    cached = tmp_path / "cached"
-    cached.mkdir()
-    for file in base.iterdir():
-        (cached / file.name).symlink_to(file)
+    cached = tmp_path / "models--tiny--gemma" / "snapshots" / "0"
+    cached.mkdir(parents=True)
+    base.rename(cached.parents[1] / "blobs")
+    for file in sorted((cached.parents[1] / "blobs").iterdir()):
+        (cached / file.name).symlink_to(Path("../../blobs") / file.name)
     export(run, cached, tmp_path / "out", MERGED)
     assert not any(file.is_symlink() for file in (tmp_path / "out").iterdir())
 

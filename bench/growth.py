@@ -1,0 +1,117 @@
+"""How porting time grows with a script: seconds for N of each kind of thing, and the exponent that fits them.
+
+`python bench/growth.py [--most 400] [--budget 120] [KIND ...]`; an exponent of 1 is linear. Exits with 1 when one is
+above `--worst` (2.2): the time that the smallest N takes is taken off first, as most of it is reading the rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable
+
+from porter.engine.pipeline import port_module
+from porter.errors import InputError
+from porter.limits import within_budget
+from porter.port import Options
+from porter.source.parsing import parse_module
+
+HEAD = """\
+import torch
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("x", split="train")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+"""
+TAIL = """\
+args = SFTConfig(output_dir="out"{config})
+trainer = SFTTrainer(model=model, args=args, train_dataset=rows{trainer})
+trainer.train()
+"""
+
+
+def script(before: str = "", config: str = "", trainer: str = "", after: str = "") -> str:
+    return HEAD + before + TAIL.format(config=config, trainer=trainer) + after
+
+
+def each(count: int, line: str) -> str:
+    return "".join(line.replace("@", str(n)) + "\n" for n in range(count))
+
+
+KINDS: dict[str, Callable[[int], str]] = {
+    "configs": lambda n: script(each(n, 'c@ = SFTConfig(output_dir="o@", learning_rate=1e-@)')),
+    "trainers": lambda n: script(
+        after=each(n, 't@ = SFTTrainer(model="Qwen/Qwen3-0.6B", args=args, train_dataset=rows)\nt@.train()')
+    ),
+    "functions": lambda n: script(each(n, "def f@(model):\n    return model\nf@(model)\nf@(model)")),
+    "branches": lambda n: script(each(n, "if x == @:\n    rows = rows.shuffle(@)")),
+    "callbacks": lambda n: script(
+        each(
+            n, "class C@(TrainerCallback):\n    def on_log(self, args, state, control, **kwargs):\n        print(args)"
+        ),
+        trainer=f", callbacks=[{', '.join(f'C{k}()' for k in range(n))}]",
+    ),
+    "comments": lambda n: script(config=",\n" + each(n, "    # comment @").rstrip() + "\n"),
+    "aliases": lambda n: script("m0 = model\n" + "".join(f"m{k + 1} = m{k}\n" for k in range(n)) + f"model = m{n}\n"),
+    "dicts": lambda n: script(
+        "d0 = {'seed': 1}\n" + "".join(f"d{k + 1} = {{**d{k}, **d{k}}}\n" for k in range(n)), config=f", **d{n}"
+    ),
+    "device maps": lambda n: script(
+        each(n, 'd@ = {"": @}\nm@ = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", device_map=d@)')
+    ),
+    "unused": lambda n: script(each(n, "g@ = torch.cuda.get_device_name(@)")),
+    "f-strings": lambda n: script(after=each(n, 'print(f"@ {args.output_dir} {args.learning_rate}")')),
+    "unknown uses": lambda n: script(after=each(n, "trainer.what@(1)")),
+    "rebound": lambda n: script(each(n, "model = prepare@(model)")),
+}
+
+
+def seconds(text: str, budget: float) -> float:
+    """Processor time of one port; NaN when it doesn't end within the budget."""
+    started = time.process_time()
+    try:
+        within_budget(lambda: port_module(parse_module(text.encode(), "train.py"), Options()), "train.py", budget)
+    except InputError as error:
+        print(f"  {error}", file=sys.stderr)
+        return math.nan
+    return time.process_time() - started
+
+
+def exponent(counts: list[int], taken: list[float]) -> float:
+    """The slope of log(time) over log(N) between the last two, the first time taken off as the fixed part."""
+    rest = [(n, t - taken[0]) for n, t in zip(counts[1:], taken[1:], strict=True) if t - taken[0] > 0.05]
+    if len(rest) < 2:
+        return 0.0
+    (n1, t1), (n2, t2) = rest[-2:]
+    return math.log(t2 / t1) / math.log(n2 / n1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--most", type=int, default=400)
+    parser.add_argument("--budget", type=float, default=120)
+    parser.add_argument("--worst", type=float, default=2.2)
+    given = parser.parse_args()
+    counts = [1, *(n for n in (25, 50, 100, 200, 400, 800, 1600) if n <= given.most)]
+    port_module(parse_module(script().encode(), "train.py"), Options())  # the rules are read
+    worst = 0.0
+    print(f"{'':14}" + "".join(f"{n:>8}" for n in counts) + "  exponent")
+    for kind in given.kinds or KINDS:
+        taken: list[float] = []
+        for n in counts:
+            taken.append(seconds(KINDS[kind](n), given.budget))
+            if math.isnan(taken[-1]):
+                break
+        fitted = math.inf if math.isnan(taken[-1]) else exponent(counts, taken)
+        worst = max(worst, fitted)
+        print(f"{kind:14}" + "".join(f"{t:8.2f}" for t in taken) + f"  {fitted:.1f}", flush=True)
+    return int(worst > given.worst)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
