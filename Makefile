@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.tpu-port-installed
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: demo test lint format types tests long fast docs examples bench tpu clean
+.PHONY: demo test lint format types tests long fast docs examples bench tpu fuzz growth foreign wheel sbom hashes clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -56,12 +56,45 @@ examples: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python bench/port.py
 
+# The proving ground on scripts of our own, one of each generation: each is ported and validated in its own releases.
+truth: $(INSTALLED)
+	$(BIN)/python bench/truth.py bench/generations --again --results /dev/null
+
 # A small model of each family under the real TPU compiler: libtpu (about 200 MB) is part of the environment.
 tpu: $(INSTALLED)
 	$(BIN)/python -m pytest -q tests/tpu tests/real/test_tpu_compile.py
 
+# Mutated scripts and broken files for an hour; `make fuzz FUZZ=1000` for a shorter look.
+FUZZ ?= 20000
+fuzz: $(INSTALLED)
+	TPU_PORT_FUZZ=$(FUZZ) timeout --signal=INT 3600 $(BIN)/python -m pytest -q -n 2 tests/test_fuzz.py || test $$? -eq 124
+
+# Porting time against the length of a script; fails where it grows with more than N to the 2.2.
+growth: $(INSTALLED)
+	$(BIN)/python bench/growth.py
+
+# 300 files of other projects, by lot from the environment: unchanged, and none over a second (of an idle machine).
+foreign: $(INSTALLED)
+	$(BIN)/python bench/foreign.py
+
+# The wheel, tried in an empty environment: it ports a script, its own rules pass, and it holds nothing else.
+wheel: $(INSTALLED)
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python bench/wheel.py dist/*.whl
+
+# What the tool is tested with, as CycloneDX: dist/sbom.cdx.json.
+sbom: $(INSTALLED)
+	$(BIN)/python bench/sbom.py dist/sbom.cdx.json
+
+# The hashes of all files of porter/constraints.txt's pins, after these changed.
+hashes: $(INSTALLED)
+	head -2 constraints-hashes.txt > constraints-hashes.txt.new
+	$(BIN)/uv pip compile porter/constraints.txt --quiet --generate-hashes --no-deps --no-annotate --no-header --python-version 3.11 >> constraints-hashes.txt.new
+	mv constraints-hashes.txt.new constraints-hashes.txt
+
 clean:
-	rm -rf demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf demo dist .mypy_cache .ruff_cache .pytest_cache
 
 $(INSTALLED): pyproject.toml porter/constraints.txt
 	@if [ ! -x $(BIN)/python ]; then \

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import csv
 import json
 import os
 import re
@@ -25,6 +24,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from listed import listed
 
 LONGEST = 60  # seconds for one script; more counts as a crash
 # Calls whose keywords must have a fate: a configuration or a trainer of one of these libraries.
@@ -88,17 +89,9 @@ def main() -> None:
 
 
 def named(folder: Path, file: Path) -> Iterator[Script]:
-    """The scripts of a CSV; one that isn't in the folder is named on stderr."""
-    with file.open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            owner, _, name = row["repo"].partition("/")
-            candidates = [folder / f"{owner}+{name}" / row["path"], folder / owner / name / row["path"]]
-            path = next((path for path in candidates if path.is_file()), None)
-            if path is None:
-                print(f"missing: {row['repo']} {row['path']}", file=sys.stderr)
-                continue
-            family = next((value for key, value in row.items() if key and key.startswith("model_on_tunix")), "-")
-            yield Script(str(path), f"{row['repo']}/{row['path']}", row.get("class") or "-", on_tunix(family))
+    for path, name, row in listed(folder, file):
+        family = next((value for key, value in row.items() if key and key.startswith("model_on_tunix")), "-")
+        yield Script(str(path), name, row.get("class") or "-", on_tunix(family))
 
 
 def on_tunix(said: str) -> str:

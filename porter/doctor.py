@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
+from .own_imports import PYTHON, safe_environment
 from .tables import PACKAGE
 
 Health = Literal["ok", "differs", "fails"]
@@ -161,8 +162,9 @@ def _packs() -> Check:
     try:
         from .engine.packs import load_packs
         from .project import installed_packs, read_project
+        from .trust import allowed_packs
 
-        packs = load_packs((*read_project(Path.cwd()).rules, *installed_packs()))
+        packs = load_packs((*allowed_packs(read_project(Path.cwd()), ask=lambda question: False), *installed_packs()))
     except Exception as error:  # whatever it is, it is the answer
         return Check(
             "packs of rules", f"{type(error).__name__}: {error}", "fails", "mend or leave out the pack", needed
@@ -178,7 +180,8 @@ def _devices(timeout: float) -> Check:
     except PackageNotFoundError:
         return Check("devices", "no jax to ask", "fails", "pip install 'tpu-port[tpu]'", needed)
     try:
-        done = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True, timeout=timeout)
+        words = [*PYTHON, "-c", DEVICES]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, env=safe_environment())
     except subprocess.TimeoutExpired:
         fix = "another process may hold the TPU (look with: sudo lsof /dev/accel* /dev/vfio/*); or JAX_PLATFORMS=cpu"
         return Check("devices", f"jax found none within {timeout:g} s", "fails", fix, needed)

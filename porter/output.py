@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import InputError
+from .files import read_file
 from .port import Port
 from .recipe import Recipe
 from .tables import rules_folder
@@ -54,7 +56,7 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
     try:
         target = output.resolve() if output.is_symlink() else output
         if port.after == port.before:
-            replace_file(target, source.read_bytes(), like=source)
+            replace_file(target, read_file(source), like=source)
             return (output,)
         data = port.data
         beside = {output.parent / name: content.encode() for name, content in port.files}
@@ -66,7 +68,7 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
         beside[recipe_path(output)] = f"{port.recipe.to_json()}\n".encode()
         vendored = (vendor_runtime(output.parent, force=force),) if vendor else ()
         for path, content in beside.items():
-            replace_file(path, content)
+            replace_file(path, content, readable_like=source)
         replace_file(target, data, like=source)
     except UnicodeEncodeError as error:
         raise InputError(f"its encoding can't hold the port: {error}", source, fix="save it as UTF-8") from error
@@ -114,16 +116,18 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def replace_file(path: Path, content: bytes, like: Path | None = None) -> None:
-    """Write a file whole or not at all; executable where `like` is."""
+def replace_file(path: Path, content: bytes, like: Path | None = None, readable_like: Path | None = None) -> None:
+    """Write a file whole or not at all; whoever may read or run `like` may do so with it, and nobody
+    else; who may only read `readable_like` may read it."""
     with _temporary(path) as (temporary, file):
         with os.fdopen(file, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        if like is not None and os.access(like, os.X_OK):
-            mode = temporary.stat().st_mode
-            temporary.chmod(mode | (mode & 0o444) >> 2)  # executable for whoever may read it
+        if like is not None:
+            temporary.chmod(stat.S_IMODE(like.stat().st_mode) & 0o777 | stat.S_IWUSR)
+        elif readable_like is not None:
+            temporary.chmod(stat.S_IMODE(readable_like.stat().st_mode) & 0o666 | stat.S_IWUSR)
         os.replace(temporary, path)
 
 

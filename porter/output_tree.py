@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
@@ -73,13 +74,24 @@ def _write_file(result: TreePort, path: Path, target: Path) -> None:
         raise InputError(f"its encoding can't hold the port: {error}", source, fix="save it as UTF-8") from error
     shutil.copymode(source, target)
     if port.recipe.trainer:
-        _write_beside(port, target)
+        _write_beside(port, target, stat.S_IMODE(source.stat().st_mode) & 0o666)
 
 
-def _write_beside(port: Port, target: Path) -> None:
-    recipe_path(target).write_text(f"{port.recipe.to_json()}\n", encoding="utf-8")
-    for name, content in port.files:
+def _write_beside(port: Port, target: Path, mode: int) -> None:
+    beside = {recipe_path(target).name: f"{port.recipe.to_json()}\n", **dict(port.files)}
+    for name, content in beside.items():
         (target.parent / name).write_text(content, encoding="utf-8")
+        (target.parent / name).chmod(mode | stat.S_IWUSR)
+
+
+def _refuse_links(whole: Path, output: Path) -> None:
+    """InputError before anything is moved through a link that lies in the output: it may lead anywhere."""
+    for path in sorted(whole.rglob("*")):
+        target = output / path.relative_to(whole)
+        if path.is_dir() and not path.is_symlink() and target.is_symlink():
+            raise InputError("is a link, and the port has a folder there", target, fix="take it out")
+        if (not path.is_dir() or path.is_symlink()) and target.is_dir() and not target.is_symlink():
+            raise InputError("is a folder, and the port has a file there", target, fix="take it out")
 
 
 def _move(whole: Path, output: Path) -> None:
@@ -88,6 +100,7 @@ def _move(whole: Path, output: Path) -> None:
     if not os.path.lexists(output):
         os.rename(whole, output)
         return
+    _refuse_links(whole, output)
     for path in sorted(whole.rglob("*")):
         target = output / path.relative_to(whole)
         if path.is_dir() and not path.is_symlink():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from .limits import BUDGET, within_budget
+from .masking import find_secrets, masked
 from .recipe import Field, Finding, Recipe
 
 if TYPE_CHECKING:
@@ -19,7 +22,8 @@ class Options:
     """What the command line says beside the source.
 
     `mesh` is text such as `fsdp=2,tp=4`; `processes` the number of GPU processes when no launch config says it;
-    `rules` folders of contributed packs; `select` and `ignore` rule ids or their prefixes.
+    `rules` folders of contributed packs; `select` and `ignore` rule ids or their prefixes; `budget` the seconds that
+    one script may take.
     """
 
     launch_config: Path | None = None
@@ -30,6 +34,7 @@ class Options:
     ignore: tuple[str, ...] = ()
     processes: int | None = None
     vendor: bool = False
+    budget: float = BUDGET
 
     def active(self, rule: str) -> bool:
         """Whether rule `rule` takes part, by `select` and `ignore`."""
@@ -88,6 +93,14 @@ class Port:
             return self.notebook.written(self.edits).encode()
         return (b"\xef\xbb\xbf" if self.bom else b"") + self.after.encode(self.encoding)
 
+    def masked(self, text: str) -> str:
+        """Text of the source or the port as a report shows it: without the source's secrets."""
+        return masked(text, self._secrets)
+
+    @cached_property
+    def _secrets(self) -> tuple[str, ...]:
+        return tuple(secret.value for secret in find_secrets(self.before))
+
     def place(self, line: int, column: int) -> str:
         """Where a line and column of `before` stand: `train.py:12:5`, or `train.ipynb cell 3:2:5`."""
         if self.notebook is None:
@@ -97,8 +110,9 @@ class Port:
 
 
 def port_file(path: Path, options: Options | None = None) -> Port:
-    """Port one Python file. InputError when it can't be read, parsed or when an option is wrong."""
+    """Port one Python file. InputError when it can't be read or parsed, takes too long, or an option is wrong."""
     from .engine.pipeline import port_module
     from .source.parsing import read_module
 
-    return port_module(read_module(path), options or Options())
+    given = options or Options()
+    return within_budget(lambda: port_module(read_module(path), given), path, given.budget)

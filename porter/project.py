@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InputError
+from .files import is_file, read_text
 
 KEYS: dict[str, type] = {
     "launch-config": str,
@@ -37,16 +39,26 @@ class Project:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The keys that the file sets."""
+        given = {key: getattr(self, key.replace("-", "_")) for key in KEYS}
+        return tuple(key for key, value in given.items() if value)
+
 
 def read_project(source: Path) -> Project:
     """The settings of the nearest pyproject.toml, upwards from `source`, that has a [tool.tpu-port] section.
 
+    Looked for up to the repository's root or the home folder, among files of the user, of root, and of the source's
+    own owner: what somebody else put into a folder above (`/tmp/pyproject.toml`) says nothing.
     InputError when that file isn't TOML, or has a key or type that tpu-port doesn't know.
     """
     for path in _candidates(source):
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            if not _is_ours(path, source):
+                continue
+            text = read_text(path)
+        except (OSError, UnicodeDecodeError, InputError):
             continue  # not ours to complain about: it has no section that we could read
         if SECTION.search(text):
             return _project(path, text)
@@ -62,7 +74,7 @@ def installed_packs() -> tuple[Path, ...]:
     for folder in dict.fromkeys(sys.path):
         for pattern in ("*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"):
             for path in Path(folder or ".").glob(pattern):
-                if f"[{GROUP}]" in path.read_text(encoding="utf-8", errors="replace"):
+                if is_file(path) and f"[{GROUP}]" in path.read_text(encoding="utf-8", errors="replace"):
                     from .engine.packs import entry_point_packs
 
                     return entry_point_packs()
@@ -70,9 +82,17 @@ def installed_packs() -> tuple[Path, ...]:
 
 
 def _candidates(source: Path) -> Iterator[Path]:
-    start = source.absolute()
+    start = Path(os.path.abspath(source))
+    home = Path.home()
     for folder in (start, *start.parents):
         yield folder / "pyproject.toml"
+        if folder == home or os.path.lexists(folder / ".git"):
+            return
+
+
+def _is_ours(path: Path, source: Path) -> bool:
+    owners = {os.geteuid(), 0, os.stat(source).st_uid if source.exists() else os.geteuid()}
+    return os.stat(path).st_uid in owners
 
 
 def _project(path: Path, text: str) -> Project:
@@ -82,6 +102,10 @@ def _project(path: Path, text: str) -> Project:
         section: dict[str, Any] = tomllib.loads(text)["tool"]["tpu-port"]
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"not TOML: {error}", path) from error
+    except RecursionError:
+        raise InputError("not TOML that can be read: it is nested too deeply", path) from None
+    if not isinstance(section, dict):
+        raise InputError("tool.tpu-port is no section", path, fix="see docs/cli.md")
     for key, value in section.items():
         if key not in KEYS:
             raise InputError(f"[tool.tpu-port] has an unknown key {key!r}", path, fix=f"known are {', '.join(KEYS)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -16,6 +17,37 @@ from typing import Any, Literal
 Kind = Literal["literal", "expression", "default", "unknown"]
 Fate = Literal["exact", "changed", "dropped", "manual"]
 Severity = Literal["error", "warning", "info"]
+
+
+def literal_code(value: object) -> str:
+    """The Python literal of a value, `float("inf")` for what has none; `read_literal` reads it back."""
+    match value:
+        case float() if not math.isfinite(value):
+            return f'float("{value}")'
+        case list():
+            return f"[{', '.join(map(literal_code, value))}]"
+        case tuple():
+            return f"({', '.join(map(literal_code, value))}{',' if len(value) == 1 else ''})"
+        case dict():
+            return "{" + ", ".join(f"{literal_code(key)}: {literal_code(item)}" for key, item in value.items()) + "}"
+    return repr(value)
+
+
+def read_literal(code: str) -> Any:
+    """The object of a literal. ValueError or SyntaxError when it is none."""
+    if "float(" not in code:
+        return ast.literal_eval(code)
+    return ast.literal_eval(_Floats().visit(ast.parse(code, mode="eval")))
+
+
+class _Floats(ast.NodeTransformer):
+    """`float("inf")` and its kin as the numbers that they are."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(ast.Name("float"), [ast.Constant(str(text))], []) if text in ("inf", "-inf", "nan"):
+                return ast.copy_location(ast.Constant(float(text)), node)
+        return node
 
 
 @dataclass(frozen=True)
@@ -52,7 +84,7 @@ class Value:
         """The Python object of a known value; ValueError for the others."""
         if not self.known:
             raise ValueError(f"{self.code!r} is decided when the script runs")
-        return ast.literal_eval(self.code)
+        return read_literal(self.code)
 
     def is_literal(self, *objects: Any) -> bool:
         """Whether the value is known and equals one of `objects`, type included."""

@@ -15,6 +15,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from .errors import InputError
+from .files import read_file
+from .limits import within_budget
+from .own_imports import safe_children
 from .port import Options, Port
 from .recipe import Finding
 from .source.folder import SourceTree, read_tree
@@ -72,8 +75,10 @@ def port_tree(root: Path, options: Options, leave_out: Sequence[Path] = (), jobs
         found = [_port(tree, path, options) for path in scripts]
     else:
         fresh = get_context("spawn")  # a fork of a process with threads may hang
-        with ProcessPoolExecutor(min(jobs, len(scripts)), fresh, initializer=_start, initargs=(tree, options)) as pool:
-            found = list(pool.map(_port_here, scripts))
+        with safe_children():  # from the first process on, which the pool starts when it is made
+            workers = ProcessPoolExecutor(min(jobs, len(scripts)), fresh, initializer=_start, initargs=(tree, options))
+            with workers as pool:
+                found = list(pool.map(_port_here, scripts))
     _collect(result, scripts, found)
     result.circles = tree.circles([path for path in scripts if path in result.ports])
     return result
@@ -88,7 +93,7 @@ def find_scripts(tree: SourceTree, errors: dict[Path, InputError]) -> list[Path]
     raw: dict[Path, bytes] = {}
     for path in tree.sources:
         try:
-            data = (tree.root / path).read_bytes()
+            data = read_file(tree.root / path)
         except OSError as error:
             errors[path] = InputError(f"can't be read: {error.strerror}", tree.root / path, fix="check its permissions")
             continue
@@ -168,24 +173,26 @@ def _port_here(path: Path) -> Port | tuple[str, ...]:
 
 def _port(tree: SourceTree, path: Path, options: Options) -> Port | tuple[str, ...]:
     """The port of one script, or its error in parts (an InputError loses them on the way between processes)."""
-    from .engine.pipeline import port_module
-
     try:
-        options = _of_script(options, path)
-        reached = tree.reached(path)
-        texts = {file: tree.module(file).text for file in reached}
-        alone = len(reached) == 1 or not any(TRAINER.search(text) for text in texts.values())
-        port = port_module(tree.module(path) if alone else tree.merged(path), options)
-        if alone or port.status not in ("unsupported", "unchanged"):
-            return port
-        # Nothing of it can be ported: each file says for itself why.
-        others = [port_module(tree.module(file), options) for file in reached[:-1] if TRAINS.search(texts[file])]
-        others = [other for other in others if other.status != "unchanged"]
-        return replace(port_module(tree.module(path), options), modules=tuple(others))
+        return within_budget(lambda: _port_script(tree, path, options), tree.root / path, options.budget)
     except InputError as error:
         return error.message, error.path, str(error.line or ""), str(error.column or ""), error.fix
-    except RecursionError:
-        return "is nested too deeply to be read", str(tree.root / path), "", "", "leave it out"
+
+
+def _port_script(tree: SourceTree, path: Path, options: Options) -> Port:
+    from .engine.pipeline import port_module
+
+    options = _of_script(options, path)
+    reached = tree.reached(path)
+    texts = {file: tree.module(file).text for file in reached}
+    alone = len(reached) == 1 or not any(TRAINER.search(text) for text in texts.values())
+    port = port_module(tree.module(path) if alone else tree.merged(path), options)
+    if alone or port.status not in ("unsupported", "unchanged"):
+        return port
+    # Nothing of it can be ported: each file says for itself why.
+    others = [port_module(tree.module(file), options) for file in reached[:-1] if TRAINS.search(texts[file])]
+    others = [other for other in others if other.status != "unchanged"]
+    return replace(port_module(tree.module(path), options), modules=tuple(others))
 
 
 def _of_script(options: Options, path: Path) -> Options:
@@ -196,7 +203,7 @@ def _of_script(options: Options, path: Path) -> Options:
     file = options.launch_config
     if file is None or file.suffix not in SHELL:
         return options
-    launched = {Path(launch.script).name for launch in read_launches(file.read_text("utf-8", "replace"), file)}
+    launched = {Path(launch.script).name for launch in read_launches(read_file(file).decode("utf-8", "replace"), file)}
     return options if path.name in launched else replace(options, launch_config=None)
 
 

@@ -12,17 +12,23 @@ import signal
 import sys
 from typing import NoReturn
 
+from ..own_imports import leave_out_current_folder
+
+# Before anything that isn't Python's own is imported.
+leave_out_current_folder()
+
 import click
 
 from .. import __version__
 from ..errors import InputError
+from .say import say
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 TERMINATED = 143  # 128 + SIGTERM
 PIPE_CLOSED = 141  # 128 + SIGPIPE: whoever read our output has gone
 
-COMMANDS = ("port", "validate", "plan", "compile", "export", "rules", "doctor")
+COMMANDS = ("port", "validate", "plan", "compile", "export", "rules", "environments", "doctor")
 
 
 class FrontDoor(click.Group):
@@ -89,7 +95,7 @@ def run(args: list[str]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        say(error.format_message(), err=True)
         return BAD_INPUT
     except click.UsageError as error:
         return _fail(args, error.format_message(), fix=_help_hint(error))
@@ -98,7 +104,7 @@ def run(args: list[str]) -> int:
     except InputError as error:
         return _fail(args, str(error), error)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("tpu-port: interrupted", err=True)
+        say("tpu-port: interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes
@@ -114,12 +120,12 @@ def _terminated(number: int, frame: object) -> NoReturn:
 
 
 def _fail(args: list[str], line: str, error: InputError | None = None, fix: str = "") -> int:
-    click.echo(f"tpu-port: {line}{f'; {fix}' if fix else ''}", err=True)
+    say(f"tpu-port: {line}{f'; {fix}' if fix else ''}", err=True)
     if "--json" in args:
         from ..report.json import error_document, to_text
 
         error = error or InputError(line, fix=fix)
-        click.echo(to_text(error_document(error)))
+        say(to_text(error_document(error)))
     return BAD_INPUT
 
 

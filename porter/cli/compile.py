@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from .say import say
+
 PATH = click.Path(path_type=Path)
 
 
@@ -60,6 +62,7 @@ def command(
     from ..tpu.step import compile_or_estimate
 
     where = slice_named(tpu)
+    say(f"tpu-port: runs {port} up to its first training step", err=True)
     request = Request(
         script=port,
         slice=where,
@@ -75,20 +78,20 @@ def command(
         quick=quick,
     )
     try:
-        found = compile_or_estimate(request, say=lambda line: click.echo(line, err=True), timeout=timeout)
+        found = compile_or_estimate(request, say=lambda line: say(line, err=True), timeout=timeout)
     except CompileFailed as failure:
-        click.echo(failure.output, err=True)
-        click.echo(f"tpu-port: {failure}", err=True)
+        say(failure.output, err=True)
+        say(f"tpu-port: {failure}", err=True)
         return 3
     if as_json:
         from ..report.json import to_text
         from ..report.tpu import step_document
 
-        click.echo(to_text(step_document(found.step, where, found.formula)))
+        say(to_text(step_document(found.step, where, found.formula)))
     else:
         from ..report.tpu import show_step
 
         show_step(found.step, where, found.formula, note=found.note, no_color=no_color)
         if found.advice:
-            click.echo(found.advice)
+            say(found.advice)
     return 1 if found.step.short_of_memory else 0

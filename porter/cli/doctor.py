@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from .say import say
+
 
 @click.command("doctor")
 @click.option("--timeout", type=click.FloatRange(min=1), default=60, show_default=True, help="Seconds to wait for JAX.")
@@ -19,7 +21,7 @@ def command(timeout: float, as_json: bool, no_color: bool) -> int:
         from ..report.doctor import document
         from ..report.json import to_text
 
-        click.echo(to_text(document(diagnosis)))
+        say(to_text(document(diagnosis)))
     else:
         from ..report.doctor import show_diagnosis
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from ..errors import InputError
+from .say import say
 
 PATH = click.Path(path_type=Path)
 DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
@@ -91,7 +92,7 @@ def command(
 
             checked = check_export(checkpoint, base, exported, options)
     if as_json:
-        click.echo(to_text(export_document(exported, checked)))
+        say(to_text(export_document(exported, checked)))
     else:
         out = console(no_color=no_color)
         show_export(exported if output is not None else exported.unwritten(), out)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import click
+
+from .say import say
 
 PATH = click.Path(path_type=Path)
 
@@ -76,6 +79,7 @@ def command(
     from ..tpu.plan import longest_row, plan
     from ..tpu.slices import slice_named
 
+    say(f"tpu-port: runs {port} up to its first training step", err=True)
     plans = []
     text = ""
     if apply and output is not None:
@@ -96,20 +100,20 @@ def command(
             rows=rows,
             arguments=arguments,
         )
-        say = lambda line: click.echo(line, err=True)  # noqa: E731
+        tell = partial(say, err=True)
         try:
             known = read_lengths(lengths, longest_row(request)) if lengths else ()
-            found = plan(request, compiled=candidates, full=full, lengths=known, price=price, say=say, timeout=timeout)
+            found = plan(request, compiled=candidates, full=full, lengths=known, price=price, say=tell, timeout=timeout)
             plans.append(found)
         except CompileFailed as failure:
-            click.echo(failure.output, err=True)
-            click.echo(f"tpu-port: {failure}", err=True)
+            say(failure.output, err=True)
+            say(f"tpu-port: {failure}", err=True)
             return 3
     if as_json:
         from ..report.json import to_text
         from ..report.tpu import plan_document
 
-        click.echo(to_text(plan_document(plans)))
+        say(to_text(plan_document(plans)))
     else:
         from ..report.tpu import show_comparison, show_plan
 
@@ -120,5 +124,5 @@ def command(
             show_comparison(plans, no_color=no_color)
     if apply and output is not None and plans[0].best is not None:
         replace_file(output, applied(text, plans[0]).encode())
-        click.echo(f"Wrote {output}", err=as_json)
+        say(f"Wrote {output}", err=as_json)
     return 0 if all(found.best is not None for found in plans) else 1

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InputError
+from ..limits import BUDGET
+from .say import say
 
 if TYPE_CHECKING:
     from ..port import Options
@@ -42,6 +44,14 @@ PATH = click.Path(path_type=Path)
 @click.option("--rules", type=PATH, multiple=True, metavar="PATH", help="A further pack of rules; may be repeated.")
 @click.option("--select", multiple=True, metavar="RULE", help="Use these rules only; may be repeated.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Leave these rules out; may be repeated.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    default=BUDGET,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time for one script, after which it is refused.",
+)
 @click.option("--vendor", is_flag=True, help="Copy the runtime beside the port, so that it doesn't need tpu-port.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR=1).")
@@ -57,6 +67,7 @@ def command(
     rules: tuple[Path, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    budget: float,
     vendor: bool,
     as_json: bool,
     no_color: bool,
@@ -68,21 +79,25 @@ def command(
     from ..output import check_output, write_port
     from ..port import Options, port_file
     from ..project import installed_packs, read_project
+    from ..trust import allowed_packs
 
     if not source.suffix and not source.exists() and (close := get_close_matches(source.name, COMMANDS, n=1)):
         raise click.UsageError(f"there is no file or command {source}; did you mean `tpu-port {close[0]}`?")
     if output is None and vendor:
         raise click.UsageError("--vendor copies the runtime beside the port: it needs -o OUT")
     project = read_project(source)
+    if project.said:
+        say(f"tpu-port: settings from {project.path}: {', '.join(project.said)}", err=True)
     options = Options(
         launch_config=launch_config or project.launch_config,
         mesh=mesh or project.mesh,
         source_trl=_version(source_trl or project.source_trl),
-        rules=(*rules, *project.rules, *installed_packs()),
+        rules=(*rules, *allowed_packs(project, rules), *installed_packs()),
         select=_names(select) or project.select,
         ignore=_names(ignore) or project.ignore,
         processes=processes or project.processes,
         vendor=vendor,
+        budget=budget,
     )
     if source.is_dir():
         return _port_folder(source, output, options, force=force, as_json=as_json, no_color=no_color)
@@ -94,7 +109,7 @@ def command(
     if as_json:
         from ..report.json import port_document, to_text
 
-        click.echo(to_text(port_document(port, output)))
+        say(to_text(port_document(port, output)))
     else:
         from ..report.terminal import console, show_port
 
@@ -116,13 +131,13 @@ def _port_folder(
     if as_json:
         from ..report.json import to_text
 
-        click.echo(to_text(tree_document(result, output)))
+        say(to_text(tree_document(result, output)))
     else:
         from ..report.terminal import console
 
         show_tree(result, output, written, console(no_color=no_color))
     for line in (*(str(error) for _, error in sorted(result.errors.items())), *circle_lines(result)):
-        click.echo(f"tpu-port: {line}", err=True)
+        say(f"tpu-port: {line}", err=True)
     return result.code
 
 

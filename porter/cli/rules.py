@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from .say import say
+
 PATH = click.Path(path_type=Path)
 RULES = click.option("--rules", type=PATH, multiple=True, metavar="PATH", help="A further pack; may be repeated.")
 NO_COLOR = click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR=1).")
@@ -29,12 +31,13 @@ def list_rules(rules: tuple[Path, ...], as_json: bool, no_color: bool) -> int:
     from ..engine.packs import load_packs
     from ..project import installed_packs, read_project
     from ..report.rules import rule_rows, show_rows
+    from ..trust import allowed_packs
 
-    packs = (engine_pack(), *load_packs((*rules, *read_project(Path.cwd()).rules, *installed_packs())))
+    packs = (engine_pack(), *load_packs((*rules, *allowed_packs(read_project(Path.cwd()), rules), *installed_packs())))
     if as_json:
         from ..report.json import to_text
 
-        click.echo(to_text({"rules": rule_rows(packs)}))
+        say(to_text({"rules": rule_rows(packs)}))
     else:
         show_rows(packs, no_color=no_color)
     return 0
@@ -51,8 +54,9 @@ def show(rule: str, rules: tuple[Path, ...], no_color: bool) -> int:
     from ..engine.packs import load_packs
     from ..project import installed_packs, read_project
     from ..report.rules import show_rule
+    from ..trust import allowed_packs
 
-    packs = (engine_pack(), *load_packs((*rules, *read_project(Path.cwd()).rules, *installed_packs())))
+    packs = (engine_pack(), *load_packs((*rules, *allowed_packs(read_project(Path.cwd()), rules), *installed_packs())))
     show_rule(packs, rule, no_color=no_color)
     return 0
 
@@ -68,7 +72,7 @@ def test(path: Path, update: bool, no_color: bool) -> int:
     from ..report.rules import show_cases
 
     for file in update_cases(path) if update else ():
-        click.echo(f"Wrote {file}")
+        say(f"Wrote {file}")
 
     return show_cases(path, run_cases(path), no_color=no_color)
 
@@ -81,6 +85,23 @@ def new(path: Path) -> int:
     from ..engine.scaffold import new_pack
 
     for file in new_pack(path):
-        click.echo(f"Wrote {file}")
-    click.echo(f"Try it: tpu-port rules test {path}")
+        say(f"Wrote {file}")
+    say(f"Try it: tpu-port rules test {path}")
+    return 0
+
+
+@command.command("trust")
+@click.argument("path", type=PATH, default=Path("."))
+@click.help_option("-h", "--help")
+def trust(path: Path) -> int:
+    """Let the packs that the pyproject.toml of folder PATH names (or the pack at PATH) run their Python rules.
+
+    Each is remembered as it is now, outside the folder; one that changes has to be trusted again.
+    """
+    from ..trust import memory, packs_of
+    from ..trust import trust as remember
+
+    for pack, text in remember(packs_of(path)).items():
+        say(f"Trusted {pack} (sha256 {text[:16]})")
+    say(f"Remembered in {memory()}")
     return 0

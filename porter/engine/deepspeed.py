@@ -53,6 +53,8 @@ def named_settings(porting: Porting, launch: Sequence[Setting]) -> tuple[Setting
     try:
         if isinstance(given, dict):
             settings = tuple(from_dict(given, Path(porting.module.path)))
+        elif str(given).lstrip().startswith("{"):  # transformers takes the JSON itself, too
+            settings = read_deepspeed(Path(porting.module.path), str(given))
         else:
             settings = read_deepspeed(beside(Path(porting.module.path), str(given)))
     except InputError as error:

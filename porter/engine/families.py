@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import is_file, read_text
 from ..recipe import Value
 from ..runtime.families import Family, find_family, read_family, refusal
 from ..runtime.families import families as known_families
@@ -24,12 +25,15 @@ def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any
     extra = [read_family(path) for path in families(porting.packs)]
     folder = Path(porting.module.path).parent / identifier
     config_file = folder / "config.json"
-    if config_file.is_file():
+    if is_file(config_file):
         try:
-            config = json.loads(config_file.read_text("utf-8"))
-        except (OSError, ValueError) as error:
+            config = json.loads(read_text(config_file))
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"is no model config: {error}", config_file, fix="mend it") from None
-        architectures = config.get("architectures") or [None]
+        if not isinstance(config, dict):
+            raise InputError("is no model config: it holds no object", config_file, fix="mend it")
+        said = config.get("architectures")
+        architectures = said if isinstance(said, list) and said and isinstance(said[0], str) else [None]
         family = find_family(architectures[0], config.get("model_type"), extra=extra)
         if family is None:
             _no_family(porting, f"{architectures[0] or config.get('model_type')} of {identifier}")
@@ -49,7 +53,7 @@ NOT_IN_TUNIX = (
     "mixtral|mistral-small-3|ministral-3|pixtral|mamba|phi-?\\d|falcon(?!3)|gpt2|gpt-neo|gpt-j|gpt-oss|pythia|opt-\\d|bloom|mpt-|"
     "olmo|granite|deepseek-(?:v\\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|smollm3|smolvlm|yi-vl|internlm|baichuan|"
     "chatglm|minicpm(?!.*llama)|lfm2|llada|gemma-?3n|t5|bart|bert|llama-4|qwen1\\.5-moe|qwen-\\d|qwen2-\\d|qwen3\\.5|qwen3-(?:30b|235b|coder|next)|"
-    "glm-?\\d"
+    "glm[-_]?(?:\\d|edge|z1)"
 )
 # Unsloth gives models of other architectures that of Llama or Mistral: their config.json decides.
 MADE_OVER = "unsloth/phi-"
@@ -66,6 +70,13 @@ def _no_family(porting: Porting, what: str) -> None:
 def refused(porting: Porting, family: Family | None) -> bool:
     """Findings that make a port pointless: a model family that Tunix has not."""
     if any(finding.rule == "TP302" and "no implementation" in finding.message for finding in porting.recipe.findings):
+        return True
+    if family is None and (targets := _foreign_targets(porting)):
+        value = porting.recipe.values["lora.targets"]
+        line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+        message = f"target_modules={targets}: Tunix has no implementation of a model family with such layers."
+        fix = f"Families that port: {', '.join(sorted({each.name for each in known_families()}))}."
+        porting.find("TP302", "error", message, fix, line, column)
         return True
     identifier = porting.known("model.id")
     if not isinstance(identifier, str):
@@ -84,6 +95,19 @@ def refused(porting: Porting, family: Family | None) -> bool:
         message = f"{identifier}: Tunix can't compute this model: {reason}."
         porting.find("TP302", "error", message, "Choose another model.", line, column)
     return reason is not None
+
+
+def _foreign_targets(porting: Porting) -> str:
+    """The target_modules where none of them is a layer of any family, as PEFT matches them; else an empty string."""
+    targets = porting.known("lora.targets")
+    if isinstance(targets, str) or not targets or not all(isinstance(name, str) for name in targets):
+        return ""  # a pattern, "all-linear", or PEFT's own choice
+    known = known_families([read_family(path) for path in families(porting.packs)])
+    layers = {linear["hf"] for family in known for linear in family.table["linear"]} | {"lm_head", "embed_tokens"}
+    tails = [re.sub(r"^(?:.*\.)?\d+\.", "", name) for name in targets]  # `layers.3.self_attn.q_proj`
+    if any(f".{layer}".endswith(f".{tail}") for layer in layers for tail in tails):
+        return ""
+    return ", ".join(map(repr, sorted(targets)))
 
 
 def check_mesh(

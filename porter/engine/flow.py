@@ -6,7 +6,7 @@ Both ways end where the file shows no more, or more than one possibility.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import libcst as cst
@@ -144,7 +144,40 @@ def _back(
 
 
 def _maker(module: Module, node: cst.BaseExpression) -> Binding | None:
-    """The one binding that makes what a variable holds; `model = prepare(model)` gives it its own value again."""
+    """The one binding that makes what a variable holds; `model = prepare(model)` gives it its own value again.
+
+    A question that comes up again while it is being answered (`a = b`, `b = a`) has no answer there. What was found
+    while another question was open may hang on that, and is kept until it is closed; the rest for good.
+    """
+    questions: _Questions = module.memory.setdefault("makers", _Questions())
+    for answers in (questions.answered, questions.meanwhile):
+        if node in answers:
+            return answers[node]
+    if node in questions.open:
+        return None
+    questions.open.add(node)
+    try:
+        answer = _find_maker(module, node)
+    finally:
+        questions.open.discard(node)
+    if questions.open:
+        questions.meanwhile[node] = answer
+    else:
+        questions.meanwhile.clear()
+        questions.answered[node] = answer
+    return answer
+
+
+@dataclass
+class _Questions:
+    """What `_maker` was asked of a file: what is open, what was answered meanwhile, what for good."""
+
+    open: set[cst.BaseExpression] = field(default_factory=set)
+    meanwhile: dict[cst.BaseExpression, Binding | None] = field(default_factory=dict)
+    answered: dict[cst.BaseExpression, Binding | None] = field(default_factory=dict)
+
+
+def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     found = module.meaning(node)
     if found is None:
         return None
@@ -181,7 +214,7 @@ def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> A
 
     Perhaps: the function may also give the model back as it is, `if not use_lora: return model`.
     """
-    asked = (module, binding.node)
+    asked = binding.node
     if asked in _ASKED or len(_ASKED) > MAX_NESTED or binding.kind != "assign":
         return "no"
     _ASKED.append(asked)
@@ -213,7 +246,7 @@ def _wrapped(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | 
     return made.args[0].value if isinstance(made, cst.Call) else None
 
 
-_ASKED: list[tuple[Module, cst.CSTNode]] = []  # bindings that `_adapts` is at, so that no circle of names is followed
+_ASKED: list[cst.CSTNode] = []  # bindings that `_adapts` is at, so that no circle of names is followed
 
 
 def _puts_in(module: Module, value: cst.BaseExpression) -> bool:

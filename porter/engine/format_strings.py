@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from ..port import Edit
+from ..shown import spelled
 from ..source.module import Module
 
 OTHER = {'"': "'", "'": '"'}
+
+
+def in_f_string(text: str, around: cst.FormattedString) -> str | None:
+    """Text as the words of an f-string say it: braces doubled, quotes, backslashes and line ends escaped.
+
+    None where it can't be said: a raw f-string has no escapes.
+    """
+    if "r" in around.start.lower() and not RAW.fullmatch(text):
+        return None
+    return "".join(_escaped(character) for character in text)
+
+
+RAW = re.compile(r"[^\\'\"\x00-\x1f\x7f-\x9f]*")
+
+
+def _escaped(character: str) -> str:
+    if character in "{}":
+        return character * 2
+    if character == "\\":
+        return "\\\\"
+    if character in "'\"":  # by number: it stays whatever quote the f-string ends up with
+        return f"\\x{ord(character):02x}"
+    return character if character.isprintable() else spelled(character)
 
 
 def requoted(module: Module, edits: Sequence[Edit]) -> list[Edit]:

@@ -7,6 +7,7 @@ args = SFTConfig(bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -38,17 +39,43 @@ def answer_gpu_tests(porting: Porting) -> None:
             continue
         if module.qualified(call.func) == AVAILABLE:
             _settle(porting, call)
+            if not porting.covered(module.span(call)[0]):
+                _take_value(porting, call)
 
 
 def name_gpu_tests(porting: Porting) -> None:
-    """A warning for every question that is left in the port."""
+    """A warning for every question that is left in the port; an error where it decides what the training takes."""
     if "cuda.is_available" not in porting.module.text or not porting.options.active(RULE):
         return
     for call in porting.module.calls:
         if porting.module.qualified(call.func) == AVAILABLE and not porting.covered(porting.module.span(call)[0]):
             message = "torch.cuda.is_available() is False on a TPU machine, where this stands as it was."
             line, column = porting.module.location(call)
-            porting.find(RULE, "warning", message, "Check what it decides.", line, column)
+            decides = _decided(porting, call)
+            if decides:
+                message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
+                porting.find(RULE, "error", message, "Give what the GPU run had.", line, column)
+            else:
+                porting.find(RULE, "warning", message, "Check what it decides.", line, column)
+
+
+def _decided(porting: Porting, call: cst.Call) -> list[str]:
+    """Names that an `if` on a GPU gives a value, and that the trainer's settings read."""
+    module = porting.module
+    test = _decision(porting, call)
+    holder = module.parents[test]
+    if not isinstance(holder, cst.If) or holder.test is not test:
+        return []
+    calls = [site.node for site in porting.sites if site.role in ("arguments", "lora", "quantization")]
+    found = {}
+    for node in inside(holder):
+        target = node.targets[0].target if isinstance(node, cst.Assign) else None
+        meaning = module.meaning(target) if isinstance(target, cst.Name) else None
+        if isinstance(target, cst.Name) and meaning is not None:
+            uses = module.references(target.value, meaning[0])
+            if any(item in calls for use in uses for item in module.ancestors(use)):
+                found[target.value] = True
+    return list(found)
 
 
 def _drop_guard(porting: Porting, call: cst.Call) -> bool:
@@ -172,6 +199,42 @@ def _settle(porting: Porting, call: cst.Call) -> None:
         porting.edit(*module.span(call), "True", RULE, REASON)
 
 
+def _take_value(porting: Porting, call: cst.Call) -> None:
+    """A value that the GPU run had and that names no device: `8 if available() else 2`, `if available(): bits = ...`.
+
+    Of `args.bf16 and available()` the other part stays.
+    """
+    module = porting.module
+    test = _decision(porting, call)
+    holder = module.parents[test]
+    known = _known(porting, test)
+    if not isinstance(holder, cst.If | cst.IfExp) or holder.test is not test or known is False:
+        return
+    if isinstance(holder, cst.If):
+        if _names_device(porting, holder.body) or not _assigns(holder.body):
+            return
+        if known is True:
+            above = module.parents[holder]
+            within_chain = isinstance(above, cst.If) and above.orelse is holder
+            if within_chain or not _unwrap(porting, holder, any_value=True):
+                porting.edit(*module.span(test), "True", RULE, REASON)
+            return
+    elif _names_device(porting, holder.body):
+        return
+    elif known is True:
+        porting.edit(*module.span(holder), module.code(holder.body), RULE, REASON)
+        return
+    both = module.parents[call]
+    if isinstance(both, cst.BooleanOperation) and isinstance(both.operator, cst.And):
+        other = both.left if both.right is call else both.right
+        porting.edit(*module.span(both), module.code(other), RULE, REASON)
+
+
+def _names_device(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether code says where something lies, or moves it: what differs on a TPU."""
+    return re.search(r"cuda|device|\.(to|half|float|bfloat16)\(", porting.module.code(node)) is not None
+
+
 def _decision(porting: Porting, call: cst.Call) -> cst.BaseExpression:
     """The whole condition in which a call stands: `available() and capability()[0] >= 8`."""
     node: cst.BaseExpression = call
@@ -194,6 +257,10 @@ def _is_of_settings(porting: Porting, node: cst.BaseExpression) -> bool:
     for ancestor in module.ancestors(node):
         if isinstance(ancestor, cst.Call) and ancestor in calls:
             return True
+        if isinstance(ancestor, cst.Return):  # `def bf16_ready(): return available() and is_bf16_supported()`
+            return ancestor.value is node and any(
+                isinstance(item, cst.Call) and module.qualified(item.func) in HALF for item in inside(node)
+            )
         if isinstance(ancestor, cst.Assign) and ancestor.value is below:
             return _is_precision(porting, ancestor.value) and _read_by_settings(porting, ancestor)
         if isinstance(ancestor, cst.BaseStatement):

@@ -18,7 +18,7 @@ from ..source.values import read_value
 from .loop_forward import NotStandard
 from .loops import Loop, read_loop, training_loops
 from .porting import Porting
-from .reading import bindings_of, fill_defaults, fill_site, table_of, tables_by_class
+from .reading import bindings_of, fill_defaults, fill_site, mentions_import, table_of, tables_by_class
 from .sites import Argument, Site, indentation
 
 LOOP = "torch.training_loop"
@@ -37,13 +37,18 @@ WHOLE = re.compile(  # what an optimizer may be given to mean all that the model
 )
 
 
+BACKWARDS = {"torch", "accelerate"}  # whose `backward` a loop calls
+
+
 def find_loops(porting: Porting) -> list[Site]:
     """The training loop of a file that has no trainer, as a trainer's site.
 
     A loop that isn't the standard one becomes a finding with the line that shows it, and nothing is ported.
     """
     rule = tables_by_class(porting.packs).get(LOOP)
-    if rule is None or not porting.options.active(rule.id) or not {"torch", "accelerate"} & porting.module.roots:
+    if rule is None or not porting.options.active(rule.id) or not mentions_import(porting.module.text, BACKWARDS):
+        return []
+    if not BACKWARDS & porting.module.roots:
         return []
     loops = training_loops(porting.module)
     loads = any(site.role == "model" for site in porting.sites)

@@ -13,7 +13,7 @@ from .linear_names import read_linear_names
 from .nothing import may_be_none
 from .objects import adapters_are_spread
 from .porting import Porting
-from .reading import fill_defaults, fill_site, follow, object_values, table_of
+from .reading import fill_defaults, fill_site, follow, object_values, short_name, table_of
 from .saved_adapters import is_saved, read_saved
 from .sites import Argument
 from .unsloth import read_adapters
@@ -31,6 +31,10 @@ def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
         return
     config = site.argument("peft_config")
     if config is None or config.value.is_literal(None):
+        if site is porting.inject:
+            porting.lora_object = "None"
+            message = f"{short_name(site)} is given no config of adapters that can be read here."
+            porting.find(site.rule, "error", message, "Write a LoraConfig at the call.", site.line, site.column)
         return
     made = follow(porting, config, "lora")
     if made is None:

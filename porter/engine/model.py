@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ..recipe import Origin, Value
+from ..recipe import Origin, Value, literal_code
 from ..source.calls import function_around, returned
 from ..source.values import dict_items, read_value
 from .flow import binding_origins, is_itself, origins, unprepared
@@ -17,7 +17,7 @@ from .model_makers import where_from
 from .porting import Porting
 from .precision import read_precision
 from .quantization import quantization_value, read_preparation, read_quantization
-from .reading import bindings_of, fill_defaults, fill_site, follow, judge, table_of
+from .reading import bindings_of, fill_defaults, fill_site, follow, judge, short_name, table_of
 from .saved_adapters import is_frozen_adapter
 from .sites import PAIRS, Argument, Site
 from .unsloth import read_fast_model
@@ -106,7 +106,7 @@ def _read_init_kwargs(porting: Porting) -> None:
     items: dict[str, Value] = {}
     nodes: dict[str, cst.BaseExpression] = {}
     if value.known and isinstance(value.literal, dict):
-        items = {name: Value("literal", repr(inner), value.origin) for name, inner in value.literal.items()}
+        items = {name: Value("literal", literal_code(inner), value.origin) for name, inner in value.literal.items()}
     elif argument is not None and argument.node is not None:
         pairs = dict_items(porting.module, argument.node) or ()
         nodes = dict(pairs)
@@ -166,11 +166,22 @@ def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> 
     rule = table_of(porting, site)
     fill_site(porting, without_config(porting, site), rule, versions)
     fill_defaults(porting, rule, versions)
+    _check_named(porting, site)
     if site.qualified in PAIRS:
         read_fast_model(porting, site)
     else:
         read_quantization(porting, site, versions)
     read_precision(porting)
+
+
+def _check_named(porting: Porting, site: Site) -> None:
+    """A call that names no model, or names it in keywords that nobody knows, has None in the port and a finding."""
+    if porting.value("model.id") is not None:
+        return
+    if not site.unknown_keywords:  # which are named already
+        message = f"{short_name(site)} is called without a model's name."
+        porting.find(site.rule, "error", message, "Write the name at the call.", site.line, site.column)
+    porting.fill({"model.id": Value("literal", "None", Origin(porting.module.path, site.line, site.column, site.rule))})
 
 
 def _read_branches(porting: Porting, sites: list[Site], versions: Mapping[str, str]) -> None:

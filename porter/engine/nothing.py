@@ -1,4 +1,4 @@
-"""Configs that a function of the file makes by condition: `if not args.quantize: return None`."""
+"""What may be None when the script runs: by a function that returns it, a branch, or a name that starts as it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ def may_be_none(module: Module, node: cst.BaseExpression | None) -> bool:
     """Whether what `node` stands for comes from a function that may give None instead."""
     made = (module.callees.get(value) for value in origins(module, node) if isinstance(value, cst.Call))
     return any(function is not None and _gives_none(module, function) for function in made)
+
+
+def is_none_somewhere(module: Module, node: cst.BaseExpression | None) -> bool:
+    """Whether `node` is None in a branch: `x if args.do_eval else None`, or a name that one of its lines sets to it."""
+    found = module.meaning(node) if isinstance(node, cst.Name) else None
+    given = [binding.value for binding in found[1] if binding.index is None] if found is not None else [node]
+    return may_be_none(module, node) or any(_has_none(value) for value in given)
+
+
+def _has_none(node: cst.BaseExpression | None) -> bool:
+    if isinstance(node, cst.IfExp):
+        return _has_none(node.body) or _has_none(node.orelse)
+    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _gives_none(module: Module, function: cst.FunctionDef) -> bool:

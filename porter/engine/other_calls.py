@@ -17,16 +17,20 @@ from ..recipe import Field
 from ..source.values import read_value
 from .packs import TableRule
 from .porting import Porting
-from .reading import judge, plain_version, tables_by_class
+from .reading import judge, mentions_import, plain_version, tables_by_class
 from .sites import assigned_name, shown
 
-CONFIGURES = re.compile(r"^(trl|peft|transformers|unsloth)\.\w*(Config|Arguments|Trainer)$")
+LIBRARIES = ("trl", "peft", "transformers", "unsloth")
+CONFIGURES = re.compile(rf"^({'|'.join(LIBRARIES)})\.\w*(Config|Arguments|Trainer)$")
 STAYS = "stays as it is"
 
 
 def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | None) -> None:
     """A row for every keyword of such a call that has none yet."""
-    module, tables = porting.module, tables_by_class(porting.packs)
+    module = porting.module
+    if not mentions_import(module.text, LIBRARIES):
+        return
+    tables = tables_by_class(porting.packs)
     fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.recipe.fields}
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
     for call in module.calls:

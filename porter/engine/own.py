@@ -105,6 +105,17 @@ What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call g
 are read off the tokenizer's chat template, as Unsloth does.
 Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
 """,
+    "TP198": """A secret in the source: it is masked in whatever is said of the script, and named.
+
+What it does: nothing to the port, which keeps the user's line; the report, the recipe and messages have `hf_***`.
+Why: reports are pasted into issues and recipes are committed.
+""",
+    "TP199": """A mistake of tpu-port, or of a pack's rule: the file stays as it is, and the line is named.
+
+What it does: refuses the file where two rules want the same text or a rule ends with an error.
+Why: one script that meets a mistake must not end the port of a folder, and half a port is worse than none.
+Use instead: `TPU_PORT_TRACEBACK=1` shows where it was made; please report it.
+""",
     "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
 
 What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.

@@ -1,8 +1,8 @@
 """Packs: folders of rules. Built-in and contributed ones are loaded by the same function.
 
 A pack is `pack.toml` plus the tables and rule modules that it names. TOML is data; a Python rule module runs
-when its pack is loaded, which for a pack that is not built in happens only when the user names it
-(`--rules PATH`, `[tool.tpu-port] rules`, or an installed distribution's entry point `tpu_port.packs`).
+when its pack is loaded, which for a pack that is not built in happens only when the user names it (`--rules PATH`),
+trusted it (`[tool.tpu-port] rules`, see `porter/trust.py`) or installed it (entry point `tpu_port.packs`).
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _table_rule(path: Path, row: Mapping[str, Any]) -> TableRule:
-    file = path / row["file"]
+    file = _inside(path, row["file"])
     role = row.get("role", "")
     if role not in ROLES:
         raise InputError(
@@ -215,6 +215,13 @@ def _table_rule(path: Path, row: Mapping[str, Any]) -> TableRule:
     if not file.is_relative_to(rules_folder()):
         _ = rule.table  # somebody's own table is checked whole, whether this source needs it or not
     return rule
+
+
+def _inside(path: Path, name: object) -> Path:
+    """The file of a pack that its pack.toml names; a pack is hashed, copied and trusted as a folder."""
+    if not isinstance(name, str) or not (path / name).resolve().is_relative_to(path.resolve()):
+        raise InputError(f"names a file that is not in the pack: {name!r}", path / "pack.toml", fix="put it there")
+    return path / name
 
 
 def _head(file: Path) -> dict[str, Any]:
@@ -232,7 +239,7 @@ def _head(file: Path) -> dict[str, Any]:
 
 
 def _site_rule(path: Path, pack: str, row: Mapping[str, Any]) -> SiteRule:
-    file = path / row["file"]
+    file = _inside(path, row["file"])
     if not file.is_file():
         raise InputError("names a rule file that does not exist: " + row["file"], path / "pack.toml")
     name = f"_tpu_port_rules_{pack}_{file.stem}"
@@ -242,7 +249,10 @@ def _site_rule(path: Path, pack: str, row: Mapping[str, Any]) -> SiteRule:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        if file.is_relative_to(rules_folder()):
+            spec.loader.exec_module(module)
+        else:  # from its source: what lies in __pycache__ may be another program
+            exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
         doc = (module.__doc__ or "").strip()
         return SiteRule(module.ID, doc.splitlines()[0], doc, tuple(module.MATCHES), module.apply, file)
     except Exception as error:

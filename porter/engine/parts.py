@@ -83,27 +83,42 @@ def mesh_edits(porting: Porting, part: Part, edits: Sequence[Edit], everywhere: 
     made = next((found for edit in everywhere if (found := makes.search(edit.new)) is not None), None)
     if part.module is porting.module or not uses or made is None or any(makes.search(edit.new) for edit in edits):
         return []
-    offset = _behind_imports(part.module)
+    offset = behind_imports(part.module)
     line, column = part.module.line_column(offset)
     newline = part.module.newline
     text = f"{newline}{made[0].strip()}{newline}"
     return [Edit(offset, offset, text, "TP302", "the devices and their axes, as in the script", line, column)]
 
 
-def _behind_imports(module: Module) -> int:
-    """The line behind the last import at the top of a file; behind its docstring when it has none."""
+def behind_imports(module: Module) -> int:
+    """The line behind the last import at the top of a file (the script's); where it has none, its first place."""
     last: cst.CSTNode | None = None
     for node in module.tree.body:
         inner = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None
-        is_docstring = isinstance(inner, cst.Expr) and isinstance(inner.value, cst.SimpleString)
-        if isinstance(inner, cst.Import | cst.ImportFrom) or (is_docstring and last is None):
+        if isinstance(inner, cst.Import | cst.ImportFrom) and not _is_of_the_future(inner):
             last = node
         elif isinstance(node, cst.FunctionDef | cst.ClassDef):
             break
     if last is None:
-        return 0
-    end = module.text.find("\n", module.span(last)[1])
-    return len(module.text) if end < 0 else end + 1
+        return first_place(module)
+    line_end = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)").match(module.text, module.span(last)[1])
+    return line_end.end() if line_end is not None else len(module.text)
+
+
+def first_place(module: Module) -> int:
+    """Where a file's first statement of its own begins: behind its docstring and what it takes `from __future__`."""
+    for index, node in enumerate(module.tree.body):
+        inner = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None
+        is_docstring = index == 0 and isinstance(inner, cst.Expr) and isinstance(inner.value, cst.SimpleString)
+        if not is_docstring and not _is_of_the_future(inner):
+            decorators = getattr(node, "decorators", ())
+            return module.span(decorators[0] if decorators else node)[0]
+    return len(module.text)
+
+
+def _is_of_the_future(node: cst.CSTNode | None) -> bool:
+    name = node.module if isinstance(node, cst.ImportFrom) else None
+    return isinstance(name, cst.Name) and name.value == "__future__"
 
 
 def first_import(module: Module) -> cst.CSTNode | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,13 @@ from pathlib import Path
 import libcst as cst
 
 from ..errors import InputError
+from ..limits import frames_of, place_of
+from ..masking import find_secrets, masked_in
 from ..meshes import parse_mesh
 from ..port import Edit, Options, Port, Status
-from ..recipe import Field, Origin, Recipe, Value
+from ..recipe import Field, Finding, Origin, Recipe, Value
 from ..runtime.field_tables import version_key
+from ..shown import one_line
 from ..source.launch import Setting, read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
@@ -28,9 +32,9 @@ from .counting import replace_counts
 from .dating import say_release, versions_in
 from .dead_code import drop_dead_code
 from .deepspeed import apply_deepspeed, named_settings
-from .edits import apply_edits, joined_removals, without_inner
+from .edits import apply_edits, joined_removals, without_inner, without_orphans
 from .families import check_mesh, family_files, find_model_family, refused
-from .format_strings import requoted
+from .format_strings import in_f_string, requoted
 from .generating import apply_generation
 from .gpu_reports import drop_gpu_reports
 from .gpu_tests import answer_gpu_tests, name_gpu_tests
@@ -57,6 +61,7 @@ from .resuming import resumed_from
 from .rewriting import apply_rewrites
 from .saving_patches import drop_gathered_weights, drop_saving_patches, replace_saving_functions
 from .sites import Site
+from .taken_keywords import refuse_keywords
 from .todos import with_todos
 from .understanding import read_trainer
 from .unsloth_chat import answer_chat_templates
@@ -67,11 +72,55 @@ from .world_size import apply_world_size
 from .zero_tests import answer_zero_tests
 
 Mesh = tuple[int, int] | None
+# A trainer by a bare name, as `import *` gives it; PeftTrainer is Tunix's, of a port.
+OWN_TRAINER = re.compile(r"(?<![.\w])(?!PeftTrainer)\w*Trainer\(")
 OLDEST_TRL = (0, 7)  # the first release whose defaults the tables give
 
 
 def port_module(module: Module, options: Options) -> Port:
-    """Port a parsed module. InputError for a wrong option; everything about the source becomes a finding."""
+    """Port a parsed module. InputError for a wrong option; everything about the source becomes a finding.
+
+    So does a mistake of tpu-port or of a pack's rule: the file stays as it is, and the line is named at which it was
+    made. TPU_PORT_TRACEBACK=1 raises it instead.
+    """
+    try:
+        return _without_secrets(_port_module(module, options))
+    except (InputError, RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        if os.environ.get("TPU_PORT_TRACEBACK"):
+            raise
+        return _own_mistake(module, error)
+
+
+def _without_secrets(port: Port) -> Port:
+    """The port with secrets of its source masked in all that is said of it; its text keeps them, the user's lines."""
+    found = find_secrets(port.before)
+    if not found and masked_in(port.recipe, ()) == port.recipe:
+        return port
+    findings = []
+    for secret in found if port.edits or port.findings else ():
+        line = port.before.count("\n", 0, secret.start) + 1
+        column = secret.start - port.before.rfind("\n", 0, secret.start)
+        message = f"A secret stands in the source ({secret.kind}): it is masked here, and stays in the port's line."
+        fix = "Revoke it if others see this file, and read it from the environment."
+        findings.append(Finding("TP198", "warning", message, fix, line, column))
+    recipe = masked_in(port.recipe.with_findings(findings), [secret.value for secret in found])
+    return replace(port, recipe=recipe)
+
+
+def _own_mistake(module: Module, error: Exception) -> Port:
+    frames = frames_of(error.__traceback__)
+    line = getattr(error, "line", None) or place_of(frames) or 1
+    where = f"{os.path.basename(frames[0].f_code.co_filename)}:{frames[0].f_lineno}"
+    message = f"tpu-port made a mistake here ({where}: {type(error).__name__}: {error}): nothing of the file is ported."
+    fix = "TPU_PORT_TRACEBACK=1 shows where; please report it."
+    recipe = Recipe(module.path, findings=(Finding("TP199", "error", one_line(message), fix, line, 1),))
+    text, notebook = module.text, module.notebook
+    return Port(module.path, text, text, "unsupported", recipe, (), module.bom, module.encoding, notebook=notebook)
+
+
+def _port_module(module: Module, options: Options) -> Port:
     packs = load_packs(options.rules)
     check_names((*options.select, *options.ignore), packs)
     porting = Porting(module, options, packs)
@@ -88,7 +137,7 @@ def port_module(module: Module, options: Options) -> Port:
         launch = read_launch_config(options.launch_config, Path(module.path), counted=options.processes is not None)
     trainers = [site for site in porting.sites if site.role == "trainer"] or find_loops(porting)
     star = re.search(r"^[ \t]*from[ \t]+trl\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
-    if not trainers and star is not None and "Trainer(" in module.text:
+    if not trainers and star is not None and OWN_TRAINER.search(module.text):
         line, column = module.line_column(star.start())
         message = "import * hides which of these names are TRL's."
         porting.find("TP102", "error", message, "Import the classes by name, and port again.", line, column)
@@ -259,8 +308,11 @@ def _substitute_arguments(porting: Porting) -> None:
         parent = porting.module.parents[node]
         value = porting.recipe.values[row.place]
         if isinstance(parent, cst.FormattedStringExpression) and value.known and parent.format_spec is None:
-            start, end = porting.module.span(parent)
-            text = str(value.literal).replace("{", "{{").replace("}", "}}")
+            around = porting.module.parents[parent]
+            inside = in_f_string(str(value.literal), around) if isinstance(around, cst.FormattedString) else None
+            if inside is not None:
+                start, end = porting.module.span(parent)
+                text = inside
         porting.edit(start, end, text, site.rule, "the config object is spread over the port")
 
 
@@ -292,9 +344,11 @@ def _is_given_away(porting: Porting, uses: list[Use]) -> bool:
 def _finish(porting: Porting, status: Status | None) -> Port:
     """Put the text together: edits, imports, TODO comments; the result has to parse."""
     module = porting.module
-    edits = requoted(module, without_inner(porting.edits))
+    edits = requoted(module, without_inner(module.text, porting.edits))
     if porting.trainer is not None and status is None:
         edits = with_imports(porting, edits)
+    if status is None:
+        refuse_keywords(porting, edits)
     _forget_what_is_gone(porting, edits)
     say_other_calls(porting, edits, status)
     for part in parts_of(module):
@@ -302,7 +356,8 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         find_lost_names(view, own)
         take_back(porting, part, view)
     if not isinstance(module, Merged):
-        edits = joined_removals(module.text, edits)
+        said = [module.offset(line, 1) for line in porting.todos]
+        edits = joined_removals(module.text, without_orphans(module.text, edits, said))
     edits = with_todos(porting, edits)
     after = apply_edits(module.text, edits)
     if status is None:

@@ -7,14 +7,18 @@ import re
 import libcst as cst
 
 from ..port import Edit
+from ..recipe import Severity
+from ..source.calls import function_around
 from ..target.import_lines import parse_import
 from ..target.imports import plan_imports
-from .edits import without_inner
+from .edits import within, without_inner
 from .installs import install_edits
 from .lost_names import find_taken_names
 from .parts import first_import, is_touched, mesh_edits, own_edits, parts_of, take_back, view_of, whole_edits
 from .porting import Porting
 from .subclasses import imported_base
+
+TRAINERS = ("trl", "unsloth")  # a port that imports one of these trains, or asks about, what it has not any more
 
 
 def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
@@ -29,30 +33,39 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
         module = view.module
         new = [parse_import(text) for text in view.imports]
         anchor = _import_anchor(view, own, [item.bound for item in new])
-        if anchor is not None:
-            find_taken_names(view, [item.bound for item in new])
-            plan = plan_imports(module, own, new, porting.moved, anchor)
-            own = without_inner([*own, *plan.edits])
-            for library, line in sorted(plan.still_used.items()):
-                message = f"{library} is still used here, so the port needs it installed."
-                fix = f"Replace it if {library} is not on the TPU machine."
-                view.find("TP001", "warning", message, fix, line, 1, False)
-        own = without_inner([*own, *install_edits(view, own)])
+        find_taken_names(view, [item.bound for item in new])
+        plan = plan_imports(module, own, new, porting.moved, anchor)
+        own = without_inner(module.text, [*plan.top, *own, *plan.edits])
+        for library, line in sorted(plan.still_used.items()):
+            message = f"{library} is still used here, so the port needs it installed."
+            fix = f"Replace it if {library} is not on the TPU machine."
+            severity: Severity = "error" if library in TRAINERS else "warning"
+            view.find("TP001", severity, message, fix, line, 1, severity == "error")
+        own = without_inner(module.text, [*own, *install_edits(view, own)])
         take_back(porting, part, view)
         whole += whole_edits(part, own)
     return whole
 
 
 def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst.CSTNode | None:
-    """The statement that imports the trainer's class, or an import before it where new code needs `names` earlier."""
+    """The statement that imports the trainer's class, or an import before it where new code needs `names` earlier or
+    outside of that import's function. None: what is new goes to the top of the file.
+    """
     anchor = _trainer_import(porting)
     module = porting.module
-    if anchor is None or module.parents.get(anchor) is not module.tree:
-        return anchor
     needed = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\b") if names else None
     users = [edit.start for edit in edits if needed is not None and needed.search(edit.new)]
+    if anchor is not None and module.parents.get(anchor) is not module.tree:
+        function = function_around(module, anchor)
+        if function is None:  # in a block of the file itself, which runs before its functions do
+            functions = [module.span(node) for node in module.parents if isinstance(node, cst.FunctionDef)]
+            users = [user for user in users if not within(user, functions)]
+        start, end = module.span(function) if function is not None else (module.span(anchor)[0], len(module.text))
+        if all(start <= user <= end for user in users):
+            return anchor
+        anchor = None
     first = min((start for start in users if module.text[:start].strip()), default=len(module.text))
-    if module.span(anchor)[0] <= first:
+    if anchor is not None and module.span(anchor)[0] <= first:
         return anchor
     earlier = [
         node
@@ -62,7 +75,7 @@ def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst
         and module.span(node)[0] < first
         and module.code(node).split()[1] != "__future__"
     ]
-    return earlier[-1] if earlier else anchor
+    return earlier[-1] if earlier else None
 
 
 def _trainer_import(porting: Porting) -> cst.CSTNode | None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import libcst as cst
 
+from ..masking import find_secrets, masked
 from ..port import Edit, Options
 from ..recipe import Field, Finding, Recipe, Severity, Value
+from ..shown import one_line
 from ..source.module import Module
 from ..source.remarks import Heading
 from ..source.scopes import Scope
@@ -195,12 +197,14 @@ class Porting:
         self, rule: str, severity: Severity, message: str, fix: str, line: int, column: int, todo: bool | None = None
     ) -> None:
         """Record a finding; one that needs a person (error, or `todo`) also stands as a comment at its site."""
+        if line < 1:  # a default's: it has no place of its own
+            line, column = (self.trainer.line, self.trainer.column) if self.trainer is not None else (1, 1)
         finding = Finding(rule, severity, message, fix, line, column)
         if finding in self.recipe.findings:
             return
         self.recipe = self.recipe.with_findings([finding])
         if severity == "error" if todo is None else todo:
-            said = " ".join(f"{message} {fix}".split())
+            said = masked(one_line(f"{message} {fix}"), secret_values(self.module))
             self.todos.setdefault(line, []).append(f"# TODO(tpu-port {rule}): {said}")
 
     def fate(self, row: Field) -> None:
@@ -307,6 +311,14 @@ class Porting:
         """`rt.name`, and its import."""
         self.imports.add(self.runtime_import())
         return f"{self.names.runtime}.{name}"
+
+
+def secret_values(module: Module) -> tuple[str, ...]:
+    """The secrets that stand in a file."""
+    if "secrets" not in module.memory:
+        module.memory["secrets"] = tuple(secret.value for secret in find_secrets(module.text))
+    found: tuple[str, ...] = module.memory["secrets"]
+    return found
 
 
 def _is_import(statement: cst.CSTNode) -> bool:

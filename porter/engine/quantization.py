@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from ..recipe import Origin, Value
+from ..recipe import Origin, Value, literal_code
 from ..source.values import read_value
+from ..target.expressions import quoted
 from .nothing import may_be_none
 from .porting import Porting
 from .reading import bindings_of, fill_site, follow, table_of
@@ -100,7 +101,7 @@ def _read_config(porting: Porting, given: Argument, versions: Mapping[str, str])
         if name is None and _switched_off(known):
             return
     if given.value.known and isinstance(given.value.literal, dict):
-        settings = {key: Value("literal", repr(inner)) for key, inner in given.value.literal.items()}
+        settings = {key: Value("literal", literal_code(inner)) for key, inner in given.value.literal.items()}
         name = _format(settings)
         if name is not None:
             porting.fill({PLACE: Value("literal", repr(name), given.value.origin)})
@@ -178,7 +179,7 @@ def _without_torch(porting: Porting, config: Site) -> None:
         value = read_value(porting.module, argument.node)
         if value.known:
             start, end = porting.module.span(argument.node)
-            porting.edit(start, end, f'"{value.literal}"', config.rule, "the type by its name")
+            porting.edit(start, end, quoted(str(value.literal)), config.rule, "the type by its name")
 
 
 def read_preparation(porting: Porting, versions: Mapping[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import libcst as cst
 
-from ..recipe import Fate, Field, Origin, Value
+from ..recipe import Fate, Field, Origin, Value, read_literal
 from ..runtime.field_tables import Row
 from ..source.module import Module
 from ..source.scopes import Binding
@@ -200,7 +199,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.fate(_row(source, argument, "manual", "", reason, rule.id))
             porting.find(rule.id, "error", message, fix, argument.line, argument.column)
             continue
-        if row.place:
+        if row.place and not _wrong_kind(argument.value, row):
             porting.fill({row.place: argument.value})
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
@@ -242,8 +241,10 @@ def judge(value: Value, row: Row) -> tuple[Fate, str]:
     """The fate of a keyword with this value, and why; a value that is the default changes nothing."""
     if not value.known:
         return row.fate, row.reason
+    if _wrong_kind(value, row):
+        return "manual", f"the release wants {row.type} here."
     fate, reason = row.verdict(value.literal)
-    former = [ast.literal_eval(default) for default in row.defaults.values()] if row.choices else []
+    former = [read_literal(default) for default in row.defaults.values()] if row.choices else []
     if row.choices and isinstance(value.literal, str) and value.literal not in (*row.choices, *former):
         return "manual", f"this is not known; choose one of {', '.join(row.choices)}."
     if fate == "manual" and row.default is not None and same(value.code, row.default):
@@ -251,10 +252,19 @@ def judge(value: Value, row: Row) -> tuple[Fate, str]:
     return fate, reason
 
 
+def _wrong_kind(value: Value, row: Row) -> bool:
+    """Whether a container stands where the release has a number, a text or a switch, or a text for a number."""
+    types = set(re.split(r"\s*\|\s*", row.type))
+    if not value.known or not types <= {"int", "float", "bool", "str", "None"}:
+        return False
+    numbers = types <= {"int", "float", "None"}
+    return not isinstance(value.literal, int | float | None if numbers else int | float | str | None)
+
+
 def same(code: str, other: str) -> bool:
     """Whether two literal texts mean the same object (`"2e-4"` and `"0.0002"`), booleans apart from numbers."""
     try:
-        one, two = ast.literal_eval(code), ast.literal_eval(other)
+        one, two = read_literal(code), read_literal(other)
     except (ValueError, SyntaxError):
         return code == other
     return (isinstance(one, bool) == isinstance(two, bool)) and one == two

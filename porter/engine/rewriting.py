@@ -90,7 +90,7 @@ def _spell_short(porting: Porting, rule: Rewrite, text: str, short: str) -> None
             porting.edits[index] = replace(edit, new=re.sub(pattern, spelled, edit.new))
 
 
-def _spelling(porting: Porting, rule: Rewrite, short: str) -> Callable[[], str]:
+def _spelling(porting: Porting, rule: Rewrite, short: str, release: str = "") -> Callable[[], str]:
     """How a name of the runtime is written where the source wrote it dotted: `TrainingArguments`, and its import; where
     the file has a class of that name (`class TrainingArguments(transformers.TrainingArguments)`), behind its module.
     """
@@ -101,6 +101,11 @@ def _spelling(porting: Porting, rule: Rewrite, short: str) -> Callable[[], str]:
     )
 
     def spelled() -> str:
+        if release:
+            version, _, unsloth = release[1:].partition("@")
+            porting.imports.add(f"from {porting.runtime_module(rule.module)} import trl_arguments")
+            patched = f', unsloth="{unsloth}"' if unsloth else ""
+            return f'trl_arguments("{version}", "{short}"{patched})'
         if not own:
             porting.imports.add(f"from {porting.runtime_module(rule.module)} import {short}")
             return short
@@ -115,8 +120,9 @@ def _spelling(porting: Porting, rule: Rewrite, short: str) -> Callable[[], str]:
 def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpression]) -> None:
     """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
     short = name.rsplit(".", 1)[-1]
-    porting.moved[name] = rule.library or porting.runtime_module(rule.module) + _release(porting, short, uses[0])
-    spelled = _spelling(porting, rule, short)
+    release = _release(porting, short, uses[0])
+    porting.moved[name] = rule.library or porting.runtime_module(rule.module) + release
+    spelled = _spelling(porting, rule, short, "" if rule.library else release)
     for node in uses:
         if isinstance(node, cst.Attribute):
             start, end = porting.module.span(node)

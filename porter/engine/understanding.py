@@ -13,6 +13,8 @@ from pathlib import Path
 
 import libcst as cst
 
+from ..errors import InputError
+from ..files import read_text
 from ..recipe import Field, Value
 from ..runtime.field_tables import Row, version_key
 from .collators import read_collators
@@ -141,8 +143,8 @@ def _read_fsdp_config(porting: Porting) -> None:
     if isinstance(settings, str):
         file = Path(porting.module.path).parent / settings
         try:
-            settings = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError) as error:
+            settings = json.loads(read_text(file))
+        except (OSError, ValueError, InputError, RecursionError) as error:
             line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
             message = f"fsdp_config={value.text or value.code}: the file can't be read ({error})."
             porting.find("TP301", "error", message, "Put it beside the script.", line, column)

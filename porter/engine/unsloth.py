@@ -41,7 +41,7 @@ def read_fast_model(porting: Porting, site: Site) -> None:
             message = f"{identifier.literal} holds 4-bit weights in bitsandbytes' layout: the port loads {base}."
             fix = "All weights are quantised as they are loaded, also those that a dynamic mirror keeps in 16 bits."
             porting.find(site.rule, "info", message, fix, site.line, site.column)
-    elif identifier is not None:
+    elif identifier is not None and not identifier.is_literal(None):
         message = "The model's name is not known at port time."
         fix = "Give the name of 16-bit weights: -bnb-4bit mirrors can't be loaded."
         porting.find(site.rule, "warning", message, fix, site.line, site.column)

@@ -95,10 +95,15 @@ def drop_device_maps(porting: Porting) -> None:
         for argument in call.args
         if argument.keyword is not None and argument.keyword.value in PLACED and isinstance(argument.value, cst.Name)
     ]
+    done: set[tuple[str, Scope]] = set()
     while pending:
         name, here = pending.pop(0)
         found = here.lookup(name)
-        values = _unused(porting, name, *found) if found is not None else []
+        if found is None or (name, found[0]) in done:
+            continue
+        values = _unused(porting, name, *found)
+        if values:
+            done.add((name, found[0]))
         for value in values:
             porting.remove_statement(value, RULE, f"nothing uses {name} any more")
         gone = [part for value in values for part in (value, *_tests_around(porting, value))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ..target.layout import Arg, Call, render
+from .collators import saved_tokenizer
 from .porting import Porting
 from .sites import Site
 
@@ -34,11 +35,12 @@ def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool
     return render(Call(porting.rt("push_to_hub"), arguments), site.indent, porting.module.indent, before)
 
 
-def save_code(porting: Porting) -> str:
-    """The trained weights saved to the output folder, from where they are uploaded."""
+def save_code(porting: Porting, node: cst.CSTNode) -> str:
+    """The trained weights saved to the output folder, from where they are uploaded, as code for the place of `node`."""
     save = porting.rt("save_adapter" if porting.saves_adapter else "save_model")
-    tokenizer = f", tokenizer={porting.names.tokenizer}" if porting.names.tokenizer else ""
-    return f"{save}({porting.names.model}, {porting.output_dir()}{tokenizer})"
+    tokenizer = saved_tokenizer(porting, node)
+    beside = f", tokenizer={tokenizer}" if tokenizer else ""
+    return f"{save}({porting.names.model}, {porting.output_dir()}{beside})"
 
 
 def uploads_by_itself(porting: Porting) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from html import escape
 
 from .. import __version__
-from ..validate.verdict import Check, Verdict
+from ..masking import masked
+from ..shown import visible
+from ..validate.comparing.verdict import Check, Verdict
 from .chart import Line, chart
 
 # The comparison's name of the loss curve (porter.validate): its tolerance is the line in the difference chart.
@@ -20,6 +22,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--fg); background: var(--bg); max-width: 60rem;
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; } code { font-size: .95em; }
+pre { overflow-x: auto; font-size: .85em; border-left: 3px solid var(--bad); padding-left: .7rem; }
 table { border-collapse: collapse; width: 100%; font-size: .93em; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); }
 td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -48,6 +51,7 @@ def verdict_page(verdict: Verdict) -> str:
     body = [
         f"<h1>{escape(title)}: {_word(verdict)}</h1>",
         _first(verdict),
+        f"<pre>{escape(verdict.output)}</pre>" if verdict.output else "",
         "<h2>Loss</h2>",
         '<p class="keys"><span class="key s">source</span><span class="key p">port</span></p>',
         chart(curves, title="Loss of every step", label="loss"),
@@ -59,6 +63,8 @@ def verdict_page(verdict: Verdict) -> str:
         _check_table(verdict.checks),
         "<h2>On what</h2>",
         "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in verdict.notes) + "</ul>" if verdict.notes else "",
+        "<h2>Compared, stood in, not compared</h2>",
+        _told_table(verdict),
         f"<details><summary>Every step</summary>{_step_table(verdict)}</details>",
         f'<p class="skipped">tpu-port {__version__}, {verdict.seconds:.0f} s</p>',
     ]
@@ -66,7 +72,8 @@ def verdict_page(verdict: Verdict) -> str:
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style>"
     )
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+    page = f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+    return visible(masked(page))
 
 
 def relative(source: tuple[float, ...], port: tuple[float, ...]) -> list[float]:
@@ -115,6 +122,14 @@ def _check_table(checks: tuple[Check, ...]) -> str:
         )
     head = "<tr><th>quantity</th><th>verdict</th><th>measured</th><th>tolerance</th><th>step</th><th>found</th></tr>"
     return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _told_table(verdict: Verdict) -> str:
+    rows = (
+        f"<tr><th>{kind}</th><td>{'<br>'.join(escape(line) for line in lines) or 'nothing'}</td></tr>"
+        for kind, lines in verdict.table.items()
+    )
+    return f"<table>{''.join(rows)}</table>"
 
 
 def _step_table(verdict: Verdict) -> str:

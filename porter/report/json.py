@@ -24,11 +24,11 @@ def port_document(port: Port, output: Path | None) -> dict[str, Any]:
     edits = [
         {
             "rule": edit.rule,
-            "reason": edit.reason,
+            "reason": port.masked(edit.reason),
             "line": edit.line,
             "column": edit.column,
-            "before": port.before[edit.start : edit.end],
-            "after": edit.new,
+            "before": port.masked(port.before[edit.start : edit.end]),
+            "after": port.masked(edit.new),
         }
         for edit in port.edits
     ]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from ..port import Port
 from ..recipe import Field, Finding
+from ..shown import visible
 from .batch import batch_line, keywords
 from .diff import Hunk, diff_hunks
 
@@ -26,12 +28,19 @@ FATES = {"exact": "green", "changed": "yellow", "dropped": "cyan", "manual": "bo
 SEVERITIES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 STATUSES = {"ported": "bold green", "partial": "bold yellow", "unsupported": "bold red", "unchanged": "bold"}
 DIFF = {"+": "green", "-": "red", "\\": "dim"}
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Shown(Console):
+    """A console on which text of a source is seen and never obeyed, wherever in a table or line it stands."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def console(*, no_color: bool = False, width: int | None = None) -> Console:
     """A console on stdout: colours only on a terminal that wants them; 80 columns when piped."""
-    return Console(no_color=no_color or None, highlight=False, emoji=False, markup=False, soft_wrap=False, width=width)
+    return Shown(no_color=no_color or None, highlight=False, emoji=False, markup=False, soft_wrap=False, width=width)
 
 
 def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Console) -> None:
@@ -40,7 +49,7 @@ def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Con
         out.out(f"--- {port.path}", style="bold")
         out.out(f"+++ {output if output is not None else '(not written)'}", style="bold")
         for hunk in diff_hunks(port.before, port.after, port.edits):
-            show_hunk(hunk, out)
+            show_hunk(replace(hunk, lines=tuple(map(port.masked, hunk.lines))), out)
         out.print()
     if fields := keywords(port.fields):
         show(field_table(fields, out.width), out)
@@ -136,11 +145,6 @@ def verdict(port: Port) -> Text:
     parts.append(f"{_count(left, 'finding')} to look at" if left else "nothing left to do")
     text.append(": " + "; ".join(parts), style="default not bold")
     return text
-
-
-def visible(text: str) -> str:
-    """The text with control characters (escape sequences, form feeds) spelled out instead of obeyed; tabs stay."""
-    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _short(value: str) -> str:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..validate.verdict import Check, Verdict
+from ..validate.comparing.verdict import Check, Verdict
 from .terminal import show
 
 NUMBERS = ("verdict", "largest", "tolerance")
@@ -24,9 +24,17 @@ def show_verdict(verdict: Verdict, out: Console) -> None:
         table.add_row(status, _number(check.measured), _tolerance(check), what)
     show(table, out)
     out.print()
-    for note in verdict.notes:
+    told = {*verdict.stood_in, *verdict.not_compared}
+    general = [note for note in verdict.notes if note.removeprefix("never compared: ") not in told]
+    for note in general:
         show(Text(f"- {note}"), out)
+    if general:
+        out.print()
+    show(_table(verdict), out)
     out.print()
+    if verdict.output:
+        show(Text(verdict.output, style="dim"), out)
+        out.print()
     first = verdict.first_divergence
     if first is not None:
         step = f" (step {first.step})" if first.step is not None else ""
@@ -37,6 +45,18 @@ def show_verdict(verdict: Verdict, out: Console) -> None:
     steps = min(len(verdict.source_losses), len(verdict.port_losses))
     line = f"{word}: {verdict.source} and {verdict.port}, {steps} steps, {verdict.seconds:.0f} s"
     out.print(Text(line, style="bold green" if verdict.equal else "bold red"))
+
+
+def _table(verdict: Verdict) -> Table:
+    """What was compared, what stood in, and what was not compared: one row a kind, a line each."""
+    table = Table(box=None, pad_edge=False, show_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for kind, lines in verdict.table.items():
+        # The checks stand above with all that was found: their names are enough.
+        text = ", ".join(check.name for check in verdict.checks if check.status != "skipped")
+        table.add_row(kind, text if kind == "compared" and text else "\n".join(lines) or "nothing")
+    return table
 
 
 def _number(value: float | None) -> str:

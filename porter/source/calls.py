@@ -30,7 +30,12 @@ def find_callees(module: Module) -> Mapping[cst.Call, cst.FunctionDef]:
 
 def calls_of(module: Module, function: cst.FunctionDef) -> list[cst.Call]:
     """Every call of a function of this file, in source order."""
-    return [call for call, callee in module.callees.items() if callee is function]
+    if "calls" not in module.memory:
+        found: dict[cst.FunctionDef, list[cst.Call]] = {}
+        for call, callee in module.callees.items():
+            found.setdefault(callee, []).append(call)
+        module.memory["calls"] = found
+    return list(module.memory["calls"].get(function, ()))
 
 
 def function_around(module: Module, node: cst.CSTNode) -> cst.FunctionDef | None:
@@ -73,12 +78,18 @@ def argument_of(module: Module, call: cst.Call, parameter: str) -> cst.BaseExpre
 
 def returned(module: Module, function: cst.FunctionDef) -> list[cst.BaseExpression]:
     """What a function returns, bare `return` and `return None` left out."""
-    found = []
-    for node in module.parents:
-        if isinstance(node, cst.Return) and node.value is not None and function_around(module, node) is function:
-            if not (isinstance(node.value, cst.Name) and node.value.value == "None"):
-                found.append(node.value)
-    return sorted(found, key=lambda node: module.span(node)[0])
+    if "returned" not in module.memory:
+        found: dict[cst.FunctionDef, list[cst.BaseExpression]] = {}
+        for node in module.parents:
+            if not isinstance(node, cst.Return) or node.value is None:
+                continue
+            around = function_around(module, node)
+            if around is not None and not (isinstance(node.value, cst.Name) and node.value.value == "None"):
+                found.setdefault(around, []).append(node.value)
+        module.memory["returned"] = {
+            around: sorted(values, key=lambda value: module.span(value)[0]) for around, values in found.items()
+        }
+    return list(module.memory["returned"].get(function, ()))
 
 
 def _positional(module: Module, function: cst.FunctionDef, call: cst.Call) -> list[str]:

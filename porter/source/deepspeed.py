@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import LARGEST_SETTINGS, read_file
 from .settings import Setting
 
 DEEPSPEED = "DEEPSPEED"
@@ -35,7 +36,7 @@ COMMENT = re.compile(r"(?m)^(?:[^\"\n]|\"(?:[^\"\\\n]|\\.)*\")*?(//|/\*|#)")
 def read_deepspeed(path: Path, text: str | None = None) -> tuple[Setting, ...]:
     """The settings of a DeepSpeed JSON file. InputError when it is none."""
     try:
-        text = path.read_text("utf-8-sig") if text is None else text
+        text = read_file(path, LARGEST_SETTINGS).decode("utf-8-sig") if text is None else text
     except (OSError, UnicodeDecodeError) as error:
         said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(f"can't be read: {said}", path, fix="name a DeepSpeed JSON file") from None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..files import LARGEST_SETTINGS, read_file
 from .merged import Merged
 from .module import Module
 from .parsing import LARGEST, read_module
@@ -169,13 +170,13 @@ class SourceTree:
 def imported_names(path: Path) -> list[str]:
     """What a file imports, as dotted names (`..config.LR`); nothing of a file that can't be read, parsed or ported."""
     try:
-        data = path.read_bytes()
+        data = read_file(path)
         if len(data) > LARGEST:
             return []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(data)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (OSError, InputError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     names: list[str] = []
     for node in ast.walk(tree):
@@ -243,8 +244,8 @@ def _ignore_file(path: Path) -> GitIgnoreSpec | None:
     from pathspec import GitIgnoreSpec
 
     try:
-        return GitIgnoreSpec.from_lines(path.read_text("utf-8", errors="replace").splitlines())
-    except OSError:
+        return GitIgnoreSpec.from_lines(read_file(path, LARGEST_SETTINGS).decode("utf-8", "replace").splitlines())
+    except (OSError, InputError, ValueError):
         return None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..files import LARGEST_SETTINGS, is_file, read_file
 from .deepspeed import ACCELERATE_NAMES, CONFIG_FILE, DEEPSPEED, read_deepspeed
 from .settings import LAUNCH, Setting
 from .shell import Launch, read_launches
@@ -36,7 +37,7 @@ def read_launch_config(path: Path, source: Path | None = None, *, counted: bool 
     processes is known from elsewhere, so a launch that doesn't say it will do.
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_file(path, LARGEST_SETTINGS).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         fix = "name an accelerate YAML, a DeepSpeed JSON or a launch script"
@@ -77,6 +78,7 @@ def _accelerate(path: Path, text: str) -> Iterator[Setting]:
 
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _check_growth(node, path)
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -131,9 +133,10 @@ def _settings(file: _File) -> Iterator[Setting]:
 def beside(path: Path, name: str) -> Path:
     """The file `name` as seen from the folder of `path` or one above it (launches run in the project's root)."""
     folders = [path.absolute().parent, *path.absolute().parent.parents]
-    found = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    found = next((folder / name for folder in folders if is_file(folder / name)), None)
     if found is None:
-        raise InputError(f"names {name}, which is not there", path, fix="put it where the launch finds it")
+        said = name if len(name) <= 120 else f"{name[:117]}..."
+        raise InputError(f"names {said}, which is not there", path, fix="put it where the launch finds it")
     return found
 
 
@@ -142,3 +145,25 @@ def _line(node: Any, key: Any) -> int:
         if name.value == str(key):
             return int(name.start_mark.line) + 1
     return 1
+
+
+LARGEST_YAML = 100_000  # values, counted as often as they stand there
+
+
+def _check_growth(node: Any, path: Path) -> None:
+    """InputError for a YAML whose aliases make it huge, or hold themselves; `yaml` itself is glad to read it."""
+    sizes: dict[int, int] = {}
+
+    def size(inner: Any, around: frozenset[int]) -> int:
+        if id(inner) in around:
+            raise InputError("is no YAML: a value holds itself", path, inner.start_mark.line + 1, fix="mend it")
+        if id(inner) not in sizes:
+            parts = inner.value if isinstance(inner.value, list) else ()
+            every = [item for part in parts for item in (part if isinstance(part, tuple) else (part,))]
+            sizes[id(inner)] = 1 + sum(size(item, around | {id(inner)}) for item in every)
+        if sizes[id(inner)] > LARGEST_YAML:
+            raise InputError("is no launch config: its aliases make it huge", path, fix="write it without aliases")
+        return sizes[id(inner)]
+
+    if node is not None:
+        size(node, frozenset())

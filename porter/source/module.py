@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
@@ -57,12 +58,17 @@ class Module:
         return MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
 
     @cached_property
+    def whole_code(self) -> str:
+        """The tree's own code."""
+        return self.tree.code
+
+    @cached_property
     def _offsets(self) -> Sequence[int] | None:
         """Offset in `text` of every byte of the tree's own code; None when they are equal.
 
         They differ in text that isn't ASCII, and where libcst 1.8 drops a form feed in front of a line's code.
         """
-        code, text = self.tree.code, self.parsed or self.text
+        code, text = self.whole_code, self.parsed or self.text
         if text.isascii() and code == text:
             return None
         offsets: list[int] = []
@@ -133,8 +139,23 @@ class Module:
         """Every scope by its node."""
         return collect_scopes(self.tree)
 
+    @cached_property
+    def memory(self) -> dict[object, Any]:
+        """What questions about this file were answered: it never changes, and most are asked again and again."""
+        return {}
+
     def scope(self, node: cst.CSTNode) -> Scope:
         """The scope in which `node` is evaluated."""
+        found = self._scope_of.get(node)
+        if found is None:
+            found = self._scope_of[node] = self._scope(node)
+        return found
+
+    @cached_property
+    def _scope_of(self) -> dict[cst.CSTNode, Scope]:
+        return {}
+
+    def _scope(self, node: cst.CSTNode) -> Scope:
         child = node
         for ancestor in self.ancestors(node):
             if ancestor in self.scopes:
@@ -197,6 +218,12 @@ class Module:
 
     def references(self, name: str, scope: Scope) -> Sequence[cst.Name | cst.Attribute]:
         """Every loading use of `name` (or `self.x`) that means the binding in `scope`, in source order."""
+        key = ("references", name, id(scope))  # the file keeps its scopes
+        if key not in self.memory:
+            self.memory[key] = self._references(name, scope)
+        return list(self.memory[key])
+
+    def _references(self, name: str, scope: Scope) -> Sequence[cst.Name | cst.Attribute]:
         if "." in name:
             return self._attribute_loads(name.rpartition(".")[2], scope)
         found = ((use, self.scope(use).lookup(name)) for use in self.loads(name))
@@ -204,6 +231,15 @@ class Module:
 
     def loads(self, name: str) -> list[cst.Name]:
         """Every loading use of `name`, whatever it means, in source order."""
+        if name not in self._loads_of:
+            self._loads_of[name] = self._loads(name)
+        return self._loads_of[name]
+
+    @cached_property
+    def _loads_of(self) -> dict[str, list[cst.Name]]:
+        return {}
+
+    def _loads(self, name: str) -> list[cst.Name]:
         uses = []
         for node in self._names.get(name, ()):
             parent = self.parents[node]

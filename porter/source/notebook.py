@@ -161,8 +161,9 @@ def read_notebook(data: bytes, path: str, skipped: tuple[tuple[int, str], ...] =
     top = dict(_members(raw, start.end() if start else 0))
     cells, parts, offset = [], [], 0
     for number, span in enumerate(_items(raw, top["cells"].start), start=1):
-        cell, values = document["cells"][number - 1], dict(_members(raw, span.start))
+        cell = document["cells"][number - 1]
         source = _source(cell, number, file)
+        values = dict(_members(raw, span.start))
         is_code = cell.get("cell_type") == "code" and bool(source.strip()) and is_python(source)
         if not is_code or any(number == other for other, _ in skipped):
             continue
@@ -183,18 +184,27 @@ def _check(document: Any, file: Path) -> None:
     version = document.get("nbformat", OLDEST)
     if not isinstance(version, int) or version < OLDEST:
         raise InputError(f"is a notebook of format {version}", file, fix="open and save it with Jupyter")
-    metadata = document.get("metadata") or {}
-    kernel = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language")
+    kernel = _text_in(document, "metadata", "language_info", "name")
+    kernel = kernel or _text_in(document, "metadata", "kernelspec", "language")
     if kernel and "python" not in str(kernel).lower():
         raise InputError(f"is a notebook in {kernel}, not Python", file, fix="name a Python notebook")
+
+
+def _text_in(document: Any, *keys: str) -> str:
+    """The text at a path of keys; empty where something else is there."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document if isinstance(document, str) else ""
 
 
 def _source(cell: Any, number: int, file: Path) -> str:
     source = cell.get("source") if isinstance(cell, dict) else None
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
-        return "".join(source)
+        source = "".join(source)
     if not isinstance(source, str):
         raise InputError(f"is no notebook: cell {number} has no source", file, fix="open and save it with Jupyter")
+    if not source.isascii() and re.search("[\ud800-\udfff]", source):
+        raise InputError(f"is no notebook: cell {number} has half a character", file, fix="save it again with Jupyter")
     return source
 
 

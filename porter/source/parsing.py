@@ -12,6 +12,8 @@ from pathlib import Path
 import libcst as cst
 
 from ..errors import InputError
+from ..files import is_folder, read_file
+from ..limits import DEEP, FLATTEN
 from .magics import masked
 from .module import Module
 from .notebook import Notebook, read_notebook
@@ -22,10 +24,10 @@ LARGEST = 1_000_000
 
 def read_module(path: Path) -> Module:
     """Read and parse a Python file or a notebook. InputError when it is no readable Python source."""
-    if path.is_dir():
+    if is_folder(path):
         raise InputError("is a folder, not a file", path, fix="name a .py or .ipynb file in it")
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         raise InputError("does not exist", path, fix="check the path") from None
     except OSError as error:
@@ -50,6 +52,7 @@ def parse_module(data: bytes, path: str) -> Module:
             f"is not text in its declared encoding: {error}", Path(path), fix="save it as UTF-8 or declare its encoding"
         ) from None
     _check_size(text, path)
+    _check_depth(text, path)
     try:
         tree, parsed = parse_text(text)
     except cst.ParserSyntaxError as error:
@@ -64,6 +67,7 @@ def parse_notebook(data: bytes, path: str) -> Module:
     """
     notebook = read_notebook(data, path)
     _check_size(notebook.text, path)
+    _check_depth(notebook.text, path)
     try:
         tree, parsed = parse_text(notebook.text)
     except cst.ParserSyntaxError:
@@ -107,8 +111,23 @@ def _check_size(text: str, path: str) -> None:
         raise InputError(f"has {size}: no script that trains is that long", path, fix="name the file that trains")
 
 
+def _check_depth(text: str, path: str) -> None:
+    """InputError for what Python's own parser calls too deep; libcst's, which has no limit, would end the process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+        except SyntaxError as error:  # told in its place, unless it is this one
+            if error.msg.startswith(("too many nested", "too many levels", "too many statically nested")):
+                raise InputError(f"{DEEP}: {error.msg}", Path(path), error.lineno, error.offset, FLATTEN) from None
+        except (RecursionError, MemoryError):
+            raise InputError(DEEP, Path(path), fix=FLATTEN) from None
+        except ValueError:
+            pass
+
+
 def _exact(module: Module) -> Module:
-    if module.tree.code.replace("\f", "") != module.parsed.replace("\f", ""):
+    if module.whole_code.replace("\f", "") != module.parsed.replace("\f", ""):
         raise InputError("can't be read exactly: libcst gives back another text", module.path, fix="please report it")
     return module
 

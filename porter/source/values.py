@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
 import libcst as cst
 
-from ..recipe import Origin, Value
+from ..recipe import Origin, Value, literal_code
 from .module import Module
 from .scopes import Binding
 
@@ -58,7 +59,10 @@ SEES_GPU: dict[str, Any] = {
     "torch.cuda.get_device_capability": (8, 0),
 }
 MAX_DEPTH = 40
-MAX_SIZE = 10_000
+MAX_SIZE = 10_000  # characters of a text, items of a collection with all that they hold
+MAX_BITS = 4_096  # of an integer: Python writes none of more than 4,300 digits
+# A width that a format is given, `%9999d`: what is wider is no setting.
+WIDE = re.compile(r"\d{4}|\*")
 
 
 class Unknown(Exception):
@@ -74,17 +78,51 @@ def read_value(module: Module, node: cst.BaseExpression, rule: str = "") -> Valu
         known = evaluate(module, node)
     except Unknown:
         return Value("expression", text, origin, text)
-    return Value("literal", repr(known), origin, text)
+    return Value("literal", literal_code(known), origin, text)
 
 
 def evaluate(module: Module, node: cst.BaseExpression, depth: int = 0) -> Any:
-    """The Python object an expression certainly has; Unknown when that is decided at run time."""
+    """The Python object an expression certainly has; Unknown when that is decided at run time, or far too large.
+
+    Each expression is looked at once: names of names of names cost no more than they are long.
+    """
     if depth > MAX_DEPTH:
         raise Unknown
-    found = _evaluate(module, node, depth + 1)
-    if isinstance(found, str | bytes | list | tuple | dict) and len(found) > MAX_SIZE:
+    memory = module.memory.setdefault("values", {})
+    if node not in memory:
+        memory[node] = Unknown  # what asks for itself has no value
+        try:
+            found = _evaluate(module, node, depth + 1)
+            if not is_small(found):
+                raise Unknown
+        except Unknown:
+            if depth:  # perhaps only too deep from there
+                del memory[node]
+            raise
+        except BaseException:
+            del memory[node]
+            raise
+        memory[node] = found
+    if memory[node] is Unknown:
         raise Unknown
-    return found
+    return memory[node]
+
+
+def is_small(value: object) -> bool:
+    """Whether a value is one that a script sets: no more than MAX_SIZE items in all, counted as often as they stand
+    in it."""
+    pending, size = [value], 0
+    while pending:
+        item = pending.pop()
+        size += len(item) if isinstance(item, str | bytes) else 1
+        if isinstance(item, list | tuple | set | dict):
+            if len(item) > MAX_SIZE:
+                return False
+            pending.extend(item)
+            pending.extend(item.values() if isinstance(item, dict) else ())
+        if size + len(pending) > MAX_SIZE or (isinstance(item, int) and item.bit_length() > MAX_BITS):
+            return False
+    return True
 
 
 def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
@@ -180,7 +218,7 @@ def _formatted(module: Module, part: cst.BaseFormattedStringContent, depth: int)
         raise Unknown
     spec = "".join(_formatted(module, piece, depth) for piece in part.format_spec or ())
     found = evaluate(module, part.expression, depth)
-    if not isinstance(found, SIMPLE):
+    if not isinstance(found, SIMPLE) or WIDE.search(spec):
         raise Unknown
     return str(_calculate(format, found, spec))
 
@@ -293,12 +331,16 @@ def _binary(node: cst.BinaryOperation, left: Any, right: Any) -> Any:
     calculate = BINARY.get(type(node.operator))
     if calculate is None:
         raise Unknown
-    big = isinstance(node.operator, cst.Power | cst.Multiply) and any(
-        isinstance(side, int) and abs(side) > MAX_SIZE and not isinstance(other, int | float)
-        for side, other in ((left, right), (right, left))
-    )
-    if big or (isinstance(node.operator, cst.Power) and isinstance(right, int | float) and abs(right) > 64):
+    if isinstance(node.operator, cst.Multiply):
+        for side, other in ((left, right), (right, left)):
+            if isinstance(side, int) and isinstance(other, str | bytes | list | tuple):
+                if side > 0 and side * len(other) > MAX_SIZE:
+                    raise Unknown
+    if isinstance(node.operator, cst.Power) and not (isinstance(right, int | float) and abs(right) <= 64):
         raise Unknown
+    if isinstance(node.operator, cst.Modulo) and isinstance(left, str | bytes):
+        if WIDE.search(left if isinstance(left, str) else left.decode("latin-1")):
+            raise Unknown
     return _calculate(calculate, left, right)
 
 
@@ -314,6 +356,16 @@ def dict_items(module: Module, node: cst.BaseExpression) -> list[tuple[str, cst.
 
     Follows a name bound once to a dict display or a `dict(...)` call that nothing changes later.
     """
+    memory = module.memory.setdefault("items", {})
+    if node not in memory:
+        memory[node] = None  # what is made of itself has none
+        found = _dict_items(module, node)
+        # A key that stands twice has its last value: `{**d, **d}` is no longer than d.
+        memory[node] = list(dict(found).items()) if found is not None else None
+    return list(memory[node]) if memory[node] is not None else None
+
+
+def _dict_items(module: Module, node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
     if isinstance(node, cst.Name):
         binding: Binding | None = module.single_binding(node)
         if binding is None or binding.kind != "assign" or binding.value is None or changed_later(module, node):

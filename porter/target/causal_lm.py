@@ -9,6 +9,9 @@ from dataclasses import replace
 
 from ..engine.collators import collator_text, write_collators
 from ..engine.porting import Porting
+from ..engine.reading import plain_version
+from ..runtime import releases
+from .expressions import quoted
 from .layout import Arg
 from .parts import (
     Writing,
@@ -46,7 +49,13 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     groups = [
         model_lines(porting, writing, indent, needs_tokenizer=False),
         batch_lines(
-            porting, writing, indent, "TrainerBatches", _collator(porting), lambda: _batch_arguments(porting, writing)
+            porting,
+            writing,
+            indent,
+            "TrainerBatches",
+            _collator(porting),
+            lambda: _batch_arguments(porting, writing),
+            lambda: _release_arguments(porting),
         ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
@@ -88,4 +97,12 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
         value = porting.value(place)
         if value is not None and not value.is_literal(default):
             arguments.append(placed(porting, place, keyword, NOTES.get(place, "")))
-    return [*arguments, *seed_arguments(porting)]
+    return [*arguments, *seed_arguments(porting), *_release_arguments(porting)]
+
+
+def _release_arguments(porting: Porting) -> list[Arg]:
+    """`transformers="4.40.2"` where that release's Trainer made other steps than today's, or took another mean."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    if porting.loop is not None or not version or releases.release(None).sums_like(version):
+        return []
+    return [Arg(quoted(version), "transformers", "# steps and mean as with this release")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from ..recipe import Value
+from ..recipe import Value, literal_code
 
 
 def number(value: Value, text: str) -> str:
@@ -86,4 +86,4 @@ def python(value: object) -> str:
         return "(" + ", ".join(python(item) for item in value) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{python(key)}: {python(item)}" for key, item in value.items()) + "}"
-    return repr(value)
+    return literal_code(value)

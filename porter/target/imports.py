@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ..engine.edits import whole_lines, within
+from ..engine.parts import first_place
 from ..engine.sites import indentation
 from ..port import Edit
 from ..source.module import Module, flatten
@@ -33,25 +34,32 @@ RULE = "TP001"
 
 @dataclass
 class ImportPlan:
-    """What `plan_imports` found: the edits, and the GPU libraries that are still used, with their lines."""
+    """What `plan_imports` found: the edits, those that stand in front of everything else, and the GPU libraries that
+    are still used, with their lines.
+    """
 
     edits: list[Edit] = field(default_factory=list)
+    top: list[Edit] = field(default_factory=list)
     still_used: dict[str, int] = field(default_factory=dict)
 
 
 def plan_imports(
-    module: Module, edits: Sequence[Edit], new: Iterable[NewImport], moved: Mapping[str, str], anchor: cst.CSTNode
+    module: Module,
+    edits: Sequence[Edit],
+    new: Iterable[NewImport],
+    moved: Mapping[str, str],
+    anchor: cst.CSTNode | None,
 ) -> ImportPlan:
     """The edits of the import statements, given all other edits.
 
     `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`); with a
     version (`porter.runtime.arguments@0.19`) a class is asked for as that release of TRL had it, with a second one as
     that release of Unsloth made it.
-    `anchor` is the statement that imports the trainer.
+    `anchor` is the statement that imports the trainer; without one, new imports go to the top of the file.
     """
     plan = ImportPlan()
     gone, elsewhere = _aliases_to_drop(module, edits, moved, plan)
-    section = _section(module, anchor)
+    section = _section(module, anchor) if anchor is not None else []
     for statement in gone:
         if statement not in section:
             plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
@@ -61,7 +69,30 @@ def plan_imports(
     edit = _section_edit(module, section, gone, wanted, versioned)
     if edit is not None:
         plan.edits.append(edit)
+    elif not section and (wanted or versioned):
+        plan.top.append(_top_edit(module, wanted, versioned))
     return plan
+
+
+def _top_edit(module: Module, wanted: Sequence[NewImport], statements: Sequence[str]) -> Edit:
+    """New imports in front of a file's first statement, behind its docstring and what it takes `from __future__`."""
+    groups: list[list[NewImport]] = [[], [], []]
+    for item in wanted:
+        root = item.module.split(".")[0]
+        groups[2 if root in OURS else 0 if root in sys.stdlib_module_names else 1].append(item)
+    lines = [
+        module.newline.join(line.render("", module.newline, module.indent) for line in _merged(group))
+        for group in groups
+        if group
+    ]
+    text = f"{module.newline}{module.newline}".join([*lines, *statements])
+    offset = first_place(module)
+    if offset == len(module.text):
+        text = f"{module.newline}{text}{module.newline}"
+    else:
+        text = f"{text}{module.newline}{module.newline}"
+    line, column = module.line_column(offset)
+    return Edit(offset, offset, text, RULE, "the libraries that the port uses", line, column)
 
 
 def _aliases(statement: cst.CSTNode) -> Sequence[cst.ImportAlias]:

@@ -87,7 +87,7 @@ def _rule(porting: Porting, rule: Rule) -> Call:
     porting.imports.add("import qwix")
     rank = porting.known("lora.r")
     scale = porting.value("lora.alpha")
-    if rule.rank % rank == 0 and scale is not None and rule.alpha == scale.literal * (rule.rank // rank):
+    if rank and scale is not None and rule.rank % rank == 0 and rule.alpha == scale.literal * (rule.rank // rank):
         factor = rule.rank // rank
         rank_text = times(porting.text("lora.r"), factor)
         alpha_text = number(scale, times(porting.text("lora.alpha"), factor))

@@ -6,9 +6,10 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 from __future__ import annotations
 
 from ..engine.porting import Porting
+from ..engine.reading import plain_version
 from ..engine.unsloth_patches import unsloth_note
 from ..runtime.field_tables import version_key
-from .expressions import is_atom, python
+from .expressions import is_atom, python, quoted
 from .layout import Arg, Call, render
 from .remarks import default_of, remarked, remarked_line
 
@@ -181,6 +182,15 @@ def _note(porting: Porting, name: str) -> str:
     return f"# {note}" if note else ""
 
 
+def _mask(porting: Porting, *, full: bool) -> Arg:
+    """Which weights decay: neither norms nor biases; before transformers 4.53 the norms of most families did."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    if version and version_key(version) < (4, 53):
+        call = f"{porting.rt('older_decay_mask')}({porting.names.model}, {quoted(version)})"
+        return Arg(call, "mask", "# which norms decay, as in this release" if full else "")
+    return Arg(porting.rt("decay_mask"), "mask", "# not on norms and biases" if full else "")
+
+
 def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     name = porting.value("optimizer.name")
     keywords = {"beta1": "b1", "beta2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
@@ -193,7 +203,7 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     # DeepSpeed decays every parameter, and so does a loop that gives its optimizer all of them.
     masked = masked and porting.loop is None and not porting.given("optimizer.deepspeed")
     if masked:
-        common.append(Arg(porting.rt("decay_mask"), "mask", "# not on norms and biases" if full else ""))
+        common.append(_mask(porting, full=full))
     if name is not None and name.known and str(name.literal) in ADAMW:
         return Call("optax.adamw", [Arg(porting.names.schedule), *common])
     first = porting.text("optimizer.name")

@@ -15,6 +15,7 @@ import libcst as cst
 
 from ..engine.logit_functions import logit_function
 from ..engine.metrics import included, metrics_of
+from ..engine.nothing import is_none_somewhere
 from ..engine.porting import Porting, in_reach
 from ..engine.reading import short_name
 from ..engine.sites import Argument, indentation
@@ -256,13 +257,13 @@ def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argumen
     extra = []
     if packing is not None and not packing.is_literal(None) and not porting.arguments_object:
         extra = [Arg(porting.text("data.eval_packing"), "packing")]
-    known_dataset = strategy is not None and strategy.known
+    asked = strategy is not None and strategy.known and not is_none_somewhere(porting.module, dataset.node)
     data, lines = dataset.text, []
-    if not known_dataset and not dataset.reference:
+    if not asked and not dataset.reference:
         data = porting.fresh("eval_dataset")
         lines.append(f"{data} = {dataset.text}")
     call = Call(f"{names.batches}.evaluation", [Arg(data), Arg(size, "batch_size"), *extra])
-    if known_dataset:
+    if asked:
         lines.append(assign(names.eval_batches, call, indent))
     else:
         lines.append(f"{names.eval_batches} = None")

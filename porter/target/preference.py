@@ -11,8 +11,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..engine.porting import Porting
-from ..engine.reading import table_of
+from ..engine.reading import plain_version, table_of
 from ..engine.saved_adapters import is_saved, starts_from_adapter
+from ..runtime import releases
+from .expressions import quoted
 from .layout import Arg, Call, render
 from .parts import (
     Writing,
@@ -28,6 +30,7 @@ from .parts import (
     seed_arguments,
 )
 from .remarks import placed, remarked
+from .sft import release
 from .training import training_config, with_hooks
 
 Defaults = Mapping[str, tuple[str, Any]]
@@ -89,7 +92,12 @@ KINDS: Mapping[str, Kind] = {
     "kto": Kind(
         "KTOBatches",
         "kto_loss",
-        {**_SHARED, "data.sampling": ("sampling", "sequential")},
+        {
+            "data.max_prompt_length": ("max_prompt_length", None),
+            "data.truncation_mode": ("truncation_mode", "keep_start"),
+            **_SHARED,
+            "data.sampling": ("sampling", "sequential"),
+        },
         {
             "loss.type": ("loss_type", "kto"),
             "loss.desirable": ("desirable_weight", 1.0),
@@ -131,7 +139,10 @@ def preference_block(porting: Porting, writing: Writing) -> str:
             KINDS[kind].batches,
             porting.names.tokenizer,
             lambda: _batch_arguments(porting, writing, kind),
-            lambda: _trainers_own(porting, {"data.max_length": ("max_length", None), **KINDS[kind].data}),
+            lambda: [
+                *_trainers_own(porting, {"data.max_length": ("max_length", None), **KINDS[kind].data}),
+                *_release_arguments(porting, kind),
+            ],
             from_object=_from_object(porting),
         ),
         lora_lines(porting, writing, indent),
@@ -150,7 +161,23 @@ def _batch_arguments(porting: Porting, writing: Writing, kind: str) -> list[Arg]
         arguments.append(Arg("True", "whole_micro_batches", "# aot compares the pairs of a micro-batch"))
     if kind == "kto" and _loss_types(porting) == ["apo_zero_unpaired"]:
         arguments.append(Arg("False", "estimate_kl"))
-    return [*arguments, *seed_arguments(porting)]
+    return [*arguments, *seed_arguments(porting), *_release_arguments(porting, kind)]
+
+
+def _release_arguments(porting: Porting, kind: str) -> list[Arg]:
+    """`trl="0.19.1"` where that release tokenised pairs otherwise, or made other steps, than today's does."""
+    version = release(porting)
+    own = plain_version(porting.versions.get("transformers", ""))
+    source = releases.release(version or None)
+    steps = releases.release(version or None, own or None)
+    as_today = source.masks_common_prefix if kind in ("dpo", "kto") else True
+    if as_today and source.rounds_steps_up and steps.rounds_steps_up:
+        return []
+    comment = "# prepare the rows as this release did" if not as_today else "# as many steps as with this release"
+    arguments = [Arg(quoted(version or releases.TODAY), "trl", comment)]
+    if not steps.sums_like(source.transformers):
+        arguments.append(Arg(quoted(own), "transformers", "# and as many steps as with this one"))
+    return arguments
 
 
 def _given(porting: Porting, places: Defaults) -> list[Arg]:

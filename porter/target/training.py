@@ -6,6 +6,8 @@ from ..engine.callback_methods import reads_tokenizer
 from ..engine.callbacks import callbacks_code, loads_best, needs_hooks
 from ..engine.metrics import LOSSES
 from ..engine.porting import Porting
+from ..engine.reading import plain_version
+from ..runtime.releases import release
 from .expressions import python, quoted
 from .layout import Arg, Call, render
 from .remarks import remarked, remarked_line
@@ -73,7 +75,7 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
         start = f"{porting.rt('resume_dir')}({folder}) if {porting.resumes} else {start}"
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
-    policy = Call("ocp.checkpoint_managers.FixedIntervalPolicy", [Arg(_every(porting, "save", steps))])
+    policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])
     options = [remarked(porting, Arg(policy, "save_decision_policy"), "save.strategy", "save.steps")]
     limit = porting.value("save.total_limit")
     kept = porting.text("save.total_limit") if limit is not None else "None"
@@ -88,6 +90,14 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     ]
 
 
+def _policy(porting: Porting) -> str:
+    """Transformers before 4.42 saved no checkpoint at the end unless one was due."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    if str(porting.known("save.strategy", "no")) == "steps" and not release(None, version or None).saves_last:
+        return porting.rt("SaveOnlyEvery")
+    return "ocp.checkpoint_managers.FixedIntervalPolicy"
+
+
 def reporters(porting: Porting) -> list[str] | None:
     """The names in `report_to`; None when only the script knows. transformers 4 reports to all that are installed."""
     value = porting.value("log.report_to")
@@ -96,7 +106,7 @@ def reporters(porting: Porting) -> list[str] | None:
     if not value.known:
         return None
     found = value.literal
-    names = [found] if isinstance(found, str) else list(found or [])
+    names = [found] if isinstance(found, str) else list(found) if isinstance(found, list | tuple) else []
     return [name for name in names if name != "none"]
 
 

@@ -13,6 +13,7 @@ import libcst as cst
 from ..engine.flow import unprepared
 from ..engine.linear_names import write_linear_names
 from ..engine.model import reaches_trainer
+from ..engine.parts import behind_imports
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
 from ..engine.quantization import check_adapters, write_preparation, write_quantization
 from ..engine.reading import bindings_of, table_of
@@ -62,6 +63,8 @@ def write(
     write_quantization(porting)
     write_preparation(porting)
     provider, provider_elsewhere = _write_lora(porting, family, rules)
+    if porting.lora_conditional:  # only what was written shows that the script puts adapters in by itself
+        porting.fuses = porting.fuses or _fuses(porting, family, None)
     check_adapters(porting)
     _write_arguments(porting)
     processes = porting.known("mesh.processes", 1)
@@ -141,10 +144,7 @@ def _write_mesh(porting: Porting, code: str) -> bool:
         statement = f"{porting.names.mesh} = {code}\n{first.indent}"
         porting.edit(first.statement_start, first.statement_start, statement, first.rule, "the devices and their axes")
         return True
-    where = _after_imports(porting.module.tree)
-    offset = porting.module.span(where)[1] if where is not None else 0
-    line_end = porting.module.text.find("\n", offset)
-    offset = len(porting.module.text) if line_end < 0 else line_end + 1
+    offset = behind_imports(porting.module)
     text = f"\n{porting.names.mesh} = {code}\n"
     porting.edit(offset, offset, text, (first or trainer).rule, "the devices and their axes")
     return True
@@ -185,17 +185,6 @@ def _earlier_need(porting: Porting) -> int | None:
             starts.append(module.span(statement)[0])
     first = min(starts, default=trainer.statement_start)
     return first if first < trainer.statement_start else None
-
-
-def _after_imports(tree: cst.Module) -> cst.CSTNode | None:
-    found: cst.CSTNode | None = None
-    for statement in tree.body:
-        inner = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
-        if isinstance(inner, cst.Import | cst.ImportFrom):
-            found = statement
-        elif isinstance(statement, cst.FunctionDef | cst.ClassDef):
-            break
-    return found
 
 
 def _write_model(porting: Porting) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..validate.observe_jax import fitted, replace_everywhere, runtimes, without_torch
+from ..validate.jax_side.observe_jax import fitted, replace_everywhere, runtimes, without_torch
 from ..validate.script import run_script
 from .absent import Absent, BatchShapes, Unplanned
 from .compiled_step import compiled, described

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -26,11 +25,18 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..own_imports import PYTHON
 from ..tables import rules_folder
 from ..validate.processes import kill_group
 from .slices import Slice, xla_seconds
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "google-tunix", "qwix", "optax", "transformers")
+# `python -m` would look for the package in the current folder first; the script's own folder takes the first place.
+START = """
+import runpy, sys
+sys.path.insert(0, sys.executable)
+runpy.run_module("porter.tpu.abstract_run", run_name="__main__", alter_sys=True)
+"""
 REMAT = ("script", "none", "decoder")
 KEPT_LINES = 40
 SAY_EVERY = 15  # seconds
@@ -279,7 +285,7 @@ def _run(request: Request, say: Callable[[str], None], timeout: float, stop: thr
     with tempfile.TemporaryDirectory(prefix="tpu-port-") as folder:
         asked, answer = Path(folder) / "request.json", Path(folder) / "result.json"
         asked.write_text(json.dumps(_message(request)), encoding="utf-8")
-        words = [sys.executable, "-m", "porter.tpu.abstract_run", str(asked), str(answer)]
+        words = [*PYTHON, "-c", START, str(asked), str(answer)]
         last: deque[str] = deque(maxlen=KEPT_LINES)
         stage = ["starting"]
         process = subprocess.Popen(

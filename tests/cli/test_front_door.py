@@ -192,6 +192,18 @@ def test_help_needs_none_of_the_heavy_libraries(args: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]", done.stdout
 
 
+def test_porting_imports_none_of_the_libraries_it_ports() -> None:
+    generations = Path(__file__).resolve().parents[2] / "bench" / "generations"
+    scripts = [str(path) for path in sorted(generations.glob("*.py"))]
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom porter.port import port_file\n"
+        "for path in sys.argv[1:]:\n    assert port_file(Path(path)).status in ('ported', 'partial')\n"
+        "print([name for name in ('jax', 'torch', 'transformers', 'trl', 'peft', 'tunix') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *scripts], capture_output=True, text=True, check=True)
+    assert len(scripts) > 3 and done.stdout.splitlines()[-1] == "[]", done.stdout
+
+
 def test_the_front_doors_help_has_its_options_and_the_commands() -> None:
     text = child("--help").stdout
     for word in ("--launch-config", "--mesh", "--json", "--vendor", "validate", "rules", "doctor", "Exit codes"):

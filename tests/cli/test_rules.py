@@ -106,6 +106,7 @@ def test_the_new_pack_is_used_from_pyproject(
     run(["train.py", "--json"])
     assert "rank=32" not in capsys.readouterr().out
     (tmp_path / "pyproject.toml").write_text('[tool.tpu-port]\nrules = ["ours"]\n')
+    run(["rules", "trust", "."])
     run(["train.py", "--json"])
     assert "rank=32" in capsys.readouterr().out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.engine.edits import apply_edits, joined_removals, whole_lines, without_inner
+from porter.engine.edits import apply_edits, joined_removals, whole_lines, without_inner, without_orphans
 from porter.port import Edit
 
 
@@ -27,7 +27,7 @@ def test_overlapping_edits_are_refused() -> None:
 
 def test_a_larger_edit_takes_those_inside_it_along() -> None:
     outer = edit(0, 5, "new")
-    assert without_inner([edit(1, 2), outer, edit(6, 7)]) == [outer, edit(6, 7)]
+    assert without_inner("abcdefgh", [edit(1, 2), outer, edit(6, 7)]) == [outer, edit(6, 7)]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_statement_goes_with_its_line(text: str, statement: str, left: str) ->
 
 def test_a_removal_that_reaches_over_the_edit_around_it_goes_with_it() -> None:
     around, inside = Edit(0, 10, "pass", "A", "", 1, 1), Edit(4, 11, "", "B", "", 1, 5)
-    assert without_inner([around, inside]) == [around]
+    assert without_inner("else:\n  ab\n", [around, inside]) == [around]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,54 @@ def test_a_removal_that_reaches_over_the_edit_around_it_goes_with_it() -> None:
 )
 def test_removals_in_a_row_leave_one_gap(text: str, left: str) -> None:
     found = [edit(*whole_lines(text, index, index + 1)) for index, letter in enumerate(text) if letter == "x"]
-    assert apply_edits(text, joined_removals(text, without_inner(found))) == left
+    assert apply_edits(text, joined_removals(text, without_inner(text, found))) == left
 
 
 def test_what_stands_between_two_removals_parts_them() -> None:
     edits = [edit(0, 2), edit(3, 3, "new\n"), edit(4, 6)]
     assert joined_removals("x\n\n\nx\n", edits) == edits
+
+
+@pytest.mark.parametrize(
+    ("text", "edits", "left"),
+    [
+        # An insertion among the blank lines that a removal takes along.
+        ("a\n\nx\n\n\nb\n", [edit(3, 7), edit(6, 6, "new\n")], "a\n\nnew\n\nb\n"),
+        # A replaced run of statements, of which another rule takes out the first with its line.
+        ("if a:\n    x = 1\n    y\n", [edit(6, 16), edit(10, 21, "z")], "if a:\n    z\n"),
+        ("if a:\n    # why\n    x = 1  # so\n    y\n", [edit(6, 32), edit(20, 37, "z")], "if a:\n    # why\n    z\n"),
+        # Two removals that share what parts them.
+        ("f(a, b, c)", [edit(5, 8), edit(6, 9)], "f(a, )"),
+        # What is put in front of a statement that goes stays.
+        ("if a:\n    x\n    y\n", [edit(6, 12), edit(10, 10, "new\n    ")], "if a:\n    new\n    y\n"),
+        # The same statement replaced and taken out: it goes.
+        ("if a:\n    x\n    y\n", [edit(6, 12), edit(10, 11, "z")], "if a:\n    y\n"),
+        ("", [], ""),
+    ],
+)
+def test_a_removal_is_no_larger_than_its_statement(text: str, edits: list[Edit], left: str) -> None:
+    assert apply_edits(text, joined_removals(text, without_inner(text, edits))) == left
+
+
+def test_removals_in_a_row_end_at_what_is_put_behind_them() -> None:
+    text = "x\nx\n\nb\n"
+    assert apply_edits(text, joined_removals(text, [edit(0, 2), edit(2, 4), edit(4, 4, "new\n")])) == "new\n\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a\n\n# Setup\nx\n\nb\n", "a\n\nb\n"),
+        ("a\n\n# ---\n# Setup\n# ---\nx\nx\n\n\nb\n", "a\n\nb\n"),
+        ("a\n# Setup\nx\n\nb\n", "a\n\nb\n"),
+        ("if a:\n    b\n    # Setup\n    x\nc\n", "if a:\n    b\nc\n"),
+        ("a\n\n# Setup\nx\nb\n", "a\n\n# Setup\nb\n"),  # it heads more
+        ("# Of the file\nx\n\nb\n", "# Of the file\n\nb\n"),
+        ("a\n\n# Apart\n\nx\n\nb\n", "a\n\n# Apart\n\nb\n"),
+    ],
+)
+def test_a_comment_goes_with_all_that_it_heads(text: str, left: str) -> None:
+    starts = [place for place in range(len(text)) if text.startswith("x\n", place)]
+    edits = [edit(*whole_lines(text, text.rindex("\n", 0, start) + 1, start + 1)) for start in starts]
+    assert apply_edits(text, joined_removals(text, without_orphans(text, edits))) == left
+    assert without_orphans(text, edits, [starts[0]]) == edits

@@ -109,3 +109,58 @@ def test_other_settings_that_only_a_gpu_can_answer_for_are_decided_too() -> None
 def test_a_batch_divided_by_the_gpus_is_the_gpu_run_s() -> None:
     text = script("count = torch.cuda.device_count()\n", extra=", per_device_train_batch_size=64 // count")
     assert "count = 1\n" in port(text).after and "count = 4\n" in port(text, processes=4).after
+
+
+def test_a_function_that_asks_for_bfloat16_answers_as_on_the_gpu() -> None:
+    ready = "def ready():\n    return torch.cuda.is_available() and torch.cuda.is_bf16_supported()\n\n\n"
+    ported = port(script(f"{ready}print(ready())\n", extra=", bf16=ready()"))
+    assert "    return True\n" in ported.after
+    assert "torch" not in ported.after
+    assert not [finding for finding in ported.findings if finding.rule == "TP526"]
+
+
+def test_a_function_that_asks_for_a_device_stays_and_is_named() -> None:
+    device = "def device():\n    return 'cuda' if torch.cuda.is_available() else 'cpu'\n\n\nprint(device())\n"
+    ported = port(script(device))
+    assert "torch.cuda.is_available()" in ported.after
+    assert [finding for finding in ported.findings if finding.rule == "TP526"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ("rows = 8 if torch.cuda.is_available() else 2\n", "rows = 8\n"),
+        ("rows = 2\nif torch.cuda.is_available():\n    rows = 8\n", "rows = 2\nrows = 8\n"),
+        (
+            "rows = 8 if len(sys.argv) > 9 and torch.cuda.is_available() else 2\n",
+            "rows = 8 if len(sys.argv) > 9 else 2\n",
+        ),
+        (
+            "rows = 2\nif sys.argv and torch.cuda.is_available():\n    rows = 8\n",
+            "rows = 2\nif sys.argv:\n    rows = 8\n",
+        ),
+    ],
+)
+def test_a_value_of_the_gpu_run_is_taken(asked: str, left: str) -> None:
+    ported = port(script(asked, extra=", per_device_train_batch_size=rows"))
+    assert ported.status == "ported" and left in ported.after
+    assert "is_available" not in ported.after
+
+
+def test_a_place_stays_as_it_is() -> None:
+    asked = "if torch.cuda.is_available():\n    place = torch.device(0)\nelse:\n    place = 0\nprint(place)\n"
+    ported = port(script(asked))
+    assert "torch.cuda.is_available()" in ported.after
+    assert any("is False on a TPU machine" in finding.message for finding in ported.findings)
+
+
+def test_a_batch_size_by_the_gpus_memory_is_left_to_a_person() -> None:
+    asked = (
+        "if torch.cuda.is_available():\n"
+        "    memory = torch.cuda.get_device_properties(0).total_memory\n"
+        "    if memory > 2e10:\n        rows = 8\n    else:\n        rows = 2\n"
+        "else:\n    rows = 1\n"
+    )
+    ported = port(script(asked, extra=", per_device_train_batch_size=rows"))
+    (said,) = (finding for finding in ported.findings if finding.rule == "TP526")
+    assert ported.status == "partial" and "it decides rows, which the training takes" in said.message

@@ -1,10 +1,10 @@
-"""Configs that the script makes by condition stay conditions."""
+"""Configs and datasets that the script makes by condition stay conditions."""
 
 from __future__ import annotations
 
 import pytest
 
-from .porting import check_becomes
+from .porting import PLAIN, check_becomes, port
 
 HEAD = """\
 import sys
@@ -46,3 +46,21 @@ def test_what_may_be_none_is_asked_when_the_script_runs(body: str) -> None:
 @pytest.mark.parametrize("body", ALWAYS)
 def test_what_is_always_made_is_not(body: str) -> None:
     check_becomes(script(body), 'quantization="nf4"', "\nmodel = rt.apply_peft(model, lora, mesh, seed=42)")
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "guarded"),
+    [
+        ("held = load_dataset('y', split='test')\n", "held", False),
+        ("held = None\nif len(rows) > 9:\n    held = load_dataset('y', split='test')\n", "held", True),
+        ("held = rows if len(rows) > 9 else None\n", "held", True),
+        ("held = load_dataset('y', split='test')\n", "held if len(rows) > 9 else None", True),
+    ],
+)
+def test_rows_that_may_be_none_are_asked_first(before: str, given: str, guarded: bool) -> None:
+    text = PLAIN.replace("trainer = ", f"{before}trainer = ", 1).replace(
+        "SFTConfig('out')", "SFTConfig('out', eval_strategy='epoch')"
+    )
+    found = port(text.replace("train_dataset=rows", f"train_dataset=rows, eval_dataset={given}"))
+    assert found.status == "ported"
+    assert ("is not None:\n    eval_batches = batches.evaluation(" in found.after) == guarded, found.after

@@ -50,3 +50,23 @@ def test_other_methods_of_peft_are_named() -> None:
     ported = port(SCRIPT.format(kind="SFT", model=load))
     assert ported.status == "partial"
     assert any(finding.message.startswith("PromptTuningConfig: ") for finding in ported.findings)
+
+
+@pytest.mark.parametrize(
+    ("model", "targets", "status"),
+    [
+        ("../models/base", ["query_key_value"], "unsupported"),
+        ("../models/base", ["query_key_value", "q_proj"], "ported"),
+        ("../models/base", ["self_attn.q_proj"], "ported"),
+        ("../models/base", ["3.self_attn.q_proj"], "ported"),
+        ("../models/glm_4_9b", ["q_proj"], "unsupported"),
+        ("glm-edge-1.5b-chat", ["q_proj"], "unsupported"),
+    ],
+)
+def test_layers_that_no_family_has_are_refused(model: str, targets: list[str], status: str) -> None:
+    load = f"model = AutoModelForCausalLM.from_pretrained({model!r})\n"
+    load += f"model = get_peft_model(model, LoraConfig(r=8, target_modules={targets}))"
+    ported = port(SCRIPT.format(kind="SFT", model=load).replace("AutoProcessor", "AutoTokenizer"))
+    assert ported.status == status
+    errors = [finding.message for finding in ported.findings if finding.severity == "error"]
+    assert all("Tunix has no implementation of " in message for message in errors)

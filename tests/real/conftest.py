@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from porter.validate.comparing.trace import Trace
 from porter.validate.run import Options, run_port, run_source
-from porter.validate.trace import Trace
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -36,14 +36,15 @@ class Recorded:
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recorded]:
     """`recorded("sft_lora_qwen3", mesh=(2, 4))`: that script's trace under TRL, made once a session."""
-    made: dict[str, Recorded] = {}
+    made: dict[tuple[object, ...], Recorded] = {}
 
     def record(name: str, *, steps: int, mesh: tuple[int, int], processes: int = 1) -> Recorded:
-        if name not in made:
+        key = (name, steps, mesh, processes)
+        if key not in made:
             work = tmp_path_factory.mktemp(name)
             options = Options(steps=steps, mesh=mesh, processes=processes)
             trace, _ = run_source(SCRIPTS / f"{name}.py", options, str(work), lambda line: None)
-            made[name] = Recorded(trace, options, work, SCRIPTS / f"{name}_tunix.py")
-        return made[name]
+            made[key] = Recorded(trace, options, work, SCRIPTS / f"{name}_tunix.py")
+        return made[key]
 
     return record

@@ -113,7 +113,7 @@ def fed(trainer: Any) -> list[dict[str, np.ndarray]]:
 def documents(batch: dict[str, np.ndarray]) -> list[tuple[list[int], list[int]]]:
     """Token ids and labels of each document of a batch of TRL's: chosen, rejected, chosen, ..., or with KL's
     between."""
-    from porter.validate import preferences
+    from porter.validate.comparing import preferences
 
     return [(row.tokens.tolist(), row.labels.tolist()) for row in preferences.documents(batch)]
 

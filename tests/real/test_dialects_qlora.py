@@ -9,9 +9,9 @@ import pytest
 
 from porter.port import Options as PortOptions
 from porter.port import port_file
-from porter.validate import compare as checks
+from porter.validate.comparing import compare as checks
+from porter.validate.comparing.tolerances import FLOAT32
 from porter.validate.run import Options, run_port, run_source
-from porter.validate.tolerances import FLOAT32
 
 from .long import long, mostly_long
 

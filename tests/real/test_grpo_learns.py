@@ -14,7 +14,7 @@ import pytest
 
 from porter.port import port_file
 from porter.validate.run import Options, validate
-from porter.validate.stand_in import make_stand_in
+from porter.validate.stand_ins.stand_in import make_stand_in
 
 from .long import long, mostly_long
 

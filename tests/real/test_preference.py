@@ -15,7 +15,7 @@ import torch
 from porter import runtime as rt
 from porter.runtime import dpo_losses, preference_losses
 from porter.runtime.loss import model_inputs
-from porter.validate import preferences
+from porter.validate.comparing import preferences
 
 from .preference import documents, fed, ours, port_batches, rows, trainer
 

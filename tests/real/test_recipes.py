@@ -15,9 +15,9 @@ import pytest
 
 from porter.port import Options as PortOptions
 from porter.port import port_file
+from porter.validate.comparing.verdict import Verdict
 from porter.validate.run import Options, validate
-from porter.validate.stand_in import make_stand_in
-from porter.validate.verdict import Verdict
+from porter.validate.stand_ins.stand_in import make_stand_in
 
 from .long import long
 

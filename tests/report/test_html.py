@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from porter.report.chart import Line, chart
 from porter.report.html import relative, verdict_page
-from porter.validate.verdict import Check, Verdict
+from porter.validate.comparing.verdict import Check, Verdict
 
 SOURCE = tuple(3 * math.exp(-step / 15) for step in range(40))
 PORT = tuple(loss * (1 + 1e-7 * (step % 3)) for step, loss in enumerate(SOURCE))
@@ -93,3 +93,12 @@ def test_a_constant_curve_has_a_scale() -> None:
     figure = ElementTree.fromstring(chart([Line("a", [2.0, 2.0], "port")], title="t", label="l"))
     heights = {point.split(",")[1] for line in figure.iter("polyline") for point in line.attrib["points"].split()}
     assert len(heights) == 1 and heights != {"nan"}
+
+
+def test_the_page_of_a_port_that_crashed() -> None:
+    check = Check("the port runs", "differs", "port.py:7: KeyError", cause="the port reads a", line=7)
+    page = verdict_page(Verdict("a.py", "port.py", (check,), output="KeyError: <a>", not_compared=("dropout",)))
+
+    assert "<pre>KeyError: &lt;a&gt;</pre>" in page
+    assert "<tr><th>not compared</th><td>dropout</td></tr>" in page
+    assert "<tr><th>compared</th><td>the port runs: differs</td></tr>" in page

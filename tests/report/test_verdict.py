@@ -4,7 +4,7 @@ import pytest
 
 from porter.report.terminal import console
 from porter.report.verdict import show_verdict
-from porter.validate.verdict import Check, Verdict
+from porter.validate.comparing.verdict import Check, Verdict
 
 EQUAL = Check("loss of every step", "equal", "30 steps, largest at step 7", 3.8e-7, 1e-5)
 TOKENS = Check("token ids and masks of every batch", "equal", "12984 trained tokens")
@@ -35,3 +35,24 @@ def test_the_first_divergence_and_its_cause(capsys: pytest.CaptureFixture[str]) 
 def test_what_was_left_out_has_no_tolerance(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(Verdict("a.py", "b.py", (EQUAL, Check("final adapter weights", "skipped", "--quick"))), capsys)
     assert "skipped                      final adapter weights" in text
+
+
+def test_it_ends_with_what_was_compared_stood_in_and_was_not(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"stood_in": ("a tiny qwen3",), "not_compared": ("optimizer.pt",)}
+    notes = ("on mesh fsdp=8", "a tiny qwen3", "never compared: optimizer.pt")
+    text = shown(Verdict("a.py", "b.py", (TOKENS, EQUAL), notes, **told), capsys)
+
+    assert "- on mesh fsdp=8" in text
+    assert "compared      token ids and masks of every batch, loss of every step" in text
+    assert "stood in      a tiny qwen3" in text
+    assert "not compared  optimizer.pt" in text
+    assert text.count("a tiny qwen3") == text.count("optimizer.pt") == 1
+
+
+def test_a_port_that_crashed_shows_its_own_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    check = Check("the port runs", "differs", "port.py:7: KeyError: 'a'", cause="the port reads a", line=7)
+    text = shown(Verdict("a.py", "port.py", (check,), output='  File "port.py", line 7\nKeyError: [a]'), capsys)
+
+    assert "KeyError: [a]" in text
+    assert "First divergence: the port runs: port.py:7: KeyError: 'a'" in text
+    assert "NOT EQUAL" in text

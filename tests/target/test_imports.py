@@ -76,7 +76,7 @@ def test_gpu_libraries_that_nothing_uses_go() -> None:
 
 def test_a_name_of_several_stays() -> None:
     text = PLAIN.replace("from trl import SFTConfig, SFTTrainer", "from trl import SFTConfig, SFTTrainer, pack_dataset")
-    check_becomes(text + "print(pack_dataset)\n", "from trl import pack_dataset\n")
+    check_becomes(text + "print(pack_dataset)\n", "from trl import pack_dataset\n", status="partial")
 
 
 def test_the_order_of_the_source_is_kept() -> None:

@@ -76,3 +76,38 @@ def test_clipping(norm: str, there: bool) -> None:
 
 def test_clipping_that_only_the_script_knows() -> None:
     assert "rt.clip_by_global_norm(flags.limit)" in after("max_grad_norm=flags.limit")
+
+
+def test_adapters_that_a_branch_puts_in_are_parted_too() -> None:
+    before = """import sys
+from datasets import load_dataset
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
+if len(sys.argv) > 2:
+    model = PeftModel.from_pretrained(model, sys.argv[2], is_trainable=True)
+else:
+    model = get_peft_model(model, LoraConfig(r=8))
+args = SFTConfig("out", learning_rate=float(sys.argv[3]))
+trainer = SFTTrainer(model, args=args, train_dataset=load_dataset("x", split="train"))
+trainer.train()
+"""
+    assert "rt.separate_kv(model)," in port(before).after
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "wanted"),
+    [
+        ("warmup_steps", "()", "float"),
+        ("warmup_steps", "'0.1'", "float"),
+        ("learning_rate", "[1e-4]", "float"),
+        ("max_steps", "{}", "int"),
+        ("output_dir", "b'out'", "str | None"),
+    ],
+)
+def test_a_value_of_another_kind_is_an_error(keyword: str, value: str, wanted: str) -> None:
+    ported = port(PLAIN.replace("SFTConfig('out')", f"SFTConfig({keyword}={value})"))
+    (said,) = (finding.message for finding in ported.findings if finding.severity == "error")
+    assert said == f"SFTConfig.{keyword}={value}: the release wants {wanted} here." and ported.status == "partial"

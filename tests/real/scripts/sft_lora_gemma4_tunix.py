@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import optax
+import orbax.checkpoint as ocp
 import qwix
 from datasets import load_dataset
 from transformers import AutoTokenizer
@@ -70,6 +71,9 @@ trainer = (
             gradient_accumulation_steps=batches.accumulation,
             eval_every_n_steps=batches.steps,
             checkpoint_root_directory=rt.fresh_dir("out"),
+            checkpointing_options=ocp.CheckpointManagerOptions(
+                save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+            ),
         ),
     )
     .with_gen_model_input_fn(rt.model_inputs)
@@ -77,4 +81,4 @@ trainer = (
 )
 with mesh:
     trainer.train(batches)
-rt.save_adapter(model, "out/adapter")
+rt.save_adapter(model, "out/adapter", tokenizer)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import optax
+import orbax.checkpoint as ocp
 import qwix
 from datasets import load_dataset
 from transformers import AutoTokenizer
@@ -65,6 +66,9 @@ trainer = (
             gradient_accumulation_steps=batches.accumulation,
             eval_every_n_steps=batches.steps,
             checkpoint_root_directory=rt.fresh_dir("out"),
+            checkpointing_options=ocp.CheckpointManagerOptions(
+                save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+            ),
         ),
     )
     .with_gen_model_input_fn(rt.model_inputs)
@@ -73,4 +77,4 @@ trainer = (
 trainer.with_training_hooks(rt.log_every(10))
 with mesh:
     trainer.train(batches)
-rt.save_adapter(model, "out/adapter")
+rt.save_adapter(model, "out/adapter", tokenizer)
