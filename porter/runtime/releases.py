@@ -175,6 +175,14 @@ class Release:
         return (4, 46, 0) <= version_key(self.transformers) < (5, 10, 0)
 
     @property
+    def divides_twice(self) -> bool:
+        """Whether Trainer and accelerate both divided a gradient by the accumulation (transformers 5.2 to 5.5).
+
+        Under DeepSpeed accelerate doesn't.
+        """
+        return (5, 2, 0) <= version_key(self.transformers) < (5, 6, 0)
+
+    @property
     def rounds_steps_up(self) -> bool:
         """Whether an epoch's short last group counted as a step of the run (transformers from 4.52 on)."""
         return version_key(self.transformers) >= (4, 52, 0)

@@ -9,6 +9,7 @@ from ..engine.porting import Porting
 from ..engine.reading import plain_version
 from ..engine.unsloth_patches import unsloth_note
 from ..runtime.field_tables import version_key
+from ..runtime.releases import release
 from .expressions import is_atom, python, quoted
 from .layout import Arg, Call, render
 from .remarks import default_of, remarked, remarked_line
@@ -150,7 +151,7 @@ def _ceil(porting: Porting, ratio: str, steps: str) -> str:
 
 
 def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_maybe: bool) -> Call:
-    """`optax.chain(...)`: K/V separation, clipping, the optimizer.
+    """`optax.chain(...)`: K/V separation, what a release did to gradients, clipping, the optimizer.
 
     `full`: all weights are trained, so decay skips norms and biases. `lora_maybe`: only the script knows.
     """
@@ -159,9 +160,35 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
     if separate_kv:
         comment = "# PEFT trains K and V apart; Tunix holds them in one tensor" if not lora_maybe else ""
         links.append(Arg(f"{porting.rt('separate_kv')}({porting.names.model})", comment=comment))
+    links += _divided_again(porting)
     links += _clip(porting)
     links.append(Arg(_optimizer(porting, full=full, lora_maybe=lora_maybe)))
     return Call("optax.chain", links, spread=len(links) > 1)
+
+
+def _divided_again(porting: Porting) -> list[Arg]:
+    """`optax.scale(1 / 8)` where the release divided an accumulated gradient twice, before it clipped it."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    place = "batch.accumulation"
+    steps = porting.value(place)
+    if not version or not release(None, version).divides_twice or porting.loop is not None or _deepspeed(porting):
+        return []
+    if steps is None or steps.is_literal(1, None):
+        return []
+    text = porting.text(place)
+    said = f"transformers {version} divides an accumulated gradient by gradient_accumulation_steps twice"
+    site = porting.trainer
+    assert site is not None
+    message = f"{said}, and so does the port, before it clips: that release's training, not what was meant."
+    fix = "Take optax.scale out of the optimizer to train as other releases do."
+    porting.find(site.rule, "info", message, fix, site.line, site.column)
+    return [Arg(f"optax.scale(1 / {text if is_atom(text) else f'({text})'})", comment=f"# {said}")]
+
+
+def _deepspeed(porting: Porting) -> bool:
+    launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper()
+    named = porting.value("mesh.deepspeed")
+    return launched == "DEEPSPEED" or (named is not None and not named.is_literal(None))
 
 
 def _clip(porting: Porting) -> list[Arg]:

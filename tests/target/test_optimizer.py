@@ -111,3 +111,24 @@ def test_a_value_of_another_kind_is_an_error(keyword: str, value: str, wanted: s
     ported = port(PLAIN.replace("SFTConfig('out')", f"SFTConfig({keyword}={value})"))
     (said,) = (finding.message for finding in ported.findings if finding.severity == "error")
     assert said == f"SFTConfig.{keyword}={value}: the release wants {wanted} here." and ported.status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("transformers", "settings", "scaled"),
+    [
+        ("5.2.0", "gradient_accumulation_steps=8", "1 / 8"),
+        ("5.5.4", "gradient_accumulation_steps=f.steps or 2", "1 / (f.steps or 2)"),
+        ("5.5.4", "gradient_accumulation_steps=1", ""),
+        ("5.2.0", "gradient_accumulation_steps=8, deepspeed={'zero_optimization': {'stage': 2}}", ""),
+        ("5.1.0", "gradient_accumulation_steps=8", ""),
+        ("5.6.0", "gradient_accumulation_steps=8", ""),
+    ],
+)
+def test_gradients_that_a_release_divided_twice(transformers: str, settings: str, scaled: str) -> None:
+    text = f"# pip install trl==0.28.0 transformers=={transformers}\n"
+    text += PLAIN.replace("SFTConfig('out')", f"SFTConfig('out', {settings})")
+    ported = port(text)
+    said = [finding for finding in ported.findings if "divides an accumulated gradient" in finding.message]
+    assert not scaled or f"optax.scale({scaled})" in ported.after and f"# transformers {transformers} divides" in ported.after
+    assert bool(said) == bool(scaled) and all(finding.severity == "info" for finding in said)
+    assert ("optax.scale" in ported.after) == bool(scaled)

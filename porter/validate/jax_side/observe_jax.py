@@ -181,6 +181,7 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         observer.norm_inside = True
         return optax.chain(separate_kv(model), recorded_norm())
 
+    _record_scaled(observer)
     replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
     kinds = (runtime.SFTBatches, runtime.TrainerBatches, runtime.PreferenceBatches, runtime.KTOBatches)
     for batches in (*kinds, runtime.GRPOBatches):
@@ -207,6 +208,20 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         replace_everywhere(runtime, name, _saving(getattr(runtime, name), substitutes))
     merged = importlib.import_module(f"{runtime.__name__}.merging").MergedModel
     merged.save_pretrained = _saving(merged.save_pretrained, substitutes)
+
+
+def _record_scaled(observer: Observer) -> None:
+    """A port that repeats a release's second division scales first: the source's norm is that of what is left."""
+    import optax
+
+    scale = optax.scale
+
+    @functools.wraps(scale)
+    def patched_scale(step_size: float) -> Any:
+        observer.norm_inside = True
+        return optax.chain(scale(step_size), recorded_norm())
+
+    optax.scale = patched_scale
 
 
 def _saving(original: Any, substitutes: Substitutes) -> Any:

@@ -64,17 +64,16 @@ def evaluate_schedule(rate: Any, steps: int) -> list[float]:
 
 
 def norm_of(state: Any) -> float | None:
-    """The norm that `recorded_norm` kept in this optimizer state; None when the optimizer has none."""
+    """The norm that the last `recorded_norm` of this optimizer state kept; None when the optimizer has none."""
     import jax
 
     def is_norm(node: Any) -> bool:
         return isinstance(node, NormState)
 
-    for leaf in jax.tree_util.tree_leaves(state, is_leaf=is_norm):
-        if is_norm(leaf):
-            value = leaf.norm
-            return float(np.asarray(value[...] if hasattr(value, "get_value") else value))
-    return None
+    norms = [leaf.norm for leaf in jax.tree_util.tree_leaves(state, is_leaf=is_norm) if is_norm(leaf)]
+    if not norms:
+        return None
+    return float(np.asarray(norms[-1][...] if hasattr(norms[-1], "get_value") else norms[-1]))
 
 
 def documents(batch: Any) -> list[Row]:
