@@ -129,6 +129,8 @@ def test_gradients_that_a_release_divided_twice(transformers: str, settings: str
     text += PLAIN.replace("SFTConfig('out')", f"SFTConfig('out', {settings})")
     ported = port(text)
     said = [finding for finding in ported.findings if "divides an accumulated gradient" in finding.message]
-    assert not scaled or f"optax.scale({scaled})" in ported.after and f"# transformers {transformers} divides" in ported.after
+    assert not scaled or (
+        f"optax.scale({scaled})" in ported.after and f"# transformers {transformers} divides" in ported.after
+    )
     assert bool(said) == bool(scaled) and all(finding.severity == "info" for finding in said)
     assert ("optax.scale" in ported.after) == bool(scaled)

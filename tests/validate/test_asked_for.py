@@ -17,10 +17,17 @@ patch_arguments(Settings(work=sys.argv[1], steps=2, dtype="float32"), notes)
 first = TrainingArguments("out", save_strategy="epoch")
 again = TrainingArguments(**{**first.to_dict(), "accelerator_config": None})
 print(again._porter_asked["save_strategy"], str(again.save_strategy.value))
+from porter.validate.torch_side.asked_for import asked_in_the_end
+again.output_dir, again.save_strategy = "elsewhere", "steps"
+asked = asked_in_the_end(again)
+print(asked["output_dir"], asked["save_strategy"], again.save_strategy.value, again.output_dir)
 """
 
 
 def test_arguments_made_of_others_still_ask_for_checkpoints(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", TEXT, str(tmp_path)], capture_output=True, text=True)
 
-    assert done.stdout.split() == ["epoch", "no"], done.stderr
+    assert done.returncode == 0, done.stderr
+    first, assigned = done.stdout.splitlines()
+    assert first.split() == ["epoch", "no"]
+    assert assigned.split() == ["elsewhere", "steps", "no", "elsewhere"]  # saving itself stays off

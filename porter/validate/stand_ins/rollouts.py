@@ -18,6 +18,7 @@ from ...runtime.field_tables import version_key
 from ..comparing.trace import IGNORED, Row
 
 NOTE = "the port trained on the completions that the source sampled: sampling itself was not compared"
+ROUNDED = "equal rewards have no advantage: what float32 rounding made of them in the source was taken for 0"
 # Advantages are about 1 and cancel in the loss, which is 0 for weights that just sampled.
 LOSS_FLOOR = 1.0
 
@@ -28,8 +29,15 @@ FIRST = (0, 15)
 SHUFFLES = ("shuffle_sequence_dict", "shuffle_tensor_dict")
 
 
-def watch_source(began: Callable[[], None], sampled: Callable[..., None], trained: Callable[[Any], None]) -> None:
+def watch_source(
+    began: Callable[[], None],
+    sampled: Callable[..., None],
+    trained: Callable[[Any], None],
+    rounded: Callable[[], None],
+) -> None:
     """Make TRL's trainers tell what they sample, `sampled(prompts, completions)`, and the batches of their loss.
+
+    `rounded` is called when advantages that were nothing but rounding have been set to 0.
 
     TRL 0.14, whose loss samples by itself, and the RLOO of before 0.22, which has a loop of its own, aren't watched.
     """
@@ -46,6 +54,33 @@ def watch_source(began: Callable[[], None], sampled: Callable[..., None], traine
             if hasattr(module, name):
                 setattr(module, name, lambda rows: rows)
         _watch(trainer, samples, began, sampled, trained)
+        if SCORED in vars(trainer):
+            setattr(trainer, SCORED, _levelled(getattr(trainer, SCORED), rounded))
+
+
+def _levelled(score: Callable[..., Any], rounded: Callable[[], None]) -> Callable[..., Any]:
+    @functools.wraps(score)
+    def levelled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = score(self, *args, **kwargs)
+        if self.model.training and level(result.get("advantages"), self.num_generations):
+            rounded()
+        return result
+
+    return levelled
+
+
+def level(advantages: Any, generations: int) -> bool:
+    """Set the groups of `advantages`, a tensor (rows,), to 0 that hold one number but 0; whether there were any.
+
+    Advantages of a group add up to 0: all the same, they are what rounding left of a mean of equal rewards, which the
+    division by their standard deviation plus 1e-4 makes large enough to train on.
+    """
+    if advantages is None or advantages.ndim != 1 or generations < 2 or len(advantages) % generations:
+        return False
+    groups = advantages.view(-1, generations)
+    same = (groups == groups[:, :1]).all(dim=1) & (groups[:, 0] != 0)
+    groups[same] = 0
+    return bool(same.any())
 
 
 def _watch(

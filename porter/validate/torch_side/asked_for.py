@@ -33,11 +33,31 @@ def keep_asked(args: Any, *, half: bool = False) -> None:
     }
 
 
+def keep_turned_off(args: Any) -> None:
+    """Remember what the observer has put in the place of the script's values: what is another later is the script's."""
+    args._porter_turned_off = {"save_strategy": args.save_strategy, "output_dir": args.output_dir}
+
+
+def asked_in_the_end(args: Any) -> dict[str, Any] | None:
+    """What a script's arguments ask for, with what it assigned to them after they were made; saving is off again."""
+    asked, off = getattr(args, "_porter_asked", None), getattr(args, "_porter_turned_off", None)
+    if asked is None or off is None:
+        return asked
+    asked = dict(asked)
+    if args.output_dir != off["output_dir"]:
+        asked["output_dir"] = args.output_dir
+    if args.save_strategy != off["save_strategy"]:
+        asked["save_strategy"] = getattr(args.save_strategy, "value", args.save_strategy)
+        args.save_strategy = off["save_strategy"]
+    return asked
+
+
 def asked_for(events: Events, args: Any, state: Any, batches: Any) -> None:
     """The checkpoints and log lines of the whole run as `args` asks for them, told when training begins."""
-    asked = getattr(args, "_porter_asked", None)
+    asked = asked_in_the_end(args)
     if asked is None or state.max_steps > MOST_STEPS:
         return
+    args._porter_asked = asked
     ASKED[str(args.output_dir)] = asked
     steps = saved_steps(args, state, epoch_steps(args, state, batches), asked["save_strategy"])
     if steps is not None:

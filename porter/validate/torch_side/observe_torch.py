@@ -35,7 +35,7 @@ from ..stand_ins.substitutes import (
 )
 from ..stand_ins.variables import provide_environment
 from ..world.start import stand_in_world
-from .asked_for import ASKED, keep_asked, watch_outputs
+from .asked_for import ASKED, keep_asked, keep_turned_off, watch_outputs
 from .bitsandbytes_weights import format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.flash_attention import without_kernels
@@ -67,7 +67,8 @@ def main() -> int:
     patch_arguments(settings, substitutes)
     patch_lion()
     patch_trainer(observer)
-    rollouts.watch_source(observer.samples, observer.sampled, observer.rollouts)
+    rounded = functools.partial(observer.substitutes.note, rollouts.ROUNDED)
+    rollouts.watch_source(observer.samples, observer.sampled, observer.rollouts, rounded)
     watch_outputs(observer)
     loop = patch_loops(observer)
     provide_environment(script, substitutes.note)
@@ -234,6 +235,7 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
         if hasattr(self, "dataset_num_proc"):
             self.dataset_num_proc = None
         original(self)
+        keep_turned_off(self)
 
     transformers.TrainingArguments.__post_init__ = post_init
 
