@@ -189,10 +189,12 @@ def _port_script(tree: SourceTree, path: Path, options: Options) -> Port:
     port = port_module(tree.module(path) if alone else tree.merged(path), options)
     if alone or port.status not in ("unsupported", "unchanged"):
         return port
-    # Nothing of it can be ported: each file says for itself why.
+    # Nothing of it can be ported: each file says for itself why, or what was found with the others beside it.
     others = [port_module(tree.module(file), options) for file in reached[:-1] if TRAINS.search(texts[file])]
     others = [other for other in others if other.status != "unchanged"]
-    return replace(port_module(tree.module(path), options), modules=tuple(others))
+    alone_says = port_module(tree.module(path), options)
+    seen_together = port.status == "unsupported" and port.findings and alone_says.status in ("unchanged", "unsupported")
+    return replace(port if seen_together else alone_says, modules=tuple(others))
 
 
 def _of_script(options: Options, path: Path) -> Options:

@@ -38,6 +38,13 @@ become `tpu-port[tpu]` once, and pins of libraries that it brings go; all other 
 the port still imports.
 Why: a notebook installs what it runs; with the GPU's pins, the TPU's libraries would not go in.
 """,
+    "TP004": """Training that no rule reads: a trainer of another module or library, a backward pass outside of a loop.
+
+What it does: names it, and leaves the file as it is; the exit code is 1.
+Why: silence would be taken for a file that trains nothing.
+Use instead: a folder is ported as a whole, so that a class of the project that extends TRL's trainer is seen:
+`tpu-port DIR -o OUT`.
+""",
     "TP311": """model.generate(...) of the model that is trained → `rt.generate(model, ...)`.
 
 What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's

@@ -132,9 +132,13 @@ def first_import(module: Module) -> cst.CSTNode | None:
 
 
 def divided(port: Port, module: Merged, edits: Sequence[Edit]) -> Port:
-    """The port of all files as the port of the script, with those of the other files that changed in `modules`."""
+    """The port of all files as the port of the script, with those of the other files that changed in `modules`.
+
+    Nothing changes in a refused one: `modules` are the files that it is refused for.
+    """
     ports = [_port_of(port, part, own_edits(part, edits), module) for part in module.parts]
-    changed = tuple(other for other in ports[:-1] if other.after != other.before)
+    refused = port.status in ("unsupported", "unchanged")
+    changed = tuple(other for other in ports[:-1] if other.after != other.before or (refused and other.findings))
     return replace(ports[-1], modules=changed)
 
 
@@ -158,6 +162,8 @@ def _port_of(port: Port, part: Part, edits: list[Edit], whole: Merged) -> Port:
     status: Status = "partial" if errors else "ported"
     if is_main and port.status == "partial":
         status = "partial"
+    if port.status in ("unsupported", "unchanged"):
+        status = port.status
     return replace(
         port,
         path=part.module.path,

@@ -64,6 +64,7 @@ from .sites import Site
 from .taken_keywords import refuse_keywords
 from .todos import with_todos
 from .understanding import read_trainer
+from .unknown_training import find_unknown_training
 from .unsloth_chat import answer_chat_templates
 from .unused import drop_device_maps, drop_unused_functions
 from .uses import Use, role_uses, uses
@@ -219,12 +220,13 @@ def _write(porting: Porting, mesh: Mesh) -> None:
 def _without_trainer(porting: Porting) -> Port:
     """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
-    name = find_other_trainer(porting) or (LOOP if porting.recipe.findings else None)
+    name = find_other_trainer(porting) or (LOOP if porting.recipe.findings else find_unknown_training(porting))
     status: Status = "unsupported" if name else "unchanged"
     say_other_calls(porting, (), status)
     recipe = replace(porting.recipe, trainer=name)
     text, notebook = module.text, module.notebook
-    return Port(module.path, text, text, status, recipe, (), module.bom, module.encoding, notebook=notebook)
+    port = Port(module.path, text, text, status, recipe, (), module.bom, module.encoding, notebook=notebook)
+    return divided(port, module, ()) if isinstance(module, Merged) else port
 
 
 def _check_release(porting: Porting) -> None:

@@ -24,7 +24,7 @@ from .subclasses import added, base_of, refusal, trains_otherwise
 def find_sites(porting: Porting) -> None:
     """Every call that a table of a pack describes, in source order."""
     by_class = tables_by_class(porting.packs)
-    trainers = {name.split(".", 1)[0] for name in _trainers(porting)}
+    trainers = {name.split(".", 1)[0] for name in trainers_known(porting)}
     if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:
         return
     for call in porting.module.calls:
@@ -87,7 +87,7 @@ def find_other_trainer(porting: Porting, *, todo: bool = False) -> str | None:
 
     `todo`: beside a trainer that is ported, the finding stands in the port too.
     """
-    module, trainers = porting.module, _trainers(porting)
+    module, trainers = porting.module, trainers_known(porting)
     if not mentions_import(module.text, {name.split(".", 1)[0] for name in trainers}):
         return None
     found = None
@@ -111,7 +111,7 @@ def find_other_trainer(porting: Porting, *, todo: bool = False) -> str | None:
     return found
 
 
-def _trainers(porting: Porting) -> dict[str, TableRule | Rewrite]:
+def trainers_known(porting: Porting) -> dict[str, TableRule | Rewrite]:
     """Every class that trains: those with a table, and those that a pack refuses (`library.SomeTrainer()`)."""
     found: dict[str, TableRule | Rewrite] = {
         name: rule for name, rule in tables_by_class(porting.packs).items() if rule.role == "trainer"

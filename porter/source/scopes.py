@@ -96,6 +96,7 @@ class _Scopes:
     def __init__(self, tree: cst.Module) -> None:
         self.tree = tree
         self.found: dict[cst.CSTNode, Scope] = {}
+        self.imported: frozenset[str] = frozenset()  # by the try whose handler for a missing library is visited
 
     def collect(self) -> dict[cst.CSTNode, Scope]:
         tree = self.tree
@@ -105,6 +106,8 @@ class _Scopes:
         return self.found
 
     def bind(self, scope: Scope, name: str, binding: Binding) -> None:
+        if name in self.imported and binding.kind != "import":
+            return  # what stands in for a library that the run had
         scope.bindings.setdefault(name, []).append(binding)
 
     def visit(self, node: cst.CSTNode, scope: Scope, conditional: bool) -> None:
@@ -144,8 +147,29 @@ class _Scopes:
         nested = conditional or isinstance(node, cst.If | cst.For | cst.While | cst.Try | cst.TryStar | cst.Match)
         if isinstance(node, cst.If) and _is_main_guard(node):
             nested = conditional
+        if isinstance(node, cst.Try):
+            self.tries(node, scope)
+            return
         for child in children(node):
             self.visit(child, scope, nested)
+
+    def tries(self, node: cst.Try, scope: Scope) -> None:
+        """`try: import x`, `except ImportError: x = None`: the name is the library's."""
+        before = {name: len(held) for name, held in scope.bindings.items()}
+        self.visit(node.body, scope, True)
+        new = {
+            name
+            for name, held in scope.bindings.items()
+            if any(binding.kind == "import" for binding in held[before.get(name, 0) :])
+        }
+        for child in children(node):
+            if child is node.body:
+                continue
+            outer = self.imported
+            if isinstance(child, cst.ExceptHandler) and _catches_missing(child):
+                self.imported = outer | new
+            self.visit(child, scope, True)
+            self.imported = outer
 
     def parameters(self, params: cst.Parameters, inner: Scope, outer: Scope) -> None:
         every = [*params.posonly_params, *params.params, *params.kwonly_params]
@@ -229,6 +253,14 @@ def first_parameter(function: cst.FunctionDef) -> str | None:
         return None
     every = (*function.params.posonly_params, *function.params.params)
     return every[0].name.value if every else None
+
+
+def _catches_missing(handler: cst.ExceptHandler) -> bool:
+    """Whether a handler is there for a library that isn't installed."""
+    if handler.type is None:
+        return True
+    names = {node.value for node in walk(handler.type) if isinstance(node, cst.Name)}
+    return bool(names & {"ImportError", "ModuleNotFoundError", "Exception"})
 
 
 def _is_main_guard(node: cst.If) -> bool:

@@ -95,7 +95,7 @@ def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
 @pytest.mark.parametrize(
     ("keywords", "version"),
     [
-        ("save_safetensors=True", "0.29.1"),  # inherited: transformers 5 has none
+        ("save_safetensors=True", "0.27.2"),  # inherited: transformers 5 has none
         ("save_safetensors=True, max_seq_length=9", "0.19.1"),
         ("max_length=9", "1.16.0"),
     ],

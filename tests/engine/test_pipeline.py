@@ -23,7 +23,8 @@ from .porting import HEAD, PLAIN, check_becomes, check_noop, port, write
         "from trl import SFTConfig\nargs = SFTConfig('out', learning_rate=1e-4)\n",
         "import torch\ntorch.cuda.empty_cache()\nprint(torch.bfloat16)\n",
         "class SFTTrainer:\n    def train(self): ...\nSFTTrainer().train()\n",
-        "from mine import SFTTrainer\nt = SFTTrainer('m')\nt.train()\n",
+        "from mine import SFTTrainer\nt = SFTTrainer('m')\n",
+        "from tunix.sft.peft_trainer import PeftTrainer\nt = PeftTrainer(m)\nt.train(rows)\n",
         "from trl import SFTTrainer\ndef f(SFTTrainer):\n    t = SFTTrainer('m')\n    t.train()\n",
         "from peft import LoraConfig, get_peft_model\nm = get_peft_model(base, LoraConfig(r=8))\n",
         "from accelerate import Accelerator\na = Accelerator()\nprint(a.is_main_process)\n",
@@ -33,6 +34,34 @@ from .porting import HEAD, PLAIN, check_becomes, check_noop, port, write
 )
 def test_nothing_to_port_is_left_alone(text: str | bytes) -> None:
     assert check_noop(text).status == "unchanged"
+
+
+STEP = "loss = model(**row).loss\nloss.backward()\noptimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "from mine import SFTTrainer\nt = SFTTrainer('m')\nt.train()\n",
+            "SFTTrainer is mine.SFTTrainer, which no rule",
+        ),
+        ("import optimum.habana as h\nh.GaudiTrainer(m).train()\n", "h.GaudiTrainer is optimum.habana.GaudiTrainer"),
+        (
+            "import torch\nclass T(Base):\n    pass\nT2 = 1\nclass MyTrainer:\n    ...\nMyTrainer().fit()\n",
+            "class of this",
+        ),
+        ("from verl import Base\nclass MyTrainer(Base):\n    ...\nMyTrainer().fit()\n", "MyTrainer extends verl.Base"),
+        (
+            f"import torch\nfrom transformers import AutoModelForCausalLM\n{STEP}",
+            "loss.backward() trains outside of a loop",
+        ),
+    ],
+)
+def test_training_that_no_rule_reads_is_named(text: str, said: str) -> None:
+    found = check_noop(text)
+    (finding,) = found.findings
+    assert found.status == "unsupported" and finding.rule == "TP004" and said in finding.message and finding.fix
 
 
 @pytest.mark.parametrize(

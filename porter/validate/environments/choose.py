@@ -113,7 +113,8 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
     if "transformers" in dated and "newest table" not in says["transformers"]:
-        asked.setdefault("transformers", pins_of(era_of(dated["transformers"].partition(" ")[0])))
+        era = pins_of(era_of(dated["transformers"].partition(" ")[0]))
+        asked["transformers"] = [*asked.get("transformers", []), *era]
     chosen = _chosen(uses, asked, pins)
     told = []
     found = {library: each.version for library, each in chosen.items()}

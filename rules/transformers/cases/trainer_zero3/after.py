@@ -45,7 +45,7 @@ def train():
         rows,
         collate,
         mesh,
-        transformers="4.44",  # steps and mean as with this release
+        transformers="4.45",  # steps and mean as with this release
     )
     if training_args.gradient_checkpointing:
         model = rt.remat(model)
