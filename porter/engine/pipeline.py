@@ -33,6 +33,7 @@ from .dating import say_release, versions_in
 from .dead_code import drop_dead_code
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, joined_removals, without_inner, without_orphans
+from .end_tokens import keep_end_tokens
 from .families import check_mesh, family_files, find_model_family, refused
 from .format_strings import in_f_string, requoted
 from .generating import apply_generation
@@ -161,6 +162,7 @@ def _port_module(module: Module, options: Options) -> Port:
     answer_zero_tests(porting)
     drop_gpu_reports(porting)
     answer_chat_templates(porting)
+    keep_end_tokens(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)
     apply_world_size(porting)

@@ -169,6 +169,12 @@ class Release:
         """Whether the loss was a mean over all tokens of a step; before transformers 4.46 a mean of batch means."""
         return version_key(self.transformers) >= (4, 46, 0)
 
+    def counts_tokens_of(self, family: str) -> bool:
+        """The same of a model: Mistral's class, which didn't take the number of tokens, not before 4.48."""
+        if family == "mistral" and version_key(self.transformers) >= (4, 46, 0):
+            return version_key(self.transformers) >= (4, 48, 0)
+        return True
+
     @property
     def counts_firsts(self) -> bool:
         """Whether that count took in every row's first token, which nothing predicts (transformers 4.46 to 5.9)."""
