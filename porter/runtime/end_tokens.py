@@ -1,8 +1,8 @@
 """Start and end tokens that a tokenizer puts around every text, as transformers 4 put them.
 
 transformers 5 builds the tokenizer's template anew where `add_bos_token` or `add_eos_token` is given or assigned, takes
-the other one for False though the checkpoint says otherwise (`TokenizersBackend.update_post_processor`), and does so for
-every class; transformers 4 kept the other one, and only some classes listened.
+the other one for False whatever the checkpoint says (`TokenizersBackend.update_post_processor`), and does so for every
+class; transformers 4 kept the other one, and only some classes listened.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ LOAD = "tok = AutoTokenizer.from_pretrained({})\n"
     [
         ("'m', add_eos_token=True", "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m'), add_eos_token=True)"),
         (
-            "'m', add_eos_token=True, add_bos_token=no, use_fast=False",
-            "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m', use_fast=False), add_eos_token=True, add_bos_token=no)",
+            "'m', add_eos_token=True, add_bos_token=no, legacy=0",
+            "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m', legacy=0), add_eos_token=True, add_bos_token=no)",
         ),
         ("'m', add_bos_token=False,", "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m',), add_bos_token=False)"),
         ("add_eos_token=True, *names", "tok = rt.bos_eos(AutoTokenizer.from_pretrained(*names), add_eos_token=True)"),
