@@ -85,7 +85,7 @@ def _decided_later(porting: Porting, config: Site, table: TableRule) -> bool:
 def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> bool:
     """Whether the script sets an attribute of the config, calls a method of one, or hands it to other code."""
     assert config.variable is not None
-    takers = [site.node for site in porting.sites if site.role in ("trainer", "inject")]
+    takers = {site.node for site in porting.sites if site.role in ("trainer", "inject")}
     rules = member_rules(porting)
     for use in uses(porting, role, config.variable, config.scope):
         if use.kind in ("assign", "call") and use.match not in rules:

@@ -142,7 +142,10 @@ def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
 
 def table_of(porting: Porting, site: Site) -> TableRule:
     """The table that describes `site`."""
-    return tables_by_class(porting.packs)[site.qualified]
+    tables: dict[str, TableRule] | None = porting.by_packs.get("tables")
+    if tables is None:
+        tables = porting.by_packs["tables"] = tables_by_class(porting.packs)
+    return tables[site.qualified]
 
 
 def follow(porting: Porting, argument: Argument | None, role: str) -> Site | None:

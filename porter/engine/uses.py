@@ -36,10 +36,13 @@ class Use:
         return f"@{self.role}.{self.chain}{end}" if self.chain else f"@{self.role}"
 
 
-def uses(porting: Porting, role: str, variable: str, scope: Scope) -> Iterator[Use]:
+def uses(porting: Porting, role: str, variable: str, scope: Scope) -> tuple[Use, ...]:
     """Every loading use of a variable, with the attributes behind it."""
-    for name in porting.module.references(variable, scope):
-        yield _use(porting, role, name)
+    module, asked = porting.module, ("uses", role, variable, id(scope))  # the file keeps its scopes
+    if asked not in module.memory:
+        module.memory[asked] = tuple(_use(porting, role, name) for name in module.references(variable, scope))
+    found: tuple[Use, ...] = module.memory[asked]
+    return found
 
 
 def _use(porting: Porting, role: str, name: Variable) -> Use:

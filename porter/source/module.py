@@ -302,6 +302,15 @@ class Module:
         return sorted((n for n in self.parents if isinstance(n, cst.Call)), key=lambda node: self.span(node)[0])
 
     @cached_property
+    def calls_by_name(self) -> dict[str, list[cst.Call]]:
+        """The calls of what is imported, by its full name, each in source order."""
+        found: dict[str, list[cst.Call]] = {}
+        for call in self.calls:
+            if name := self.qualified(call.func):
+                found.setdefault(name, []).append(call)
+        return found
+
+    @cached_property
     def callees(self) -> Mapping[cst.Call, cst.FunctionDef]:
         """The functions and methods of this file that its calls mean."""
         return find_callees(self)
