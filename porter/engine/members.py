@@ -29,10 +29,10 @@ QUOTES = "\"'"
 
 def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
     """The packs' rules by what they match; earlier packs win."""
-    found: dict[str, SiteRule | Rewrite] | None = porting.by_packs.get("members")
+    found: dict[str, SiteRule | Rewrite] | None = porting.answers.get("members")
     if found is not None:
         return found
-    found = porting.by_packs["members"] = {}
+    found = porting.answers["members"] = {}
     for pack in porting.packs:
         rules: tuple[SiteRule | Rewrite, ...] = (*pack.rules, *pack.rewrites)
         for rule in rules:

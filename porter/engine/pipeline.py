@@ -317,6 +317,8 @@ def _substitute_arguments(porting: Porting) -> None:
 
 
 def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
+    if f"{variable}.{chain}" not in edit.new:
+        return edit
     pattern = rf"(?<![\w.]){re.escape(variable)}\.{re.escape(chain)}(?!\w)"
     return replace(edit, new=re.sub(pattern, lambda _: text, edit.new))
 

@@ -73,7 +73,7 @@ class Porting:
     loop: Loop | None = None  # a training loop written by hand, which stands for the trainer
     foreign_model: bool = False  # an object that this file doesn't load: the port takes it as Tunix's
     versions: dict[str, str] = field(default_factory=dict)
-    by_packs: dict[str, Any] = field(default_factory=dict)  # what the packs say, by the question: the views share it
+    answers: dict[object, Any] = field(default_factory=dict)  # to what is asked again and again; all views share them
     names: Names = field(default_factory=Names)
     recipe: Recipe = field(default_factory=lambda: Recipe(""))
     edits: list[Edit] = field(default_factory=list)

@@ -142,9 +142,9 @@ def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
 
 def table_of(porting: Porting, site: Site) -> TableRule:
     """The table that describes `site`."""
-    tables: dict[str, TableRule] | None = porting.by_packs.get("tables")
+    tables: dict[str, TableRule] | None = porting.answers.get("tables")
     if tables is None:
-        tables = porting.by_packs["tables"] = tables_by_class(porting.packs)
+        tables = porting.answers["tables"] = tables_by_class(porting.packs)
     return tables[site.qualified]
 
 

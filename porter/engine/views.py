@@ -14,6 +14,7 @@ import libcst as cst
 from ..port import Edit
 from ..source.calls import function_around
 from ..source.module import Module
+from ..source.scopes import Binding
 from .flow import is_itself, unwraps
 from .porting import Names, Porting
 from .sites import Site, shown
@@ -93,18 +94,27 @@ def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
 
     `model = AutoPeftModelForCausalLM.from_pretrained("out")`, to merge or to generate, is torch's and works as it did.
     """
-    module, trainer = porting.module, porting.trainer
-    assert trainer is not None
-    found = module.meaning(use)
+    module = porting.module
+    assert porting.trainer is not None
     start = module.span(use)[0]
-    for binding in found[1] if found is not None else ():
-        node = binding.node
-        if binding.kind == "parameter" or not isinstance(node, cst.Assign) or module.span(node)[1] > start:
-            continue
-        if is_behind(porting, node) and _block(module, node) in [*module.ancestors(use)]:
+    for binding in _bound_behind(porting, use):
+        if module.span(binding.node)[1] <= start and _block(module, binding.node) in [*module.ancestors(use)]:
             if not is_itself(module, binding, use) and not unwraps(binding.value):
                 return True
     return False
+
+
+def _bound_behind(porting: Porting, use: cst.BaseExpression) -> list[Binding]:
+    """The assignments, behind the training, of what a name or `self.x` means."""
+    found = porting.module.meaning(use)
+    if found is None:
+        return []
+    asked = ("bound behind", id(found[1]))  # the file keeps its bindings
+    if asked not in porting.answers:
+        made = [item for item in found[1] if item.kind != "parameter" and isinstance(item.node, cst.Assign)]
+        porting.answers[asked] = [item for item in made if is_behind(porting, item.node)]
+    bound: list[Binding] = porting.answers[asked]
+    return bound
 
 
 def is_behind(porting: Porting, node: cst.CSTNode) -> bool:
