@@ -28,8 +28,11 @@ def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting
     full: frozenset[cst.CSTNode] = frozenset()
     while True:
         views = [_view(whole, site, trainers, kept) for site in trainers]
+        mates: dict[object, list[Porting]] = {}
         for view in views:
-            _name(view, views)
+            mates.setdefault(_holder(view), []).append(view)
+        for view in views:
+            _name(view, mates[_holder(view)])
             if view.others:
                 view.full_elsewhere = bool(full)
             read(view)
@@ -60,18 +63,19 @@ def _has_adapters(view: Porting) -> bool:
     return bool(view.lora or view.lora_object or view.inject)
 
 
-def _name(view: Porting, views: Sequence[Porting]) -> None:
-    """The trainer's name; trainers of one variable share the names of their data, others have their own."""
+def _holder(view: Porting) -> object:
+    """The variable that holds a view's trainer, and the scope that binds it."""
+    assert view.trainer is not None
+    return view.trainer.variable, view.trainer.home
+
+
+def _name(view: Porting, same: Sequence[Porting]) -> None:
+    """The trainer's name; trainers of one variable (the views `same`) share the names of their data, others have
+    their own."""
     site = view.trainer
     assert site is not None
     view.names.trainer = site.variable or view.fresh_at(site.scope, "trainer")
-    view.mates = tuple(
-        other
-        for other in views
-        if other.trainer is not None
-        and other is not view
-        and (other.trainer.variable, other.trainer.home) == (site.variable, site.home)
-    )
+    view.mates = tuple(other for other in same if other is not view)
 
 
 def reaches(module: Module, site: Site, others: Sequence[Site], use: cst.CSTNode) -> bool:
