@@ -157,24 +157,17 @@ def merge(views: Sequence[Porting]) -> Porting:
     whole = views[0]
     if len(views) == 1:
         return whole
-    edits: list[Edit] = []
+    edits: dict[object, Edit] = {}
     for view in views:
         for edit in view.edits:
-            rival = next((old for old in edits if _clash(old, edit)), None)
-            if rival is None:
-                edits.append(edit)
-            elif rival.new != edit.new:
+            place = (edit.start, edit.end)
+            rival = edits.setdefault(place if edit.end > edit.start else (place, edit.new), edit)
+            if rival.new != edit.new:
                 code = shown(whole.module.text[edit.start : edit.end])
                 message = f"{code}: the trainers of this file need different code here: {shown(edit.new)}"
                 view.find(RULE, "error", message, "Make it for each of them.", edit.line, edit.column)
-    whole.edits = edits
+    whole.edits = list(edits.values())
     return merge_findings(whole, views)
-
-
-def _clash(one: Edit, other: Edit) -> bool:
-    if one.start == one.end == other.start == other.end:
-        return one.new == other.new
-    return (one.start, one.end) == (other.start, other.end)
 
 
 def merge_findings(whole: Porting, views: Sequence[Porting]) -> Porting:
