@@ -226,8 +226,19 @@ class Module:
     def _references(self, name: str, scope: Scope) -> Sequence[cst.Name | cst.Attribute]:
         if "." in name:
             return self._attribute_loads(name.rpartition(".")[2], scope)
-        found = ((use, self.scope(use).lookup(name)) for use in self.loads(name))
-        return [use for use, meant in found if meant is not None and meant[0] is scope]
+        return self._loads_by_scope(name).get(scope, [])
+
+    def _loads_by_scope(self, name: str) -> dict[Scope, list[cst.Name]]:
+        """The loading uses of a name, by the scope that binds it there."""
+        key = ("loads by scope", name)
+        if key not in self.memory:
+            found: dict[Scope, list[cst.Name]] = {}
+            for use in self.loads(name):
+                if (meant := self.scope(use).lookup(name)) is not None:
+                    found.setdefault(meant[0], []).append(use)
+            self.memory[key] = found
+        by_scope: dict[Scope, list[cst.Name]] = self.memory[key]
+        return by_scope
 
     def loads(self, name: str) -> list[cst.Name]:
         """Every loading use of `name`, whatever it means, in source order."""
