@@ -46,7 +46,7 @@ def apply_members(porting: Porting) -> None:
     """Answer every use of the trainer and the model."""
     rules = member_rules(porting)
     covered = [(edit.start, edit.end) for edit in porting.edits if edit.end > edit.start]
-    answered: list[cst.CSTNode] = []
+    answered: set[cst.CSTNode] = set()
     for use in role_uses(porting):
         start = porting.module.span(use.name)[0]
         on_the_spot = isinstance(use.name, cst.Call)
@@ -60,7 +60,7 @@ def apply_members(porting: Porting) -> None:
             or _replace_held(porting, use)
         ):
             continue
-        answered.append(use.name)
+        answered.add(use.name)
         rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
         with named_at(porting, use) as text:
             if rule is None:
