@@ -115,6 +115,7 @@ def masked(text: str, values: Iterable[str] = ()) -> str:
 def masked_in(thing: Anything, values: Iterable[str]) -> Anything:
     """The same for every text in a dataclass, mapping or sequence."""
     said: dict[str, str] = {}
+    seen: dict[int, tuple[Any, Any]] = {}  # dataclasses by identity: recipes share their values
     values = tuple(values)
 
     def within(thing: Any) -> Any:
@@ -123,7 +124,9 @@ def masked_in(thing: Anything, values: Iterable[str]) -> Anything:
                 said[thing] = masked(thing, values)
             return said[thing]
         if is_dataclass(thing) and not isinstance(thing, type):
-            return _with_texts(thing, within)
+            if id(thing) not in seen:
+                seen[id(thing)] = (thing, _with_texts(thing, within))
+            return seen[id(thing)][1]
         if isinstance(thing, dict):
             return {key: within(value) for key, value in thing.items()}
         return type(thing)(map(within, thing)) if isinstance(thing, tuple | list) else thing

@@ -20,7 +20,7 @@ from ..shown import one_line
 from ..source.launch import Setting, read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
-from ..source.parsing import parse_text
+from ..source.parsing import check_parses
 from ..target.write import write
 from .annotations import drop_subclasses, rename_annotations
 from .blocks import close_empty_blocks
@@ -367,7 +367,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         status = "partial" if "error" in worst or porting.todos else "ported"
     if edits:
         try:
-            parse_text(after)
+            check_parses(after)
         except cst.ParserSyntaxError as error:
             raise InputError(
                 f"the port would not parse ({error.message}): a defect of tpu-port", module.path

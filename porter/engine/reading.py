@@ -165,11 +165,15 @@ def bindings_of(module: Module, name: cst.BaseExpression | None) -> list[Binding
 
 def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]) -> None:
     """Put the defaults of a class into the recipe where nothing stands yet."""
-    values = {}
-    for place, row in rule.table.defaults(versions).items():
-        if porting.value(place) is None and row.default is not None:
-            values[place] = Value("default", row.default, Origin(rule.table.name, 0, 0, rule.id), "")
-    porting.fill(values)
+    asked = ("defaults", rule.id, rule.table.name, *sorted(versions.items()))
+    if asked not in porting.answers:
+        origin = Origin(rule.table.name, 0, 0, rule.id)
+        rows = rule.table.defaults(versions).items()
+        porting.answers[asked] = {
+            place: Value("default", row.default, origin, "") for place, row in rows if row.default is not None
+        }
+    defaults: dict[str, Value] = porting.answers[asked]
+    porting.fill({place: value for place, value in defaults.items() if porting.value(place) is None})
 
 
 def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[str, str]) -> None:

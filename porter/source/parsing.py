@@ -90,6 +90,16 @@ def parse_text(text: str) -> tuple[cst.Module, str]:
         return cst.parse_module(parsed), parsed
 
 
+def check_parses(text: str) -> None:
+    """`cst.ParserSyntaxError` when a text is no Python. The interpreter's own parser is asked first, which is quick."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, "x.py", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            parse_text(text)
+
+
 def _without_broken_cells(notebook: Notebook, data: bytes) -> Notebook:
     """The notebook without the cells that don't parse: they can't have run. One that trains has to be mended."""
     broken: list[tuple[int, str]] = []
