@@ -95,7 +95,8 @@ def port_module(module: Module, options: Options) -> Port:
 
 def _without_secrets(port: Port) -> Port:
     """The port with secrets of its source masked in all that is said of it; its text keeps them, the user's lines."""
-    found = find_secrets(port.before)
+    is_said = port.edits or port.findings or port.recipe.fields or port.recipe.values
+    found = find_secrets(port.before) if is_said else ()
     if not found and masked_in(port.recipe, ()) == port.recipe:
         return port
     findings = []
