@@ -79,7 +79,11 @@ def in_main(text: str) -> str:
     return f"{imports}{blank}def main():\n{body}\n\nif __name__ == '__main__':\n    main()\n"
 
 
-KINDS |= {f"{kind} in main": lambda n, make=make: in_main(make(n)) for kind, make in [*KINDS.items()]}
+def in_main_too(make: Callable[[int], str]) -> Callable[[int], str]:
+    return lambda n: in_main(make(n))
+
+
+KINDS |= {f"{kind} in main": in_main_too(make) for kind, make in [*KINDS.items()]}
 
 
 def of_size(make: Callable[[int], str], size: int) -> str:

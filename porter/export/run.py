@@ -182,7 +182,7 @@ class _Job:
         self._make()
         with _alone(self.output):
             manifest.write()
-            write_files(layout.files, manifest, change, said=_Counter(progress, layout.size))
+            write_files(layout.files, manifest, change, said=_Counter(progress, layout.size), check=self.base.check)
             model_files.copy(self.base, self.output, self._config_dtype(layout))
             if layout.index is not None:
                 write_bytes(self.output / INDEX, layout.index)

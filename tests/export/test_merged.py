@@ -184,7 +184,7 @@ def child(folder):
     process = os.fork()
     if not process:
         try:
-            export(run, base, folder, Options(merged=sys.argv[5] == "adapters"))
+            export(run, base, folder, Options(merged=sys.argv[5] == "merged"))
             os._exit(0)
         finally:
             os._exit(1)
@@ -209,14 +209,14 @@ print(killed)
 """
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_killed_at_random_moments(full: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["adapters", "merged", "whole"])
+def test_killed_at_random_moments(what: str, tmp_path: Path) -> None:
+    full = what == "whole"
     config = {**made.CONFIG, "hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 3}
     base, out = made.base(tmp_path / "base", shards=4, config=config), tmp_path / "out"
     made.step(tmp_path / "run" / "5", made.whole(config) if full else made.arrays(config))
     made.describe(tmp_path / "run", config, None if full else made.LORA)
-    words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), str(base), str(out), "7"]
-    words.append("whole" if full else "adapters")
+    words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), str(base), str(out), "7", what]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 15
