@@ -148,14 +148,28 @@ def answer_uses(porting: Porting) -> None:
         return
     rules = member_rules(porting)
     covered = [(edit.start, edit.end) for edit in porting.edits]
-    for use in uses(porting, "arguments", variable, scope):
-        rule = rules.get(use.match)
-        is_of_source = use.kind != "assign" and use.chain.split(".")[0] in OF_THE_SOURCE
-        if not (isinstance(rule, Rewrite) or is_of_source) or within(module.span(use.name)[0], covered):
+    for use in _no_fields(porting, variable, scope):
+        if within(module.span(use.name)[0], covered):
             continue
+        rule = rules.get(use.match)
         if isinstance(rule, Rewrite):
             apply_rewrite(porting, rule, use.outer, variable, use.kind)
         else:
             line, column = module.location(use.name)
             message = f"{shown(module.code(use.outer))}: the ported config has the fields, but not this."
             porting.find("TP190", "error", message, "Set or read the fields themselves.", line, column)
+
+
+def _no_fields(porting: Porting, variable: str, scope: Scope) -> list[Use]:
+    """The uses of a config that a pack rewrites, or that the runtime's class hasn't."""
+    asked = ("no fields", variable, id(scope))  # the file keeps its scopes
+    if asked not in porting.answers:
+        rules = member_rules(porting)
+        porting.answers[asked] = [
+            use
+            for use in uses(porting, "arguments", variable, scope)
+            if isinstance(rules.get(use.match), Rewrite)
+            or (use.kind != "assign" and use.chain.split(".")[0] in OF_THE_SOURCE)
+        ]
+    found: list[Use] = porting.answers[asked]
+    return found

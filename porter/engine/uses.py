@@ -67,9 +67,10 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
         if roles and role not in roles:
             continue
         places, calls = holders(porting.module, site)
+        rivals = [mate.trainer for mate in porting.mates if mate.trainer is not None]
         nodes = [name for place in places for name in porting.module.references(place.variable, place.scope)]
         for node in dict.fromkeys([*nodes, *calls]):
-            if role == "trainer" and not reaches(porting.module, site, porting.others, node):
+            if role == "trainer" and not reaches(porting.module, site, rivals, node):
                 continue
             if role == "model" and (is_another(porting, node) or _is_before(porting, site, node)):
                 continue
