@@ -181,6 +181,16 @@ class Release:
         return (4, 46, 0) <= version_key(self.transformers) < (5, 10, 0)
 
     @property
+    def evaluates_by_token(self) -> bool:
+        """Whether an evaluation's batch was divided by its number of tokens over all processes (from 4.57 on)."""
+        return version_key(self.transformers) >= (4, 57, 0)
+
+    @property
+    def evaluates_firsts(self) -> bool:
+        """Whether that number took in every row's first token as well (transformers 4.57 to 5.9)."""
+        return self.evaluates_by_token and self.counts_firsts
+
+    @property
     def divides_twice(self) -> bool:
         """Whether Trainer and accelerate both divided a gradient by the accumulation (transformers 5.2 to 5.5).
 
@@ -199,8 +209,8 @@ class Release:
         return version_key(self.transformers) >= (4, 42, 0)
 
     def sums_like(self, transformers: str) -> bool:
-        """Whether that transformers grouped micro-batches and took means as this release's own."""
-        eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (5, 10, 0))
+        """Whether that transformers grouped micro-batches and took means, evaluating too, as this release's own."""
+        eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (4, 57, 0), (5, 10, 0))
         own, other = version_key(self.transformers), version_key(transformers)
         return [own >= era for era in eras] == [other >= era for era in eras]
 
