@@ -150,6 +150,11 @@ class Release:
         return not self.since(1, 3)
 
     @property
+    def cuts_text_prompts(self) -> bool:
+        """Whether ORPOTrainer and CPOTrainer cut the prompt of a long pair first (before 0.28)."""
+        return not self.since(0, 28)
+
+    @property
     def ends_chat_pairs(self) -> bool:
         """Whether DPOTrainer put the end token behind the answers of conversations, too (0.12 to 0.27)."""
         return self.pairs_apart and not self.since(0, 28)
