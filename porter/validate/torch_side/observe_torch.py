@@ -34,6 +34,7 @@ from ..stand_ins.substitutes import (
     patch_save_pretrained,
 )
 from ..stand_ins.variables import provide_environment
+from ..unseeded import begin_alike
 from ..world.start import stand_in_world
 from .asked_for import ASKED, keep_asked, keep_turned_off, watch_outputs
 from .bitsandbytes_weights import format_of, hold
@@ -74,6 +75,7 @@ def main() -> int:
     provide_environment(script, substitutes.note)
     arguments = provide_arguments(script, settings.work, substitutes.note, arguments)
     keep_to_copy(settings, substitutes)
+    begin_alike(settings.sources, substitutes.note)
     code = run_script(script, arguments, trace_folder)
     loop.ended()
     return code
