@@ -40,11 +40,15 @@ def test_two_processes_draw_the_same(tmp_path: Path) -> None:
 
 
 def test_seeds_of_the_script_count(tmp_path: Path) -> None:
-    seeded = "import random, numpy as np\nrandom.seed(7); np.random.seed(7)\nprint(random.random(), np.random.random())\n"
+    seeded = (
+        "import random, numpy as np\nrandom.seed(7); np.random.seed(7)\nprint(random.random(), np.random.random())\n"
+    )
     assert drawn(BEGUN + seeded, tmp_path) == drawn(seeded, tmp_path)
 
 
-def test_torchs_generator_begins_alike_without_a_seed_that_a_loop_would_take(capsys: pytest.CaptureFixture[str]) -> None:
+def test_torchs_generator_begins_alike_without_a_seed_that_a_loop_would_take(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     torch = pytest.importorskip("torch")
     from porter.validate.unseeded import begin_alike
 
