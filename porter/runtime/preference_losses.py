@@ -200,7 +200,7 @@ class KTOLoss(PreferenceLoss):
         kept = 1 - sigmoid(self.beta * (ratios - kl))
         left = 1 - sigmoid(self.beta * (kl - ratios))
         each = jnp.where(desirable, self.desirable_weight * kept, self.undesirable_weight * left)
-        metrics = {"kl": kl}
+        metrics = {"kl": jnp.where(jnp.any(scale > 0), kl, jnp.nan)}  # a micro-batch that only fills the step has none
         for name, rows in (("chosen", desirable), ("rejected", ~desirable)):
             rows &= scale > 0
             count = jnp.where(rows.sum() > 0, rows.sum(), jnp.nan)  # not logged where there is none
