@@ -59,7 +59,7 @@ def versions_in(porting: Porting) -> dict[str, str]:
         if of_its_day is not None and (trl is None or trl.version != of_its_day.version):
             trl = of_its_day
     found = {"trl": str(trl)} if trl is not None else {}
-    if transformers is not None and transformers.pinned:
+    if transformers is not None and transformers.pinned and not (trl and _is_too_old_for(transformers, trl)):
         found["transformers"] = str(transformers)
     day = at_version(days, trl.version) if trl is not None else None
     if trl is not None and day is not None:
@@ -108,6 +108,15 @@ def _of_its_day(porting: Porting, transformers: Date, days: Mapping[str, str]) -
         return Date(able[0], f"the first release with all that it uses, beside {transformers.why}")
     why = f"the newest release of the day of {transformers.why}" if transformers.pinned else transformers.why
     return Date(fitting[-1], why)
+
+
+def _is_too_old_for(transformers: Date, trl: Date) -> bool:
+    """Whether a range of transformers, of another file as a rule, is of before what the pinned TRL needs to install."""
+    if not trl.pinned or "==" in transformers.why:
+        return False
+    bounds = [line.partition(" ")[2] for line in history().requires("trl", trl.version) if line[:12] == "transformers"]
+    least = [bound.removeprefix(">=") for bound in bounds if bound.startswith(">=")]
+    return any(version_key(transformers.version) < version_key(bound) for bound in least)
 
 
 def _able(porting: Porting) -> list[str]:

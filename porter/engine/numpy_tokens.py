@@ -5,7 +5,8 @@ inputs = tokenizer(prompts, return_tensors="pt").to("cuda")   →   inputs = tok
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import libcst as cst
 
@@ -25,12 +26,34 @@ DEEPEST = 12
 REASON = "token ids are NumPy's"
 
 
+# Methods of tensors that an array has by another name; a copy that goes would be changed with what it was made of.
+SPELLED = {
+    "clone": ".copy()",
+    "long": '.astype("int64")',
+    "int": '.astype("int32")',
+    "bool": '.astype("bool")',
+    "float": '.astype("float32")',
+    "dim": ".ndim",
+    "numel": ".size",
+}
+
+
 def settle_inputs(porting: Porting, node: cst.BaseExpression, rule: str, *, ids: bool) -> None:
     """An expression whose token ids go into `generate`: from the tokenizer on they are NumPy's.
 
     `ids`: it is given as the token ids themselves, which a chat template gives unless it is asked for a dictionary.
     """
     _Follower(porting, rule).back(node, 0, ids)
+
+
+def settle_call(porting: Porting, call: cst.Call, rule: str, *, ids: bool) -> None:
+    """A tokenizer's call gives NumPy's arrays, and what is done with them is what arrays can do.
+
+    `ids`: a chat template's answer is the token ids themselves.
+    """
+    follower = _Follower(porting, rule, SPELLED)
+    follower.asks(call, ids)
+    follower.onwards(call)
 
 
 def settle_outputs(porting: Porting, call: cst.Call, rule: str) -> None:
@@ -40,10 +63,10 @@ def settle_outputs(porting: Porting, call: cst.Call, rule: str) -> None:
 
 
 class _Follower:
-    """Follows token ids through names; each variable once."""
+    """Follows token ids through names; each variable once. `spelled`: methods that are written in another way."""
 
-    def __init__(self, porting: Porting, rule: str) -> None:
-        self._porting, self._rule = porting, rule
+    def __init__(self, porting: Porting, rule: str, spelled: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._porting, self._rule, self._spelled = porting, rule, spelled
         self._seen: set[tuple[str, int]] = set()
 
     def back(self, node: cst.BaseExpression, depth: int, ids: bool) -> None:
@@ -68,14 +91,9 @@ class _Follower:
 
     def _call(self, node: cst.Call, depth: int, ids: bool) -> None:
         module = self._porting.module
-        tensors = next((a for a in node.args if a.keyword is not None and a.keyword.value == "return_tensors"), None)
-        if tensors is not None:
-            said = module.code(tensors.value)
-            if said.strip("\"'") == "pt":
-                self._edit(*module.span(tensors.value), said.replace("pt", "np"))
-                if ids and isinstance(node.func, cst.Attribute) and node.func.attr.value == "apply_chat_template":
-                    self._ask_for_ids(node, tensors)
-        elif isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVES:
+        if self.asks(node, ids):
+            return
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVES:
             self._strip(node)
             self.back(node.func.value, depth + 1, ids)
         elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "items":
@@ -85,6 +103,17 @@ class _Follower:
         elif (function := module.callees.get(node)) is not None and function.name.value != "__init__":
             for value in returned(module, function):
                 self.back(value, depth + 1, ids)
+
+    def asks(self, node: cst.Call, ids: bool) -> bool:
+        """Whether a call says what it returns, which is NumPy's then."""
+        module = self._porting.module
+        tensors = next((a for a in node.args if a.keyword is not None and a.keyword.value == "return_tensors"), None)
+        said = module.code(tensors.value) if tensors is not None else ""
+        if tensors is not None and said.strip("\"'") == "pt":
+            self._edit(*module.span(tensors.value), said.replace("pt", "np"))
+            if ids and isinstance(node.func, cst.Attribute) and node.func.attr.value == "apply_chat_template":
+                self._ask_for_ids(node, tensors)
+        return tensors is not None
 
     def _ask_for_ids(self, node: cst.Call, tensors: cst.Arg) -> None:
         """transformers before 5 gave the token ids without being asked for them alone."""
@@ -143,7 +172,9 @@ class _Follower:
             name = parent.attr.value
             call = module.parents[parent]
             called = isinstance(call, cst.Call) and call.func is parent
-            if name in MOVES and called:
+            if name in self._spelled and called:
+                self._edit(module.span(part)[1], module.span(call)[1], self._spelled[name])
+            elif name in MOVES and called:
                 self._strip(call)  # type: ignore[arg-type]
             elif name == "size" and called:
                 start, end = module.span(part)[1], module.span(call)[1]

@@ -104,6 +104,16 @@ Why: such a branch gathers weights that DeepSpeed has split, and needs DeepSpeed
 Example: `if is_deepspeed_zero3_enabled(): weights = trainer.model_wrapped._zero3_consolidated_16bit_state_dict()`
 Safety: exact. What a ZeRO JSON asks of the training is read from the launch configuration.
 """,
+    "TP528": """return_tensors="pt" in a port that needs no torch: NumPy's arrays.
+
+What it does: where nothing of the port uses torch any more, a tokenizer that is asked for torch's tensors gives
+NumPy's arrays (`return_tensors="np"`); `.clone()` of them becomes `.copy()`, `.size(0)` becomes `.shape[0]`, and what
+arrays can't do is named. A port that goes on using torch keeps its tensors.
+Why: a TPU machine need not have torch, and transformers ends where it is asked for tensors that it can't make.
+Example: `rows.map(lambda row: tokenizer(row["text"], return_tensors="pt"))`
+Use instead: `rows.map(lambda row: tokenizer(row["text"], return_tensors="np"))`
+Safety: exact, the same numbers.
+""",
     "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
 
 What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported

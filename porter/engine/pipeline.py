@@ -64,6 +64,7 @@ from .saving_patches import drop_gathered_weights, drop_saving_patches, replace_
 from .sites import Site
 from .taken_keywords import refuse_keywords
 from .todos import with_todos
+from .torch_tensors import answer_tensors
 from .understanding import read_trainer
 from .unknown_training import find_unknown_training
 from .unsloth_chat import answer_chat_templates
@@ -179,6 +180,7 @@ def _port_module(module: Module, options: Options) -> Port:
     drop_leftovers(porting)
     drop_device_maps(porting)
     drop_unused_functions(porting)
+    answer_tensors(porting)
     close_empty_blocks(porting)
     name_gpu_tests(porting)
     return _finish(porting, None)

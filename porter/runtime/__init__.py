@@ -56,7 +56,7 @@ _HOMES = {
     "trainer_batches": ("TrainerBatches",),
     "unsloth_data": ("standardize_data_formats",),
     "unsloth_templates": ("get_chat_template",),
-    "vocabulary": ("average_new_rows", "check_vocabulary", "setup_chat_format"),
+    "vocabulary": ("average_new_rows", "check_vocabulary", "resize_vocabulary", "setup_chat_format"),
     "training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}

@@ -13,7 +13,7 @@ from flax import nnx
 from jax import Array
 from jax.nn import log_sigmoid, sigmoid
 
-from .loss import IGNORED, token_nll
+from .loss import IGNORED
 from .preference_losses import (
     BETA_0,
     Inputs,
@@ -64,7 +64,7 @@ class DPOLoss(PreferenceLoss):
 
     def loss(self, model: nnx.Module, inputs: Inputs, reference: Array | None) -> tuple[Array, Metrics]:
         logits = answer_logits(model, inputs)
-        token_logps = -token_nll(logits, inputs.labels)
+        token_logps = -inputs.nll(logits)
         logps = self.total(token_logps, inputs)
         ratios = logps if reference is None else logps - reference
         pairs = Pairs(

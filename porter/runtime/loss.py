@@ -64,7 +64,7 @@ def token_loss(
     call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
     with noisy_embeddings(model, noise, noise_seeds):
         logits, _ = model(*call.arguments, **call.named)
-    return jnp.sum(_nll(logits, next_labels(labels), smoothing) * scale[:, None])
+    return jnp.sum(target_nll(logits, next_labels(labels), smoothing) * scale[:, None])
 
 
 def forward(
@@ -126,7 +126,7 @@ def token_nll(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
     The labels are moved instead of the logits cut, which keeps T what the hardware likes.
     """
-    return _nll(logits, next_labels(labels))
+    return target_nll(logits, next_labels(labels))
 
 
 def next_labels(labels: jax.Array) -> jax.Array:
@@ -134,7 +134,8 @@ def next_labels(labels: jax.Array) -> jax.Array:
     return jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORED)
 
 
-def _nll(logits: jax.Array, targets: jax.Array, smoothing: jax.Array | None = None) -> jax.Array:
+def target_nll(logits: jax.Array, targets: jax.Array, smoothing: jax.Array | None = None) -> jax.Array:
+    """Negative log likelihood of `targets` (B, T) where they stand, float32: 0 where one is -100."""
     logits = logits.astype(jnp.float32)
     wanted = chosen_logits(logits, targets)
     if smoothing is not None:
@@ -156,10 +157,10 @@ def chosen_logits(logits: jax.Array, tokens: jax.Array) -> jax.Array:
 def _chunked_nll(
     hidden: jax.Array, head: Any, targets: jax.Array, smoothing: jax.Array | None, chunks: int
 ) -> jax.Array:
-    """`_nll` of head(hidden), (B, T), of which a part of T has logits at a time; the last may be shorter."""
+    """`target_nll` of head(hidden), (B, T), of which a part of T has logits at a time; the last may be shorter."""
     length = hidden.shape[1]
     size = -(-length // min(chunks, length))
-    part = jax.checkpoint(lambda states, wanted: _nll(head(states), wanted, smoothing))
+    part = jax.checkpoint(lambda states, wanted: target_nll(head(states), wanted, smoothing))
     found: list[jax.Array] = []
     for start in range(0, length, size):
         if found:

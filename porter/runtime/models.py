@@ -27,13 +27,17 @@ from .quantized_loading import load_quantized
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """Where a model comes from; static, so that it survives qwix, nnx.jit and nnx.clone as `model.porter`."""
+    """Where a model comes from; static, so that it survives qwix, nnx.jit and nnx.clone as `model.porter`.
+
+    `vocabulary`: the rows of its embedding where `resize_vocabulary` has taken some away, else None.
+    """
 
     id: str
     path: str
     family: Family
     config_json: str
     quantization: Quantization | None = None
+    vocabulary: int | None = None
 
     @property
     def config(self) -> dict[str, Any]:

@@ -209,7 +209,8 @@ class PreferenceBatches:
 
     def _nll_tokens(self, rows: Documents, row: int) -> int:
         """Tokens that the negative log-likelihood of a row's first document is a mean over."""
-        return int(np.sum(rows.labels[row][0][1:] != IGNORED))
+        wraps = rows.wraps is not None and rows.wraps[row][0]
+        return int(np.sum(rows.labels[row][0][1:] != IGNORED)) + wraps
 
     def _divisible(self, pairs: int) -> int:
         """The smallest batch of whole pairs that holds `pairs` and that the mesh divides on every JAX process."""
@@ -271,9 +272,8 @@ class PreferenceBatches:
             "scale": np.zeros(rows, np.float32),
             "nll_scale": np.zeros(rows, np.float32),
         }
-        if self._whole:
-            batch["processes"] = np.full(rows, -1, np.int32)
-        return batch
+        batch |= {"processes": np.full(rows, -1, np.int32)} if self._whole else {}
+        return batch | ({} if self._rows.wraps is None else {"wraps": np.zeros(rows, bool)})
 
     def _fill(self, batch: Batch, place: int, rows: Documents, row: int) -> None:
         documents = zip(rows.ids[row], rows.labels[row], strict=True)
@@ -281,6 +281,8 @@ class PreferenceBatches:
             batch["input_tokens"][at, : len(ids)] = ids
             batch["labels"][at, : len(ids)] = labels
             batch["segment_ids"][at, : len(ids)] = 1
+        if rows.wraps is not None:
+            batch["wraps"][place * self.documents : (place + 1) * self.documents] = rows.wraps[row]
 
 
 class ORPOBatches(PreferenceBatches):

@@ -18,7 +18,7 @@ from flax import nnx
 from jax import Array
 from jax.nn import log_sigmoid, sigmoid
 
-from .loss import IGNORED, forward, next_labels, token_nll
+from .loss import IGNORED, forward, next_labels, target_nll, token_nll
 
 Metrics = dict[str, Array]
 
@@ -41,11 +41,28 @@ class Inputs:
     processes: Array | None = None
     desirable: Array | None = None
     reference_logps: Array | None = None
+    wraps: Array | None = None
+
+    @property
+    def targets(self) -> Array:
+        """(B, T): the token of the answer that each token predicts, -100 where there is none.
+
+        In rows that wrap, the last token predicts the first one.
+        """
+        following = next_labels(self.labels)
+        if self.wraps is None:
+            return following
+        last = jnp.arange(following.shape[1]) == self.segment_ids.sum(axis=1)[:, None] - 1
+        return jnp.where(last & self.wraps[:, None], self.input_tokens[:, :1], following)
 
     @property
     def trained(self) -> Array:
         """(B, T) bool: where the next token is one of the answer."""
-        return next_labels(self.labels) != IGNORED
+        return self.targets != IGNORED
+
+    def nll(self, logits: Array) -> Array:
+        """Negative log likelihood of the answers' tokens, (B, T) float32."""
+        return target_nll(logits, self.targets)
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,7 @@ class PreferenceLoss(ABC):
         processes: Array | None = None,
         desirable: Array | None = None,
         reference_logps: Array | None = None,
+        wraps: Array | None = None,
     ) -> tuple[Array, Metrics]:
         """Loss and metrics of a batch; without a reference model's log-probabilities those of the adapters' base count.
 
@@ -84,6 +102,7 @@ class PreferenceLoss(ABC):
             processes,
             desirable,
             reference_logps,
+            wraps,
         )
         reference = reference_logps
         if self.reference and reference is None:
@@ -96,7 +115,7 @@ class PreferenceLoss(ABC):
 
     def logps(self, model: nnx.Module, inputs: Inputs) -> Array:
         """Log-probability of each row's answer, (B,) float32."""
-        return self.total(-token_nll(answer_logits(model, inputs), inputs.labels), inputs)
+        return self.total(-inputs.nll(answer_logits(model, inputs)), inputs)
 
     def total(self, token_logps: Array, inputs: Inputs) -> Array:
         """Token log-probabilities (B, T) as one number a row."""
@@ -111,7 +130,7 @@ class ORPOLoss(PreferenceLoss):
 
     def loss(self, model: nnx.Module, inputs: Inputs, reference: Array | None) -> tuple[Array, Metrics]:
         logits = answer_logits(model, inputs)
-        chosen, rejected = in_pairs(_averages(-token_nll(logits, inputs.labels), inputs)).T
+        chosen, rejected = in_pairs(_averages(-inputs.nll(logits), inputs)).T
         every_token = jnp.where(inputs.segment_ids > 0, inputs.input_tokens, IGNORED)
         nll = jnp.sum(token_nll(logits, every_token).sum(axis=1)[0::2] * inputs.nll_scale[0::2])
         log_odds = (chosen - rejected) - (_log1mexp(chosen) - _log1mexp(rejected))
@@ -138,7 +157,7 @@ class CPOLoss(PreferenceLoss):
     reference = False
 
     def loss(self, model: nnx.Module, inputs: Inputs, reference: Array | None) -> tuple[Array, Metrics]:
-        token_logps = -token_nll(answer_logits(model, inputs), inputs.labels)
+        token_logps = -inputs.nll(answer_logits(model, inputs))
         averaged = self.loss_type in ("ipo", "simpo")
         logps = in_pairs(_averages(token_logps, inputs) if averaged else token_logps.sum(axis=1))
         scale = inputs.scale[0::2]
@@ -181,7 +200,7 @@ class KTOLoss(PreferenceLoss):
         kept = 1 - sigmoid(self.beta * (ratios - kl))
         left = 1 - sigmoid(self.beta * (kl - ratios))
         each = jnp.where(desirable, self.desirable_weight * kept, self.undesirable_weight * left)
-        metrics = {"kl": kl}
+        metrics = {"kl": jnp.where(jnp.any(scale > 0), kl, jnp.nan)}  # a micro-batch that only fills the step has none
         for name, rows in (("chosen", desirable), ("rejected", ~desirable)):
             rows &= scale > 0
             count = jnp.where(rows.sum() > 0, rows.sum(), jnp.nan)  # not logged where there is none

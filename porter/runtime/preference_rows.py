@@ -42,12 +42,14 @@ class Documents:
     """Tokenised rows of a run.
 
     `ids` and `labels`: for every row its documents' token ids and labels (-100 = prompt), int32 each. `desirable`: bool
-    (rows,), KTO's label; all true for pairs.
+    (rows,), KTO's label; all true for pairs. `wraps`: for every row whether each document's last token predicts its
+    first one, or None where no release did so.
     """
 
     ids: list[tuple[np.ndarray, ...]]
     labels: list[tuple[np.ndarray, ...]]
     desirable: np.ndarray
+    wraps: list[tuple[bool, ...]] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -239,7 +241,8 @@ def pairs(
         truncation_mode = "keep_start" if release.cuts_pairs_start else truncation_mode
     if older is not None:
         tokens = OlderTokens(tokenizer, older, ("chosen", "rejected"), chats=release.pairs_apart)
-        return _documents(_tokenised(dataset, tokens), _kept(max_length, truncation_mode), two=True)
+        found = _documents(_tokenised(dataset, tokens), _kept(max_length, truncation_mode), two=True)
+        return _wrapping(found, max_length) if release.wraps_pairs and max_length is not None else found
     common = release.masks_common_prefix
     made = PairTokens(tokenizer, implicit, append_eos, max_prompt_length, max_completion_length, common)
     rows = _tokenised(dataset, made)
@@ -252,6 +255,14 @@ def _kept(max_length: int | None, truncation_mode: str) -> slice:
     if max_length is None:
         return slice(None)
     return slice(None, max_length) if truncation_mode == "keep_start" else slice(-max_length, None)
+
+
+def _wrapping(rows: Documents, max_length: int) -> Documents:
+    """Documents of which nothing but the answer is left, in all columns of their batch: these wrap."""
+    return replace(
+        rows,
+        wraps=[tuple(len(own) == max_length and own[0] != IGNORED for own in documents) for documents in rows.labels],
+    )
 
 
 def text_pairs(

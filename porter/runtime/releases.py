@@ -170,6 +170,12 @@ class Release:
         return self.pairs_apart and not self.since(0, 14)
 
     @property
+    def wraps_pairs(self) -> bool:
+        """Whether DPOTrainer moved labels in a circle: of an answer that filled its row, cut at the start, the first
+        token was predicted from the last one (0.14 to 0.28)."""
+        return self.pairs_apart and self.since(0, 14)
+
+    @property
     def counts_tokens(self) -> bool:
         """Whether the loss was a mean over all tokens of a step; before transformers 4.46 a mean of batch means."""
         return version_key(self.transformers) >= (4, 46, 0)

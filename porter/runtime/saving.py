@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from . import weights
 from .adapters import save_adapter
 from .files import to_host, write_json, write_tensors
 from .models import Buffer
+from .vocabulary import TABLES
 
 # Bytes of one file: what is gathered on the host at a time.
 SHARD_BYTES = 5 * 1024**3
@@ -67,7 +69,7 @@ def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.
     generation = Path(info.path) / "generation_config.json"
     if generation.exists():
         write_json(folder / generation.name, json.loads(generation.read_text(encoding="utf-8")))
-    write_json(folder / "config.json", _config(info.config, _parameters(model)))
+    write_json(folder / "config.json", _config(info.config, _parameters(model), info.vocabulary))
 
 
 def tensors_of(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
@@ -77,6 +79,8 @@ def tensors_of(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
     headers = weights.read_headers(source)
     plan = weights.plan(info.family, info.config, headers, info.id)
     for name, tensor in plan.tensors.items():
+        if info.vocabulary is not None and tensor.tunix in TABLES:
+            tensor = replace(tensor, shape_hf=(info.vocabulary, *tensor.shape_hf[1:]))
         yield name, np.ascontiguousarray(weights.to_hf(tensor, to_host(parameters[tensor.tunix])))
     from safetensors import safe_open
 
@@ -101,10 +105,12 @@ def _parameters(model: nnx.Module) -> dict[str, jax.Array]:
     return {"/".join(map(str, path)): leaf.get_value() for path, leaf in state}
 
 
-def _config(config: dict[str, Any], parameters: dict[str, jax.Array]) -> dict[str, Any]:
-    """The model's config.json with the dtype that its weights have now."""
+def _config(config: dict[str, Any], parameters: dict[str, jax.Array], vocabulary: int | None) -> dict[str, Any]:
+    """The model's config.json with the dtype that its weights have now, and the rows of its embedding."""
     dtype = next(iter(parameters.values())).dtype.name
     for part in (config, config.get("text_config", {})):
+        if vocabulary is not None and "vocab_size" in part:
+            part["vocab_size"] = vocabulary
         for key in ("dtype", "torch_dtype"):
             if key in part:
                 part[key] = dtype

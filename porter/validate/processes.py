@@ -21,6 +21,7 @@ from .comparing.trace import Trace, join_ranks
 from .copying import COPY_LIMIT, copy_project
 from .script import CRASHED
 from .settings import Settings
+from .unseeded import ENVIRONMENT
 
 HUB = ("huggingface.co", 443)
 KEPT_LINES = 60
@@ -100,7 +101,7 @@ def run_observed(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=place.folder,
-        env={**environment, **_homes(folder), "PYTHONPATH": _path(folder, environment), MARK: run},
+        env={**ENVIRONMENT, **environment, **_homes(folder), "PYTHONPATH": _path(folder, environment), MARK: run},
         start_new_session=True,
     )
     reader = threading.Thread(target=last.read, args=(process, say), daemon=True)

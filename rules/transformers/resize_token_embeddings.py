@@ -1,10 +1,12 @@
-"""model.resize_token_embeddings(len(tokenizer)) → `rt.check_vocabulary(model, len(tokenizer))`.
+"""model.resize_token_embeddings(len(tokenizer)) → `rt.resize_vocabulary(model, len(tokenizer))`.
 
-What it does: checks when the port starts that the tokens fit the rows that the model has.
-Why: Tunix can't change the size of an embedding. Most checkpoints have rows to spare.
+What it does: takes spare rows of the embedding and the head away, as transformers does, and checks when the port starts
+that the tokens fit the rows that the model has.
+Why: Tunix can't give an embedding new rows. Most checkpoints have rows to spare.
 Example: `model.resize_token_embeddings(len(tokenizer))`
-Use instead: `rt.check_vocabulary(model, len(tokenizer))`
-Safety: transformers would also take spare rows away. Here they stay, and their logits count a little in the loss.
+Use instead: `rt.resize_vocabulary(model, len(tokenizer))`
+Safety: exact where the mesh's tp axis divides the rows that are left. Else they stay, their logits count a little in
+the loss, and a line says so when the port runs.
 """
 
 ID = "TP312"
@@ -17,8 +19,5 @@ def apply(site, porting):
         for argument in site.arguments
     ]
     call = ", ".join([porting.module.code(site.node.func.value), *given])
-    porting.replace(site, f"{porting.rt('check_vocabulary')}({call})", "the rows suffice, or the port says so")
-    message = (
-        "resize_token_embeddings: the model keeps its rows; where transformers takes spare ones away, the loss differs."
-    )
-    porting.find(ID, "warning", message, "", site.line, site.column)
+    reason = "the same rows; tokens that need more of them are refused"
+    porting.replace(site, f"{porting.rt('resize_vocabulary')}({call})", reason)

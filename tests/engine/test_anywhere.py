@@ -372,10 +372,10 @@ def test_what_the_trainer_repeats_of_its_call() -> None:
     assert port(f"{PLAIN}print(trainer.train_dataset[0])\n").status == "partial"
 
 
-def test_a_resized_embedding_is_checked_when_the_port_starts() -> None:
+def test_a_resized_embedding_is_resized_when_the_port_runs() -> None:
     resized = LOADED.replace("trainer = ", "m.resize_token_embeddings(len(tok), pad_to_multiple_of=8)\ntrainer = ")
-    found = check_becomes(resized, "rt.check_vocabulary(m, len(tok), pad_to_multiple_of=8)\n")
-    assert [finding.rule for finding in found.findings if finding.severity == "warning"] == ["TP312"]
+    found = check_becomes(resized, "rt.resize_vocabulary(m, len(tok), pad_to_multiple_of=8)\n")
+    assert not [finding for finding in found.findings if finding.severity == "warning"]
 
 
 def test_guards_of_accelerate() -> None:

@@ -201,3 +201,22 @@ def test_what_peft_lost_dates_a_script_that_nothing_else_dates(tmp_path: Path) -
     port = port_file(script)
     assert port.recipe.versions["transformers"].startswith("4.38.2 (peft 0.9.0, the newest release with")
     assert 'transformers="4.38.2"' in port.after
+
+
+@pytest.mark.parametrize(
+    ("trl", "transformers", "version"),
+    [
+        ("trl==0.18.1", "transformers>=4.32.0,<4.38.0", "4.52"),  # which 0.18.1 can't be installed beside
+        ("trl==0.18.1", "transformers==4.37.2", "4.37.2"),
+        ("trl==0.8.6", "transformers<4.38.0", "4.37.2"),
+    ],
+)
+def test_a_range_that_the_pinned_trl_cannot_have_dates_nothing(
+    trl: str, transformers: str, version: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "environment.yml").write_text(f"dependencies:\n  - pip:\n    - {trl}\n")
+    (tmp_path / "requirements.txt").write_text(f"{transformers}\n")
+    found = port_file(tmp_path / "train.py").recipe.versions
+    assert found["trl"].startswith(trl.removeprefix("trl=="))
+    assert found["transformers"].startswith(version)

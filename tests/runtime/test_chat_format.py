@@ -1,11 +1,14 @@
 """setup_chat_format: ChatML for a tokenizer without a template, as TRL 0.25 set it up."""
 
 import copy
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from flax import nnx
 
+from porter.runtime.models import ModelInfo
 from porter.runtime.vocabulary import setup_chat_format
 from tests.tiny import tokenizer
 
@@ -15,11 +18,15 @@ MESSAGES = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": 
 def bare(rows: int = 100_000) -> tuple[Any, Any]:
     found = copy.deepcopy(tokenizer("llama3"))
     found.chat_template = None
-    return SimpleNamespace(porter=SimpleNamespace(config={"vocab_size": rows})), found
+    model: Any = nnx.Module()
+    family: Any = SimpleNamespace(tensors=lambda config: [])
+    model.porter = ModelInfo("a/model", "", family, json.dumps({"vocab_size": rows}))
+    return model, found
 
 
 def test_the_template_and_the_tokens() -> None:
-    _, found = setup_chat_format(*bare())
+    model, found = setup_chat_format(*bare())
+    assert model.porter.vocabulary == len(found)
     assert (found.bos_token, found.eos_token, found.pad_token) == ("<|im_start|>", "<|im_end|>", "<|im_end|>")
     text = found.apply_chat_template(MESSAGES, tokenize=False)
     assert text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n"

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from porter.runtime import preference_rows, releases
 from porter.runtime.preference_batches import PreferenceBatches
+from porter.runtime.preference_losses import Inputs
 
 from ..fixtures import preference_styles, styles
 from .byte_tokens import byte_tokenizer, trained_text
@@ -50,3 +53,41 @@ def test_the_end_of_an_epoch_made_no_step_before_transformers_4_52(tiny_mesh: An
     assert [len(list(batches)) for batches in made] == [batches.steps * (batches.accumulation or 1) for batches in made]
     (first, *_) = made[1]
     assert trained_text(byte_tokenizer(), first["labels"][0][:10]) == "·a</s>·"
+
+
+def circular(batch: Any, length: int) -> np.ndarray:
+    """The targets of a row as DPOTrainer of 0.14 to 0.28 made them: tokens and mask moved on by one, in a circle."""
+    tokens, answer = np.roll(batch["input_tokens"][0, :length], -1), np.roll(batch["labels"][0, :length] != -100, -1)
+    return np.where(answer, tokens, -100)
+
+
+@pytest.mark.parametrize("length", [128, 100])
+@pytest.mark.parametrize(("trl", "moves"), [("0.13.0", False), ("0.14.0", True), ("0.28.0", True), ("0.29.0", False)])
+def test_an_answer_that_fills_its_row_wraps(trl: str, moves: bool, length: int, tiny_mesh: Any) -> None:
+    rows = [{"prompt": "what?", "chosen": "a long answer " * 20, "rejected": "no"}]
+    settings: dict[str, Any] = {"batch_size": 1, "max_length": length, "truncation_mode": "keep_end", "trl": trl}
+    (batch, *_) = PreferenceBatches(rows, byte_tokenizer(), tiny_mesh(1, 1), **settings)
+    assert batch["labels"].shape[1] == 128
+    keys = ("input_tokens", "labels", "segment_ids", *(["wraps"] if "wraps" in batch else []))
+    made = {key: jnp.asarray(batch[key]) for key in keys}
+    none = jnp.zeros(())
+    inputs = Inputs(positions=none, attention_mask=none, scale=none, nll_scale=none, **made)
+    expected = circular(batch, length)
+    assert (int(expected[-1]) != -100) == (trl != "0.13.0")  # which keeps the start, with the prompt in it
+    if not moves:
+        expected[-1] = -100
+    found = np.asarray(inputs.targets)
+    assert found[0, :length].tolist() == expected.tolist()
+    assert (found[0, length:] == -100).all()
+    prompted = np.asarray(inputs.targets)[1]  # the short answer behind its prompt
+    assert (prompted != -100).sum() == (batch["labels"][1] != -100).sum()
+
+
+def test_what_wraps_is_counted_where_a_mean_over_tokens_is_taken(tiny_mesh: Any) -> None:
+    rows = [{"prompt": "what?", "chosen": "a long answer " * 20, "rejected": "no"}]
+    settings: dict[str, Any] = {"batch_size": 1, "max_length": 50, "truncation_mode": "keep_end"}
+    (old, *_), (new, *_) = (
+        PreferenceBatches(rows, byte_tokenizer(), tiny_mesh(1, 1), trl=trl, **settings) for trl in ("0.18.1", None)
+    )
+    assert round(1 / old["nll_scale"][0]) == 50
+    assert round(1 / new["nll_scale"][0]) == 49

@@ -5,13 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from porter.runtime.dpo_losses import dpo_loss
 from porter.runtime.preference_batches import CPOBatches, KTOBatches, ORPOBatches, PreferenceBatches
-from porter.runtime.preference_losses import cpo_loss, kto_loss, orpo_loss
+from porter.runtime.preference_losses import Inputs, KTOLoss, cpo_loss, kto_loss, orpo_loss
 from porter.runtime.preference_rows import extract_prompt
+from porter.runtime.preference_trainer import _mean
 from porter.runtime.prompts import check_rows
 
 from .byte_tokens import byte_tokenizer, trained_text
@@ -69,6 +71,25 @@ def test_ktos_second_document_is_the_row_befores_completion(tiny_mesh: Any) -> N
     assert texts(first) == ["·a0</s>·", "·a2</s>·", "·a1</s>·", "·a0</s>·", "·a2</s>·", "·a1</s>·"]
     assert first["desirable"].tolist() == [True, True, False, False, True, True]
     assert texts(second)[:2] == ["·a3</s>·", "·a4</s>·"]
+
+
+class Known(KTOLoss):
+    """KTO's loss of log-probabilities that stand in the batch."""
+
+    def logps(self, model: Any, inputs: Inputs) -> Any:
+        return inputs.positions
+
+
+def test_a_micro_batch_that_only_fills_the_step_has_no_kl() -> None:
+    logps, none = jnp.asarray([-3.0, -1.0, -2.0, -2.5]), jnp.zeros(())
+    found = []
+    for scale in (jnp.ones(4), jnp.zeros(4)):
+        inputs = Inputs(none, none, logps, none, none, scale, scale, desirable=jnp.asarray([True, True, False, False]))
+        loss, metrics = Known().loss(None, inputs, logps - 0.5)  # type: ignore[arg-type]
+        assert np.isfinite(loss)
+        found.append(metrics["kl"])
+    assert float(found[0]) == 0.5
+    assert float(_mean(found)) == 0.5  # as TRL logs it, of the micro-batches that it had
 
 
 def test_pairs_are_taken_apart_for_kto(tiny_mesh: Any) -> None:

@@ -5,6 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from transformers import TrainingArguments
+
+from porter.validate.torch_side.asked_for import ASKED, asked_for
 
 TEXT = """
 import sys
@@ -31,3 +38,16 @@ def test_arguments_made_of_others_still_ask_for_checkpoints(tmp_path: Path) -> N
     first, assigned = done.stdout.splitlines()
     assert first.split() == ["epoch", "no"]
     assert assigned.split() == ["elsewhere", "steps", "no", "elsewhere"]  # saving itself stays off
+
+
+@pytest.mark.parametrize(("strategy", "uploads"), [("end", False), ("every_save", True), ("checkpoint", True)])
+def test_checkpoints_are_uploaded_but_for_the_strategy_end(strategy: str, uploads: bool, tmp_path: Path) -> None:
+    args = TrainingArguments(str(tmp_path), save_steps=2, push_to_hub=True, hub_model_id="me/it", hub_strategy=strategy)
+    said: list[str] = []
+    events: Any = SimpleNamespace(add=lambda kind, *rest, **more: said.append(kind))
+    asked = {"save_strategy": "steps", "output_dir": str(tmp_path), "best": None}
+    ASKED[str(tmp_path)] = args._porter_asked = asked  # type: ignore[attr-defined]
+    state: Any = SimpleNamespace(max_steps=4, save_steps=2, logging_steps=1)
+    asked_for(events, args, state, range(4))
+    assert "checkpoints" in said
+    assert ("upload" in said) is uploads

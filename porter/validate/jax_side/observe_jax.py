@@ -33,6 +33,7 @@ from ..stand_ins.substitutes import (
     patch_save_pretrained,
 )
 from ..stand_ins.variables import provide_environment
+from ..unseeded import begin_alike
 from ..world.start import stand_in_world
 from .asked_for_jax import asked_for, watch_outputs
 from .folded_batches import fold_batches
@@ -64,6 +65,7 @@ def main() -> int:
     patch_trainer(observer)
     provide_environment(script, substitutes.note)
     keep_to_copy(settings, substitutes)
+    begin_alike(settings.sources, substitutes.note)
     return run_script(script, arguments, Path(folder))
 
 

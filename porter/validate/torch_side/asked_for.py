@@ -64,7 +64,8 @@ def asked_for(events: Events, args: Any, state: Any, batches: Any) -> None:
         limit = args.save_total_limit if args.save_total_limit and args.save_total_limit > 0 else None
         more = {"kept": limit, "best": asked["best"], "horizon": int(state.max_steps)}
         events.add("checkpoints", asked["output_dir"], steps, **more)
-        if getattr(args, "push_to_hub", False) and steps and str(getattr(args, "hub_strategy", "")) != "end":
+        strategy = getattr(args, "hub_strategy", "")  # "end" uploads in save_model alone
+        if getattr(args, "push_to_hub", False) and steps and getattr(strategy, "value", strategy) != "end":
             events.add("upload", items=[repository(args)])
     strategy = str(getattr(args.logging_strategy, "value", args.logging_strategy))
     every = getattr(state, "logging_steps", None) or args.logging_steps

@@ -34,6 +34,7 @@ from ..stand_ins.substitutes import (
     patch_save_pretrained,
 )
 from ..stand_ins.variables import provide_environment
+from ..unseeded import begin_alike
 from ..world.start import stand_in_world
 from . import left_padding
 from .asked_for import ASKED, keep_asked, keep_turned_off, watch_outputs
@@ -76,6 +77,7 @@ def main() -> int:
     provide_environment(script, substitutes.note)
     arguments = provide_arguments(script, settings.work, substitutes.note, arguments)
     keep_to_copy(settings, substitutes)
+    begin_alike(settings.sources, substitutes.note)
     code = run_script(script, arguments, trace_folder)
     loop.ended()
     return code

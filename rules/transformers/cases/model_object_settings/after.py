@@ -12,7 +12,7 @@ model = rt.load_model("google/gemma-2-2b-it", mesh)
 tokenizer = AutoTokenizer.from_pretrained("google/gemma-2-2b-it")
 # TODO(tpu-port TP190): model.config.hidden_size: this is Tunix's model now; its attributes differ from transformers'. Check this line.
 print(model.config.hidden_size)
-rt.check_vocabulary(model, len(tokenizer))
+rt.resize_vocabulary(model, len(tokenizer))
 batches = rt.SFTBatches(
     load_dataset("trl-lib/Capybara", split="train"),
     tokenizer,

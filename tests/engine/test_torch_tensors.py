@@ -1,0 +1,106 @@
+"""A port without torch asks nobody for torch's tensors."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import check_becomes, port
+
+SCRIPT = """{imports}
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling
+from transformers import Trainer, TrainingArguments
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+{prepare}
+rows = load_dataset("some/rows", split="train").map(prepare, batched=True)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")
+trainer = Trainer(
+    model=model,
+    args=TrainingArguments("out", max_steps=5, report_to="none"),
+    train_dataset=rows,
+    data_collator={collator},
+)
+trainer.train()
+{after}"""
+COLLATOR = "DataCollatorForLanguageModeling(tokenizer=tokenizer, mlm=False)"
+TOLIST = """def prepare(batch):
+    encodings = tokenizer(
+        batch["text"], padding="max_length", truncation=True, max_length=512, return_tensors="pt"
+    )
+    input_ids = encodings['input_ids'].tolist()
+    return {"input_ids": input_ids, "labels": input_ids}
+"""
+CLONED = """def prepare(batch):
+    found = tokenizer(batch["text"], padding=True, return_tensors='pt')
+    labels = found["input_ids"].clone()
+    print(found["input_ids"].size(0), found.attention_mask.bool(), labels.dim())
+    labels[labels == tokenizer.pad_token_id] = -100
+    found["labels"] = labels.detach().cpu()
+    return found
+"""
+OWN = """class Collate:
+    def __call__(self, rows, return_tensors="pt"):
+        return tokenizer.pad(rows, return_tensors=return_tensors)
+def prepare(batch):
+    return tokenizer(batch["text"])
+"""
+
+
+def script(prepare: str, *, imports: str = "", collator: str = COLLATOR, after: str = "") -> str:
+    return SCRIPT.format(prepare=prepare, imports=imports, collator=collator, after=after)
+
+
+def test_rows_are_made_of_arrays() -> None:
+    check_becomes(script(TOLIST, imports="import torch"), 'return_tensors="np"', gone=('"pt"', "import torch"))
+
+
+def test_a_copy_stays_a_copy_and_methods_are_those_of_arrays() -> None:
+    check_becomes(
+        script(CLONED),
+        "return_tensors='np'",
+        'labels = found["input_ids"].copy()',
+        'print(found["input_ids"].shape[0], found.attention_mask.astype("bool"), labels.ndim)',
+        'found["labels"] = labels\n',
+        gone=("clone", "'pt'"),
+    )
+
+
+def test_a_collator_of_its_own() -> None:
+    check_becomes(script(OWN, collator="Collate()"), 'def __call__(self, rows, return_tensors="np"):')
+
+
+def test_what_an_array_cannot_do_is_named() -> None:
+    unsqueezed = TOLIST.replace(".tolist()", ".unsqueeze(0)")
+    ported = port(script(unsqueezed))
+    assert ported.status == "partial"
+    assert [finding.rule for finding in ported.findings if finding.severity == "error"] == ["TP528"]
+    handed = TOLIST.replace("input_ids = encodings['input_ids'].tolist()", "return encodings").replace(
+        '    return {"input_ids": input_ids, "labels": input_ids}\n', ""
+    )
+    handed = (
+        handed.replace("def prepare", "def encode") + "\ndef prepare(batch):\n    return encode(batch).data.view(1)\n"
+    )
+    ported = port(script(handed))
+    assert "TP528" in [finding.rule for finding in ported.findings if finding.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"imports": "import torch", "after": "print(torch.zeros(3))\n"},
+        {"after": 'other = AutoModelForCausalLM.from_pretrained("gpt2")\nprint(other.config)\n'},
+        {"imports": "from torch.utils.data import Dataset\nclass Rows(Dataset):\n    pass\n"},
+    ],
+)
+def test_a_port_that_uses_torch_keeps_its_tensors(more: dict[str, str]) -> None:
+    assert 'return_tensors="pt"' in port(script(TOLIST, **more)).after
+
+
+@pytest.mark.parametrize(("release", "asked"), [("4.57.1", True), ("5.0.0", False)])
+def test_a_chat_template_gives_what_it_gave(release: str, asked: bool) -> None:
+    chat = "def prepare(batch):\n    ids = tokenizer.apply_chat_template(batch['m'], return_tensors='pt')\n"
+    chat += "    return {'input_ids': ids}\n"
+    after = port(script(chat, imports=f"# pip install transformers=={release}")).after
+    assert "return_tensors='np'" in after
+    assert ("return_dict=False" in after) is asked
