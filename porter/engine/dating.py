@@ -14,6 +14,7 @@ from pathlib import Path
 import libcst as cst
 
 from ..releases.history import history
+from ..releases.plain_arguments import plain_arguments
 from ..runtime.field_tables import at_version, version_key
 from ..source.pins import pins_of_project
 from .porting import Porting
@@ -194,6 +195,9 @@ def _fits(release: str, sign: str, version: str) -> bool:
 
 def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
     """Names and keywords of the file that came or went; not in a `try`, which is there for several releases."""
+    if library == "trl":
+        for trainer, release in plain_arguments(porting.module.text).items():
+            yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
     if porting.module.text and "unsloth" in porting.module.roots:
         return  # it makes every release of TRL take the keywords of all others
     known, seen = history(), set()

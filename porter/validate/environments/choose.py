@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
+from ...releases.plain_arguments import plain_arguments
 from ...releases.sets import Chosen, choose
 from ...releases.uses import Use, uses_of
 from ...releases.versions import key, pins_of
@@ -25,9 +25,6 @@ WITH_EVERY_SET = {
     *("huggingface_hub", "safetensors", "tqdm", "yaml", "requests", "packaging", "regex", "fsspec", "filelock", "dill"),
     *("scipy", "rich", "sentencepiece", "tiktoken", "jinja2", "sympy", "networkx", "psutil", "setuptools", "google"),
 }
-
-# DPOTrainer with transformers' own arguments: from 0.9 on it asks them for what only DPOConfig has.
-OLD_DPO = re.compile(r"^(?!.*\bDPOConfig\b)(?=.*\bDPOTrainer\()(?=.*\bTrainingArguments\()", re.DOTALL)
 
 Say = Callable[[str], None]
 
@@ -107,8 +104,9 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     if undated and not bounded and not _lacking(here, uses):
         return None, []
     asked: dict[str, list[tuple[str, str]]] = dict(pins)
-    if OLD_DPO.search("\n".join(project_sources(source))):
-        asked["trl"] = [*asked.get("trl", []), ("<", "0.9")]
+    for text in project_sources(source):
+        for release in plain_arguments(text).values():
+            asked["trl"] = [*asked.get("trl", []), ("<", release)]
     known = "newest table" not in says.get("trl", "newest table")
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
