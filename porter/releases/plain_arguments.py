@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import ast
 
+from .versions import key
+
 # Trainer → the first release that doesn't take them.
 UNTIL = {"DPOTrainer": "0.9.2", "RewardTrainer": "0.13.0"}
+# Trainer → the first transformers that those releases of it can't train with: its Trainer calls what DPOTrainer had by
+# the name of `get_batch_samples`, for samples of its own.
+CLASHES = {"DPOTrainer": "4.46.1"}
 PLAIN = "TrainingArguments"
 
 
@@ -41,3 +46,9 @@ def plain_arguments(text: str) -> dict[str, str]:
         for trainer, release in UNTIL.items()
         if {trainer, PLAIN} <= named and trainer in of_trl and trainer.replace("Trainer", "Config") not in named
     }
+
+
+def clashes(text: str) -> str | None:
+    """The first release of transformers with which a trainer that a module gives plain arguments can't train."""
+    found = [CLASHES[trainer] for trainer in plain_arguments(text) if trainer in CLASHES]
+    return min(found, key=key, default=None)

@@ -8,6 +8,7 @@ import pytest
 
 from porter.port import port_file
 from porter.releases.plain_arguments import plain_arguments
+from porter.releases.versions import key
 from porter.validate.environments.choose import wanted_releases
 
 PARSED = """from transformers import HfArgumentParser, TrainingArguments
@@ -43,3 +44,19 @@ def test_the_port_and_the_environment_take_the_same_release(tmp_path: Path) -> N
     wanted, _ = wanted_releases(script)
     assert said.startswith("0.8.6 ") and "DPOTrainer(args=TrainingArguments)" in said
     assert wanted is not None and wanted.pins["trl"] == "0.8.6"
+
+
+def test_a_pin_that_those_releases_cant_train_with_is_let_go(tmp_path: Path) -> None:
+    """transformers 4.46 took the name of a method that such a DPOTrainer has."""
+    script = tmp_path / "train.py"
+    script.write_text(PARSED)
+    (tmp_path / "requirements.txt").write_text("transformers==4.49.0\n")
+    versions = port_file(script).recipe.versions
+    wanted, _ = wanted_releases(script)
+    assert versions["trl"].startswith("0.8.6 ") and versions["transformers"].startswith("4.39 ")
+    assert wanted is not None and key(wanted.pins["transformers"]) < (4, 42)
+
+    (tmp_path / "requirements.txt").write_text("transformers==4.41.2\n")
+    wanted, _ = wanted_releases(script)
+    assert port_file(script).recipe.versions["transformers"].startswith("4.41.2 ")
+    assert wanted is not None and wanted.pins["transformers"] == "4.41.2"

@@ -242,10 +242,18 @@ def test_simple_parsing(tmp_path: Path) -> None:
         ("outputDir", "tpu_port_output"),
         ("base_model", "tpu-port/stand-in"),
         ("hf_token", "tpu-port"),
+        ("ds_dev", "tpu_port_data_held_out.jsonl"),
+        ("device", "cpu"),
     ],
 )
 def test_texts_by_name(name: str, word: str) -> None:
     assert text_value(name) == word
+
+
+def test_a_name_that_says_nothing_has_its_help() -> None:
+    assert text_value("rows", "Path to the training dataset.", "json.load(open(path))") == "tpu_port_data.json"
+    assert text_value("target", "Folder to save the checkpoints in") == "tpu_port_output"
+    assert text_value("run_name", "Name of the run.") == "tpu-port"
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
-from ...releases.plain_arguments import plain_arguments
+from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.sets import Chosen, choose
 from ...releases.uses import Use, uses_of
-from ...releases.versions import key, pins_of
+from ...releases.versions import fits, key, pins_of
 from ...source.pins import packages_of_project, pins_of_project
 from ..stand_ins.project import project_files, project_sources
 from ..world.packages import missing_packages
@@ -107,6 +107,8 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     for text in project_sources(source):
         for release in plain_arguments(text).values():
             asked["trl"] = [*asked.get("trl", []), ("<", release)]
+        if (clash := clashes(text)) is not None:
+            asked["transformers"] = _before(clash, asked.get("transformers", []))
     known = "newest table" not in says.get("trl", "newest table")
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
@@ -146,6 +148,13 @@ def _chosen(
         except ValueError:  # no release that is known satisfies them
             continue
     return min(found, key=lambda chosen: sum(len(each.contradictions) for each in chosen.values()))
+
+
+def _before(release: str, pins: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pins of transformers that go with being older than `release`; where they can't, that alone."""
+    older = ("<", release)
+    able = any(all(fits(one, *pin) for pin in (*pins, older)) for one in history().releases("transformers"))
+    return [*pins, older] if able else [older]
 
 
 def _within_known(library: str, pins: list[tuple[str, str]]) -> list[tuple[str, str]]:
