@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from .cuda_answers import patch_answers, patch_apple
+from .half_precision import keep_float32
 from .process_groups import patch_process_groups
 
 
@@ -56,6 +57,8 @@ def patch_cuda(substitutes: Told, sources: Sequence[str] = ()) -> None:
     import torch
 
     _patch_moves(torch)
+    if substitutes.settings.dtype == "float32":
+        keep_float32(substitutes.note)
     _patch_factories(torch)
     _patch_generator(torch)
     _patch_loads(torch)

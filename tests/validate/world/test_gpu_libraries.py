@@ -138,3 +138,24 @@ def test_an_apple_gpu_is_the_cpu_too(known: str, answers: str, tmp_path: Path) -
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert answers in done.stdout and "`mps` was the CPU" in done.stdout
+
+
+CAST = """
+import torch
+layer = torch.nn.Linear(2, 2)
+for cast in (layer.to(torch.bfloat16), layer.to("cuda", torch.float16), layer.to(device="cuda", dtype=torch.float16),
+             layer.half(), layer.bfloat16()):
+    assert cast is layer and cast.weight.dtype == torch.float32 and cast.weight.device.type == "cpu"
+assert layer.to(torch.float64).weight.dtype == torch.float64
+"""
+
+
+@pytest.mark.real
+def test_modules_that_the_script_casts_stay_float32(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(CAST, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "CUDA_VISIBLE_DEVICES": ""}
+    run = RUN.replace("note=lambda text: None", "note=print")
+    words = [sys.executable, "-W", "ignore", "-c", run, str(script), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0 and "casts of modules to 16 bits" in done.stdout, done.stderr
