@@ -50,11 +50,11 @@ def test_a_pin_that_those_releases_cant_train_with_is_let_go(tmp_path: Path) -> 
     """transformers 4.46 took the name of a method that such a DPOTrainer has."""
     script = tmp_path / "train.py"
     script.write_text(PARSED)
-    (tmp_path / "requirements.txt").write_text("transformers==4.49.0\n")
+    (tmp_path / "requirements.txt").write_text("transformers==4.49.0\npeft>=0.14.0\n")
     versions = port_file(script).recipe.versions
     wanted, _ = wanted_releases(script)
     assert versions["trl"].startswith("0.8.6 ") and versions["transformers"].startswith("4.39 ")
-    assert wanted is not None and key(wanted.pins["transformers"]) < (4, 42)
+    assert wanted is not None and key(wanted.pins["transformers"]) < (4, 42) and key(wanted.pins["peft"]) < (0, 12)
 
     (tmp_path / "requirements.txt").write_text("transformers==4.41.2\n")
     wanted, _ = wanted_releases(script)

@@ -107,8 +107,11 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     for text in project_sources(source):
         for release in plain_arguments(text).values():
             asked["trl"] = [*asked.get("trl", []), ("<", release)]
-        if (clash := clashes(text)) is not None:
-            asked["transformers"] = _before(clash, asked.get("transformers", []))
+        if (clash := clashes(text)) is not None and not _able(clash, asked.get("transformers", [])):
+            # What a project pins for its other scripts is of one day: the rest of it is let go, too.
+            asked = {"trl": asked["trl"]}
+        if clash is not None:
+            asked["transformers"] = [*asked.get("transformers", []), ("<", clash)]
     known = "newest table" not in says.get("trl", "newest table")
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
@@ -150,11 +153,9 @@ def _chosen(
     return min(found, key=lambda chosen: sum(len(each.contradictions) for each in chosen.values()))
 
 
-def _before(release: str, pins: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pins of transformers that go with being older than `release`; where they can't, that alone."""
-    older = ("<", release)
-    able = any(all(fits(one, *pin) for pin in (*pins, older)) for one in history().releases("transformers"))
-    return [*pins, older] if able else [older]
+def _able(clash: str, pins: list[tuple[str, str]]) -> bool:
+    """Whether a transformers older than `clash` is what these pins ask for."""
+    return any(all(fits(one, *pin) for pin in (*pins, ("<", clash))) for one in history().releases("transformers"))
 
 
 def _within_known(library: str, pins: list[tuple[str, str]]) -> list[tuple[str, str]]:
