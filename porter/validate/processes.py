@@ -260,7 +260,6 @@ def environment(side: str, *, dtype: str, devices: int, online: bool, tiny: bool
     kept |= {
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
-        "PYTHONHASHSEED": "0",  # a set's order, which a script may make rows of
         "CUDA_VISIBLE_DEVICES": "",
         "TOKENIZERS_PARALLELISM": "false",
         "WANDB_MODE": "disabled",

@@ -33,7 +33,6 @@ from ..stand_ins.substitutes import (
     patch_loaders,
     patch_save_pretrained,
 )
-from ..stand_ins.unseeded import draw_alike
 from ..stand_ins.variables import provide_environment
 from ..world.start import stand_in_world
 from .asked_for_jax import asked_for, watch_outputs
@@ -66,7 +65,6 @@ def main() -> int:
     patch_trainer(observer)
     provide_environment(script, substitutes.note)
     answer_questions(substitutes.note)
-    draw_alike(substitutes.note)
     keep_to_copy(settings, substitutes)
     return run_script(script, arguments, Path(folder))
 

@@ -34,7 +34,6 @@ from ..stand_ins.substitutes import (
     patch_loaders,
     patch_save_pretrained,
 )
-from ..stand_ins.unseeded import draw_alike
 from ..stand_ins.variables import provide_environment
 from ..world.start import stand_in_world
 from .asked_for import ASKED, keep_asked, keep_turned_off, watch_outputs
@@ -77,7 +76,6 @@ def main() -> int:
     loop = patch_loops(observer)
     provide_environment(script, substitutes.note)
     answer_questions(substitutes.note)
-    draw_alike(substitutes.note)
     arguments = provide_arguments(script, settings.work, substitutes.note, arguments)
     keep_to_copy(settings, substitutes)
     code = run_script(script, arguments, trace_folder)
