@@ -1,7 +1,8 @@
 """How porting time grows with a script: seconds for N of each kind of thing, and the exponent that fits them.
 
-`python bench/growth.py [--most 400] [--budget 120] [KIND ...]`; an exponent of 1 is linear. Exits with 1 when one is
-above `--worst` (2.2): the time that the smallest N takes is taken off first, as most of it is reading the rules.
+`python bench/growth.py [--most 400] [--budget 120] [KIND ...]`; an exponent of 1 is linear. The last column is a script
+of 100 kB of that kind. Exits with 1 when an exponent is above `--worst` (1.5; what the smallest N takes is taken off
+first, as most of it is reading the rules), or 100 kB take more than `--longest` seconds (10).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 
@@ -70,6 +72,26 @@ KINDS: dict[str, Callable[[int], str]] = {
 }
 
 
+def in_main(text: str) -> str:
+    """The same with everything but its imports in a function."""
+    imports, blank, rest = text.partition("\n\n")
+    body = textwrap.indent(rest, "    ")
+    return f"{imports}{blank}def main():\n{body}\n\nif __name__ == '__main__':\n    main()\n"
+
+
+def in_main_too(make: Callable[[int], str]) -> Callable[[int], str]:
+    return lambda n: in_main(make(n))
+
+
+KINDS |= {f"{kind} in main": in_main_too(make) for kind, make in [*KINDS.items()]}
+
+
+def of_size(make: Callable[[int], str], size: int) -> str:
+    """A script of at least `size` characters."""
+    each = (len(make(200)) - len(make(100))) / 100
+    return make(int(size / each) + 1)
+
+
 def seconds(text: str, budget: float) -> float:
     """Processor time of one port; NaN when it doesn't end within the budget."""
     started = time.process_time()
@@ -95,12 +117,14 @@ def main() -> int:
     parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--most", type=int, default=400)
     parser.add_argument("--budget", type=float, default=120)
-    parser.add_argument("--worst", type=float, default=2.2)
+    parser.add_argument("--worst", type=float, default=1.5)
+    parser.add_argument("--longest", type=float, default=10)
+    parser.add_argument("--size", type=int, default=100_000)
     given = parser.parse_args()
     counts = [1, *(n for n in (25, 50, 100, 200, 400, 800, 1600) if n <= given.most)]
     port_module(parse_module(script().encode(), "train.py"), Options())  # the rules are read
-    worst = 0.0
-    print(f"{'':14}" + "".join(f"{n:>8}" for n in counts) + "  exponent")
+    worst = longest = 0.0
+    print(f"{'':20}" + "".join(f"{n:>8}" for n in counts) + f"  exponent{given.size // 1000:>5} kB")
     for kind in given.kinds or KINDS:
         taken: list[float] = []
         for n in counts:
@@ -108,9 +132,10 @@ def main() -> int:
             if math.isnan(taken[-1]):
                 break
         fitted = math.inf if math.isnan(taken[-1]) else exponent(counts, taken)
-        worst = max(worst, fitted)
-        print(f"{kind:14}" + "".join(f"{t:8.2f}" for t in taken) + f"  {fitted:.1f}", flush=True)
-    return int(worst > given.worst)
+        whole = seconds(of_size(KINDS[kind], given.size), given.budget)
+        worst, longest = max(worst, fitted), max(longest, math.inf if math.isnan(whole) else whole)
+        print(f"{kind:20}" + "".join(f"{t:8.2f}" for t in taken) + f"{fitted:10.1f}{whole:8.2f}", flush=True)
+    return int(worst > given.worst or longest > given.longest)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -114,17 +114,32 @@ def masked(text: str, values: Iterable[str] = ()) -> str:
 
 def masked_in(thing: Anything, values: Iterable[str]) -> Anything:
     """The same for every text in a dataclass, mapping or sequence."""
+    said: dict[str, str] = {}
+    seen: dict[int, tuple[Any, Any]] = {}  # dataclasses by identity: recipes share their values
     values = tuple(values)
-    found: Any = thing
-    if isinstance(thing, str):
-        found = masked(thing, values)
-    elif is_dataclass(thing) and not isinstance(thing, type):
-        found = replace(thing, **{field.name: masked_in(getattr(thing, field.name), values) for field in fields(thing)})
-    elif isinstance(thing, dict):
-        found = {key: masked_in(value, values) for key, value in thing.items()}
-    elif isinstance(thing, tuple | list):
-        found = type(thing)(masked_in(item, values) for item in thing)
+
+    def within(thing: Any) -> Any:
+        if isinstance(thing, str):
+            if thing not in said:
+                said[thing] = masked(thing, values)
+            return said[thing]
+        if is_dataclass(thing) and not isinstance(thing, type):
+            if id(thing) not in seen:
+                seen[id(thing)] = (thing, _with_texts(thing, within))
+            return seen[id(thing)][1]
+        if isinstance(thing, dict):
+            return {key: within(value) for key, value in thing.items()}
+        return type(thing)(map(within, thing)) if isinstance(thing, tuple | list) else thing
+
+    found: Anything = within(thing)
     return found
+
+
+def _with_texts(thing: Any, within: Callable[[Any], Any]) -> Any:
+    """A dataclass with its fields masked; itself where that changes none."""
+    held = {field.name: getattr(thing, field.name) for field in fields(thing)}
+    changed = {name: new for name, old in held.items() if (new := within(old)) != old}
+    return replace(thing, **changed) if changed else thing
 
 
 def _mask(value: str) -> str:

@@ -11,7 +11,9 @@ import ast
 import json
 import math
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 Kind = Literal["literal", "expression", "default", "unknown"]
@@ -35,6 +37,12 @@ def literal_code(value: object) -> str:
 
 def read_literal(code: str) -> Any:
     """The object of a literal. ValueError or SyntaxError when it is none."""
+    found = _literal(code)
+    return deepcopy(found) if isinstance(found, list | dict | set | tuple) else found
+
+
+@lru_cache(4096)
+def _literal(code: str) -> Any:
     if "float(" not in code:
         return ast.literal_eval(code)
     return ast.literal_eval(_Floats().visit(ast.parse(code, mode="eval")))

@@ -238,3 +238,13 @@ def test_a_file_without_our_libraries_is_read_and_no_more() -> None:
     )
     assert port_module(module, Options()).status == "unchanged"
     assert not {"_spans", "scopes", "parents"} & set(module.__dict__)
+
+
+@pytest.mark.parametrize("value", ["(held := 1)", "(held := make())", "(\n        make()\n        or other\n    )"])
+@pytest.mark.parametrize("name", ["args", "train_dataset", "processing_class"])
+def test_a_value_keeps_the_parentheses_that_it_needs(name: str, value: str) -> None:
+    found = port(
+        f"from trl import SFTTrainer\ntrainer = SFTTrainer(\n    model,\n    {name}={value},\n)\ntrainer.train()\n"
+    )
+    ast.parse(found.after)
+    assert found.status in ("ported", "partial") and "TP199" not in {finding.rule for finding in found.findings}

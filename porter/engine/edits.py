@@ -91,7 +91,7 @@ def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
 
     `start:end` is the statement without indentation, trailing comment and line end.
     """
-    begin = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    begin = line_start(text, start)
     line_end = re.compile(r"[^\r\n]*(\r\n|\r|\n|$)").match(text, end)
     stop = line_end.end() if line_end else end
     blank_before = begins_paragraph(text, begin)
@@ -102,18 +102,35 @@ def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     return begin, stop
 
 
+COMMENT = re.compile(r"[ \t\f]*#(?! ?%%)")
+
+
 def comments_above(text: str, start: int) -> int:
     """The start of the comment lines right above the line that begins at `start`; `start` where there are none.
 
     The line above a notebook's cell is none.
     """
-    found = re.search(r"(?:(?<![^\r\n])[ \t\f]*#(?! ?%%)[^\r\n]*(?:\r\n|\r|\n))+\Z", text[:start])
-    return found.start() if found is not None else start
+    while (above := line_above(text, start)) < start and COMMENT.match(text, above):
+        start = above
+    return start
 
 
 def begins_paragraph(text: str, start: int) -> bool:
     """Whether the line that begins at `start` is the first, or stands below a blank one."""
-    return start == 0 or re.search(r"(^|\n|\r(?!\n))[ \t\f]*(\r\n|\r|\n)$", text[:start]) is not None
+    above = line_above(text, start)
+    return start == 0 or (above < start and not text[above:start].strip(" \t\f\r\n"))
+
+
+def line_start(text: str, offset: int) -> int:
+    """The start of the line in which `offset` lies."""
+    return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+
+
+def line_above(text: str, start: int) -> int:
+    """The start of the line above the one that begins at `start`; `start` where none does, or it is the first."""
+    if text[start - 1 : start] not in ("\n", "\r"):
+        return start
+    return line_start(text, start - 2 if text[start - 2 : start] == "\r\n" else start - 1)
 
 
 def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) -> list[Edit]:

@@ -5,6 +5,7 @@ Both ways end where the file shows no more, or more than one possibility.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -301,19 +302,18 @@ def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) ->
         call = module.parents[around] if is_placed(around) else node
         return handed_on(module, call) if isinstance(call, cst.BaseExpression) else iter(())
 
-    places: list[Place] = []
-    calls: list[cst.Call] = []
-    pending = list(starts)
+    seen: dict[Place | cst.Call, None] = {}  # in order
+    pending = deque(starts)
     while pending:
-        found = pending.pop(0)
-        if isinstance(found, Place):
-            if found not in places:
-                places.append(found)
-                for use in module.references(found.variable, found.scope):
-                    pending += placed_on(use)
-        elif found not in calls:
-            calls.append(found)
-            pending += placed_on(found)
+        found = pending.popleft()
+        if found in seen:
+            continue
+        seen[found] = None
+        uses = module.references(found.variable, found.scope) if isinstance(found, Place) else [found]
+        for use in uses:
+            pending += placed_on(use)
+    places = [found for found in seen if isinstance(found, Place)]
+    calls = [found for found in seen if not isinstance(found, Place)]
     used = [call for call in calls if isinstance(a := module.parents[call], cst.Attribute) and not is_placed(a)]
     return places, used
 

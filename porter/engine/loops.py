@@ -60,9 +60,7 @@ class Loop:
 def training_loops(module: Module) -> list[cst.For | cst.While]:
     """The outermost loops that call `backward`, in source order."""
     found: list[cst.For | cst.While] = []
-    for call in module.calls:
-        if not (isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"):
-            continue
+    for call in module.calls_that(_is_backward_call):
         around = []
         for node in module.ancestors(call):
             if isinstance(node, cst.FunctionDef | cst.ClassDef):
@@ -72,6 +70,10 @@ def training_loops(module: Module) -> list[cst.For | cst.While]:
         if around and around[-1] not in found:
             found.append(around[-1])
     return found
+
+
+def _is_backward_call(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
 
 
 def read_loop(module: Module, statement: cst.For | cst.While) -> Loop:

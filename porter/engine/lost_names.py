@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import builtins
+from bisect import bisect_left
 from collections.abc import Sequence
 
+import libcst as cst
+
 from ..port import Edit
-from ..source.parsing import parse_module
+from ..source.module import Module
+from ..source.parsing import parse_text
+from ..source.scopes import Binding
 from .edits import apply_edits
 from .porting import Porting
 
@@ -16,20 +21,42 @@ RULE = "TP190"
 def find_lost_names(porting: Porting, edits: Sequence[Edit]) -> None:
     """Findings for names that the source binds and the port would use without binding them."""
     module = porting.module
-    if not edits:
+    kept = _kept_uses(module, sorted((edit.start, edit.end) for edit in edits if edit.end > edit.start))
+    if not kept:
         return
-    after = parse_module(apply_edits(module.text, edits).encode("utf-8"), module.path)
-    gone = (module.bound_names - after.bound_names) - set(dir(builtins))
-    spans = [(edit.start, edit.end) for edit in edits]
-    for name in sorted(gone):
-        if not after.loads(name):
+    text = apply_edits(module.text, edits)
+    try:
+        tree, parsed = parse_text(text)
+    except cst.ParserSyntaxError:
+        return  # which is said of the whole port
+    after = Module(module.path, text, tree, parsed=parsed)
+    for name in sorted(kept.keys() - after.bound_names):
+        for start in kept[name] if after.loads(name) else ():
+            line, column = module.line_column(start)
+            message = f"{name} is used here, and what it stood for is spread over the port."
+            porting.find(RULE, "error", message, "Write the value, or keep the object by hand.", line, column)
+
+
+def _kept_uses(module: Module, spans: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
+    """By name where the port still uses it, of the names all of whose bindings the spans (sorted, apart) touch."""
+    bindings: dict[str, list[Binding]] = {}
+    for scope in module.scopes.values():
+        for name, bound in scope.bindings.items():
+            bindings.setdefault(name, []).extend(bound)
+    found: dict[str, list[int]] = {}
+    for name, bound in bindings.items():
+        if hasattr(builtins, name) or not all(_touches(spans, *module.span(item.node)) for item in bound):
             continue
-        for use in module.loads(name):
-            start = module.span(use)[0]
-            if not any(begin <= start < end for begin, end in spans):
-                line, column = module.line_column(start)
-                message = f"{name} is used here, and what it stood for is spread over the port."
-                porting.find(RULE, "error", message, "Write the value, or keep the object by hand.", line, column)
+        uses = (module.span(use)[0] for use in module.loads(name))
+        if kept := [start for start in uses if not _touches(spans, start, start + 1)]:
+            found[name] = kept
+    return found
+
+
+def _touches(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether one of the spans has a place in common with `start:end`."""
+    at = bisect_left(spans, (end, end)) - 1
+    return at >= 0 and spans[at][1] > start
 
 
 def find_taken_names(porting: Porting, bound: Sequence[str]) -> None:

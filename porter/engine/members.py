@@ -29,7 +29,10 @@ QUOTES = "\"'"
 
 def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
     """The packs' rules by what they match; earlier packs win."""
-    found: dict[str, SiteRule | Rewrite] = {}
+    found: dict[str, SiteRule | Rewrite] | None = porting.answers.get("members")
+    if found is not None:
+        return found
+    found = porting.answers["members"] = {}
     for pack in porting.packs:
         rules: tuple[SiteRule | Rewrite, ...] = (*pack.rules, *pack.rewrites)
         for rule in rules:
@@ -43,7 +46,7 @@ def apply_members(porting: Porting) -> None:
     """Answer every use of the trainer and the model."""
     rules = member_rules(porting)
     covered = [(edit.start, edit.end) for edit in porting.edits if edit.end > edit.start]
-    answered: list[cst.CSTNode] = []
+    answered: set[cst.CSTNode] = set()
     for use in role_uses(porting):
         start = porting.module.span(use.name)[0]
         on_the_spot = isinstance(use.name, cst.Call)
@@ -57,7 +60,7 @@ def apply_members(porting: Porting) -> None:
             or _replace_held(porting, use)
         ):
             continue
-        answered.append(use.name)
+        answered.add(use.name)
         rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
         with named_at(porting, use) as text:
             if rule is None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ..source.scopes import Scope
 from ..source.values import dict_items
 from .callback_methods import reads_arguments
+from .edits import within
 from .members import apply_rewrite, member_rules
 from .packs import Rewrite, TableRule
 from .porting import Porting, in_reach
 from .sites import Argument, Site, shown
-from .uses import uses
+from .uses import Use, uses
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
 SHAPES = ("eval.strategy", "save.strategy", "log.strategy", "save.best_at_end")
@@ -36,11 +38,21 @@ def is_spread(porting: Porting, argument: Argument, config: Site | None, table: 
     if config.variable is None or _changed(porting, "arguments", argument, config):
         return False
     rules = member_rules(porting)
-    for use in uses(porting, "arguments", config.variable, config.scope):
-        row = table.table.row(use.chain.split(".")[0]) if use.kind == "read" else None
-        if use.kind == "read" and (row is None or not row.place) and use.match not in rules:
+    for name, match in _reads(porting, config.variable, config.scope):
+        row = table.table.row(name)
+        if (row is None or not row.place) and match not in rules:
             return False
     return True
+
+
+def _reads(porting: Porting, variable: str, scope: Scope) -> tuple[tuple[str, str], ...]:
+    """The attributes of a training config that are read, each once, with what rules match them by."""
+    asked = ("reads", variable, id(scope))  # the file keeps its scopes
+    if asked not in porting.answers:
+        read = (use for use in uses(porting, "arguments", variable, scope) if use.kind == "read")
+        porting.answers[asked] = tuple(dict.fromkeys((use.chain.split(".")[0], use.match) for use in read))
+    found: tuple[tuple[str, str], ...] = porting.answers[asked]
+    return found
 
 
 def _is_beside(config: Site, user: Site | None) -> bool:
@@ -85,21 +97,32 @@ def _decided_later(porting: Porting, config: Site, table: TableRule) -> bool:
 def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> bool:
     """Whether the script sets an attribute of the config, calls a method of one, or hands it to other code."""
     assert config.variable is not None
-    takers = [site.node for site in porting.sites if site.role in ("trainer", "inject")]
-    rules = member_rules(porting)
-    for use in uses(porting, role, config.variable, config.scope):
-        if use.kind in ("assign", "call") and use.match not in rules:
+    asked = ("changed", role, config.variable, id(config.scope))  # the file keeps its scopes
+    if asked not in porting.answers:
+        porting.answers[asked] = _changing(porting, role, config.variable, config.scope)
+    for use in porting.answers[asked]:
+        held = isinstance(porting.module.parents[use.name], cst.DictElement)  # kwargs = {"args": config}
+        if use.kind != "bare" or use.name is not argument.node or held:
             return True
-        parent = porting.module.parents[use.name]
-        if isinstance(parent, cst.AnnAssign) and parent.target is use.name:
-            continue
-        taken = isinstance(parent, cst.Arg) and porting.module.parents[parent] in takers
-        held = use.name is argument.node and isinstance(parent, cst.DictElement)  # kwargs = {"args": config}
-        if use.kind == "bare" and (held or (use.name is not argument.node and not taken)):
-            return True
-        if use.kind == "read" and role == "lora":
-            return True  # the spread config has no attributes any more
     return False
+
+
+def _changing(porting: Porting, role: str, variable: str, scope: Scope) -> list[Use]:
+    """The uses of a config that change it, or hand it (bare) to other code than a trainer."""
+    takers = {site.node for site in porting.sites if site.role in ("trainer", "inject")}
+    rules = member_rules(porting)
+    found = []
+    for use in uses(porting, role, variable, scope):
+        parent = porting.module.parents[use.name]
+        is_typed = isinstance(parent, cst.AnnAssign) and parent.target is use.name
+        taken = isinstance(parent, cst.Arg) and porting.module.parents[parent] in takers
+        if (
+            (use.kind in ("assign", "call") and use.match not in rules)
+            or (use.kind == "bare" and not taken and not is_typed)
+            or (use.kind == "read" and role == "lora" and not is_typed)  # the spread config has no attributes any more
+        ):
+            found.append(use)
+    return found
 
 
 # What transformers' TrainingArguments have beside their fields; the runtime's class has the fields.
@@ -125,14 +148,28 @@ def answer_uses(porting: Porting) -> None:
         return
     rules = member_rules(porting)
     covered = [(edit.start, edit.end) for edit in porting.edits]
-    for use in uses(porting, "arguments", variable, scope):
-        start = module.span(use.name)[0]
-        rule = rules.get(use.match)
-        if any(begin <= start < end for begin, end in covered):
+    for use in _no_fields(porting, variable, scope):
+        if within(module.span(use.name)[0], covered):
             continue
+        rule = rules.get(use.match)
         if isinstance(rule, Rewrite):
             apply_rewrite(porting, rule, use.outer, variable, use.kind)
-        elif use.kind != "assign" and use.chain.split(".")[0] in OF_THE_SOURCE:
+        else:
             line, column = module.location(use.name)
             message = f"{shown(module.code(use.outer))}: the ported config has the fields, but not this."
             porting.find("TP190", "error", message, "Set or read the fields themselves.", line, column)
+
+
+def _no_fields(porting: Porting, variable: str, scope: Scope) -> list[Use]:
+    """The uses of a config that a pack rewrites, or that the runtime's class hasn't."""
+    asked = ("no fields", variable, id(scope))  # the file keeps its scopes
+    if asked not in porting.answers:
+        rules = member_rules(porting)
+        porting.answers[asked] = [
+            use
+            for use in uses(porting, "arguments", variable, scope)
+            if isinstance(rules.get(use.match), Rewrite)
+            or (use.kind != "assign" and use.chain.split(".")[0] in OF_THE_SOURCE)
+        ]
+    found: list[Use] = porting.answers[asked]
+    return found

@@ -33,10 +33,8 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
     tables = tables_by_class(porting.packs)
     fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.recipe.fields}
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
-    for call in module.calls:
-        name = module.qualified(call.func)
-        if name is None or CONFIGURES.match(name) is None:
-            continue
+    for call in module.calls_that(lambda call: CONFIGURES.match(module.qualified(call.func) or "") is not None):
+        name = module.qualified(call.func) or ""
         for argument in call.args:
             if argument.keyword is None:
                 continue

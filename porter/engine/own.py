@@ -45,6 +45,16 @@ Why: silence would be taken for a file that trains nothing.
 Use instead: a folder is ported as a whole, so that a class of the project that extends TRL's trainer is seen:
 `tpu-port DIR -o OUT`.
 """,
+    "TP005": """add_eos_token, add_bos_token: start and end tokens around every text, as transformers 4 put them.
+
+What it does: `from_pretrained(..., add_eos_token=True)` and `tokenizer.add_eos_token = True` of a script for
+transformers before 5 become `rt.bos_eos(tokenizer, add_eos_token=True)`.
+Why: transformers 5, which a port has, takes the start token away when it is told of the end token alone, and listens
+for tokenizers that didn't (Llama 3's, Qwen's).
+Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1", add_eos_token=True)`
+Use instead: `tokenizer = rt.bos_eos(AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1"), add_eos_token=True)`
+Safety: exact for the tokenizers of Llama 2, Mistral and Gemma; others stay as they were loaded.
+""",
     "TP311": """model.generate(...) of the model that is trained → `rt.generate(model, ...)`.
 
 What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's

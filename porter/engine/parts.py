@@ -92,6 +92,13 @@ def mesh_edits(porting: Porting, part: Part, edits: Sequence[Edit], everywhere: 
 
 def behind_imports(module: Module) -> int:
     """The line behind the last import at the top of a file (the script's); where it has none, its first place."""
+    if "behind imports" not in module.memory:
+        module.memory["behind imports"] = _behind_imports(module)
+    found: int = module.memory["behind imports"]
+    return found
+
+
+def _behind_imports(module: Module) -> int:
     last: cst.CSTNode | None = None
     for node in module.tree.body:
         inner = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None

@@ -20,7 +20,7 @@ from ..shown import one_line
 from ..source.launch import Setting, read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
-from ..source.parsing import parse_text
+from ..source.parsing import check_parses
 from ..target.write import write
 from .annotations import drop_subclasses, rename_annotations
 from .blocks import close_empty_blocks
@@ -33,6 +33,7 @@ from .dating import say_release, versions_in
 from .dead_code import drop_dead_code
 from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, joined_removals, without_inner, without_orphans
+from .end_tokens import keep_end_tokens
 from .families import check_mesh, family_files, find_model_family, refused
 from .format_strings import in_f_string, requoted
 from .generating import apply_generation
@@ -96,7 +97,8 @@ def port_module(module: Module, options: Options) -> Port:
 
 def _without_secrets(port: Port) -> Port:
     """The port with secrets of its source masked in all that is said of it; its text keeps them, the user's lines."""
-    found = find_secrets(port.before)
+    is_said = port.edits or port.findings or port.recipe.fields or port.recipe.values
+    found = find_secrets(port.before) if is_said else ()
     if not found and masked_in(port.recipe, ()) == port.recipe:
         return port
     findings = []
@@ -161,6 +163,7 @@ def _port_module(module: Module, options: Options) -> Port:
     answer_zero_tests(porting)
     drop_gpu_reports(porting)
     answer_chat_templates(porting)
+    keep_end_tokens(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)
     apply_world_size(porting)
@@ -319,6 +322,8 @@ def _substitute_arguments(porting: Porting) -> None:
 
 
 def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
+    if f"{variable}.{chain}" not in edit.new:
+        return edit
     pattern = rf"(?<![\w.]){re.escape(variable)}\.{re.escape(chain)}(?!\w)"
     return replace(edit, new=re.sub(pattern, lambda _: text, edit.new))
 
@@ -367,7 +372,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         status = "partial" if "error" in worst or porting.todos else "ported"
     if edits:
         try:
-            parse_text(after)
+            check_parses(after)
         except cst.ParserSyntaxError as error:
             raise InputError(
                 f"the port would not parse ({error.message}): a defect of tpu-port", module.path

@@ -73,6 +73,7 @@ class Porting:
     loop: Loop | None = None  # a training loop written by hand, which stands for the trainer
     foreign_model: bool = False  # an object that this file doesn't load: the port takes it as Tunix's
     versions: dict[str, str] = field(default_factory=dict)
+    answers: dict[object, Any] = field(default_factory=dict)  # to what is asked again and again; all views share them
     names: Names = field(default_factory=Names)
     recipe: Recipe = field(default_factory=lambda: Recipe(""))
     edits: list[Edit] = field(default_factory=list)
@@ -91,6 +92,7 @@ class Porting:
     elsewhere: set[str] = field(default_factory=set)  # what those call it
     remarked: set[object] = field(default_factory=set)  # the source's comments that the port has
     headings: list[tuple[Heading, int, int]] = field(default_factory=list)  # marked places of a section's keywords
+    _said: tuple[tuple[Finding, ...] | None, set[Finding]] = field(init=False, default_factory=lambda: (None, set()))
 
     def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
         """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs."""
@@ -200,9 +202,13 @@ class Porting:
         if line < 1:  # a default's: it has no place of its own
             line, column = (self.trainer.line, self.trainer.column) if self.trainer is not None else (1, 1)
         finding = Finding(rule, severity, message, fix, line, column)
-        if finding in self.recipe.findings:
+        if self._said[0] is not self.recipe.findings:
+            self._said = (self.recipe.findings, set(self.recipe.findings))
+        if finding in self._said[1]:
             return
         self.recipe = self.recipe.with_findings([finding])
+        self._said[1].add(finding)
+        self._said = (self.recipe.findings, self._said[1])
         if severity == "error" if todo is None else todo:
             said = masked(one_line(f"{message} {fix}"), secret_values(self.module))
             self.todos.setdefault(line, []).append(f"# TODO(tpu-port {rule}): {said}")

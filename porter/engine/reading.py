@@ -27,14 +27,18 @@ def find_sites(porting: Porting) -> None:
     trainers = {name.split(".", 1)[0] for name in trainers_known(porting)}
     if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:
         return
-    for call in porting.module.calls:
+
+    def named(call: cst.Call) -> str:
         name = porting.module.qualified(call.func)
         if name is None and (base := base_of(porting.module, call.func)) in by_class:
-            name = (
-                base if by_class[base].role == "trainer" and not trains_otherwise(porting.module, call.func) else None
-            )
-        rule = by_class.get(name or "")
-        if rule is not None and name is not None and porting.options.active(rule.id):
+            is_trainer = by_class[base].role == "trainer" and not trains_otherwise(porting.module, call.func)
+            name = base if is_trainer else None
+        return name or ""
+
+    for call in porting.module.calls_that(lambda call: named(call) in by_class):
+        name = named(call)
+        rule = by_class[name]
+        if porting.options.active(rule.id):
             if is_dead(porting.module, call):
                 continue
             site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
@@ -91,10 +95,13 @@ def find_other_trainer(porting: Porting, *, todo: bool = False) -> str | None:
     if not mentions_import(module.text, {name.split(".", 1)[0] for name in trainers}):
         return None
     found = None
-    for call in module.calls:
-        own = module.qualified(call.func) is None
-        name = base_of(module, call.func) if own else module.qualified(call.func)
-        if name not in trainers or not porting.options.active(trainers[name].id):
+
+    def named(call: cst.Call) -> str | None:
+        return module.qualified(call.func) or base_of(module, call.func)
+
+    for call in module.calls_that(lambda call: named(call) in trainers):
+        own, name = module.qualified(call.func) is None, named(call) or ""
+        if not porting.options.active(trainers[name].id):
             continue
         rule = trainers[name]
         text = f"{module.code(call.func)}({name})" if own else name.split(".", 1)[-1]
@@ -142,7 +149,10 @@ def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
 
 def table_of(porting: Porting, site: Site) -> TableRule:
     """The table that describes `site`."""
-    return tables_by_class(porting.packs)[site.qualified]
+    tables: dict[str, TableRule] | None = porting.answers.get("tables")
+    if tables is None:
+        tables = porting.answers["tables"] = tables_by_class(porting.packs)
+    return tables[site.qualified]
 
 
 def follow(porting: Porting, argument: Argument | None, role: str) -> Site | None:
@@ -162,11 +172,15 @@ def bindings_of(module: Module, name: cst.BaseExpression | None) -> list[Binding
 
 def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]) -> None:
     """Put the defaults of a class into the recipe where nothing stands yet."""
-    values = {}
-    for place, row in rule.table.defaults(versions).items():
-        if porting.value(place) is None and row.default is not None:
-            values[place] = Value("default", row.default, Origin(rule.table.name, 0, 0, rule.id), "")
-    porting.fill(values)
+    asked = ("defaults", rule.id, rule.table.name, *sorted(versions.items()))
+    if asked not in porting.answers:
+        origin = Origin(rule.table.name, 0, 0, rule.id)
+        rows = rule.table.defaults(versions).items()
+        porting.answers[asked] = {
+            place: Value("default", row.default, origin, "") for place, row in rows if row.default is not None
+        }
+    defaults: dict[str, Value] = porting.answers[asked]
+    porting.fill({place: value for place, value in defaults.items() if porting.value(place) is None})
 
 
 def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[str, str]) -> None:

@@ -19,12 +19,11 @@ POSITIONAL = ("trainer", "instruction_part", "response_part", "force_match")
 def responses_only(porting: Porting, trainer: Site) -> Site | None:
     """The call that masks the rows of `trainer`."""
     module = porting.module
-    for call in module.calls:
-        if module.qualified(call.func) == NAME and trainer.variable is not None:
-            site = read_site(module, call, "mask", RESPONSES_ONLY, NAME, POSITIONAL)
-            given = site.argument("trainer")
-            if given is not None and given.text == trainer.variable:
-                return site
+    for call in module.calls_by_name.get(NAME, ()) if trainer.variable is not None else ():
+        site = read_site(module, call, "mask", RESPONSES_ONLY, NAME, POSITIONAL)
+        given = site.argument("trainer")
+        if given is not None and given.text == trainer.variable:
+            return site
     return None
 
 

@@ -252,7 +252,11 @@ def _built(module: Module, item: Item, rule: str) -> Argument:
 def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -> Argument:
     line, column = module.location(value)
     reference = module.code(value) if isinstance(value, cst.Name) or module.meaning(value) is not None else None
-    return Argument(name, read_value(module, value, rule), line, column, UNSAID, reference, value)
+    found = read_value(module, value, rule)
+    lines = "\n" in found.text and bool(value.lpar) and not found.known and not isinstance(value, cst.Call)
+    if lines or isinstance(value, cst.NamedExpr | cst.Yield):  # nowhere but in its parentheses
+        found = replace(found, code=f"({found.code})", text=f"({found.text or found.code})")
+    return Argument(name, found, line, column, UNSAID, reference, value)
 
 
 def _returned_argument(module: Module, item: ReturnedItem, place: cst.BaseExpression, rule: str) -> Argument:

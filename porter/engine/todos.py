@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 
 import libcst as cst
 
 from ..port import Edit
 from ..source.module import Module
+from .edits import line_above, line_start
 from .porting import Porting
 
 
@@ -20,7 +22,7 @@ def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
         offset = module._line_starts[min(line, len(module._line_starts)) - 1]
         for edit in result:
             if edit.start <= offset < edit.end:
-                offset = max(module.text.rfind("\n", 0, edit.start), module.text.rfind("\r", 0, edit.start)) + 1
+                offset = line_start(module.text, edit.start)
                 break
         offset = _statement_line(module, offset)
         by_start.setdefault(offset, []).extend(comments)
@@ -43,20 +45,28 @@ def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
 
 def _comments_above(module: Module, offset: int) -> str:
     """The comment lines directly above a line: what an earlier port has already said there."""
-    lines = re.split(r"\r\n|\r|\n", module.text[:offset])[:-1]
     said: list[str] = []
-    while lines and lines[-1].lstrip().startswith("#"):
-        said.append(lines.pop())
-    return "\n".join(said)
+    while (above := line_above(module.text, offset)) < offset:
+        line = module.text[above:offset]
+        if not line.lstrip().startswith("#"):
+            break
+        said.append(line)
+        offset = above
+    return "".join(said)
 
 
 def _statement_line(module: Module, offset: int) -> int:
     """The start of the line on which the statement around `offset` begins."""
-    best = offset
-    for node in module.parents:
-        if isinstance(node, cst.SimpleStatementLine):
-            start, end = module.span(node)
-            begin = max(module.text.rfind("\n", 0, start), module.text.rfind("\r", 0, start)) + 1
-            if begin <= offset < end:
-                best = min(best, begin)
-    return best
+    lines = _statement_lines(module)
+    at = bisect_right(lines, (offset, len(module.text))) - 1
+    return lines[at][0] if at >= 0 and offset < lines[at][1] else offset
+
+
+def _statement_lines(module: Module) -> list[tuple[int, int]]:
+    """Of every statement line the start of its first line and the end of its code, in order."""
+    if "statement lines" not in module.memory:
+        nodes = (node for node in module.parents if isinstance(node, cst.SimpleStatementLine))
+        lines = (module.span(node) for node in nodes)
+        module.memory["statement lines"] = sorted((line_start(module.text, start), end) for start, end in lines)
+    found: list[tuple[int, int]] = module.memory["statement lines"]
+    return found

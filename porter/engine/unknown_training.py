@@ -14,7 +14,7 @@ import libcst as cst
 
 from .loop_trainer import LANGUAGE_MODELS, LOOP
 from .porting import Porting
-from .reading import trainers_known
+from .reading import mentions_import, trainers_known
 from .subclasses import class_of, imported_base
 
 RULE = "TP004"
@@ -26,7 +26,10 @@ LIBRARIES = LANGUAGE_MODELS | {"torch", "trl", "unsloth", "accelerate", "dataset
 
 def find_unknown_training(porting: Porting) -> str | None:
     """The name of what trains here though no rule reads it, recorded as a finding; None where nothing does."""
-    if not porting.options.active(RULE) or porting.module.roots & OF_A_PORT:
+    text = porting.module.text
+    if not porting.options.active(RULE) or not ("Trainer(" in text or ".backward(" in text):
+        return None
+    if mentions_import(text, OF_A_PORT) and porting.module.roots & OF_A_PORT:
         return None
     return _unknown_trainer(porting) or _lone_step(porting)
 
@@ -58,8 +61,10 @@ def _unknown_trainer(porting: Porting) -> str | None:
 def _lone_step(porting: Porting) -> str | None:
     """`loss.backward()` and `optimizer.step()` outside of a loop over batches."""
     module = porting.module
+    if ".backward(" not in module.text or not mentions_import(module.text, LANGUAGE_MODELS):
+        return None
     loads = any(site.role == "model" for site in porting.sites)
-    if ".backward(" not in module.text or not (loads or module.roots & LANGUAGE_MODELS):
+    if not (loads or module.roots & LANGUAGE_MODELS):
         return None
     steps = [call for call in module.calls if _is_method(call, "step")]
     for call in module.calls:

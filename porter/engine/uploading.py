@@ -48,8 +48,10 @@ def uploads_by_itself(porting: Porting) -> bool:
 
     `hub_strategy="end"` uploads when `save_model` is called, the others whenever it saves.
     """
+    if porting.known("run.push_to_hub") is not True:
+        return False
     called = {call.func.attr.value for call in porting.module.calls if isinstance(call.func, cst.Attribute)}
-    if porting.known("run.push_to_hub") is not True or "push_to_hub" in called:
+    if "push_to_hub" in called:
         return False
     saved = str(porting.known("save.strategy", "steps")) not in ("no", "False")
     at_end = str(porting.known("run.hub_strategy", "every_save")).rsplit(".", 1)[-1].lower() == "end"

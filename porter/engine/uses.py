@@ -36,10 +36,13 @@ class Use:
         return f"@{self.role}.{self.chain}{end}" if self.chain else f"@{self.role}"
 
 
-def uses(porting: Porting, role: str, variable: str, scope: Scope) -> Iterator[Use]:
+def uses(porting: Porting, role: str, variable: str, scope: Scope) -> tuple[Use, ...]:
     """Every loading use of a variable, with the attributes behind it."""
-    for name in porting.module.references(variable, scope):
-        yield _use(porting, role, name)
+    module, asked = porting.module, ("uses", role, variable, id(scope))  # the file keeps its scopes
+    if asked not in module.memory:
+        module.memory[asked] = tuple(_use(porting, role, name) for name in module.references(variable, scope))
+    found: tuple[Use, ...] = module.memory[asked]
+    return found
 
 
 def _use(porting: Porting, role: str, name: Variable) -> Use:
@@ -64,9 +67,10 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
         if roles and role not in roles:
             continue
         places, calls = holders(porting.module, site)
+        rivals = [mate.trainer for mate in porting.mates if mate.trainer is not None]
         nodes = [name for place in places for name in porting.module.references(place.variable, place.scope)]
         for node in dict.fromkeys([*nodes, *calls]):
-            if role == "trainer" and not reaches(porting.module, site, porting.others, node):
+            if role == "trainer" and not reaches(porting.module, site, rivals, node):
                 continue
             if role == "model" and (is_another(porting, node) or _is_before(porting, site, node)):
                 continue

@@ -14,6 +14,7 @@ import libcst as cst
 from ..port import Edit
 from ..source.calls import function_around
 from ..source.module import Module
+from ..source.scopes import Binding
 from .flow import is_itself, unwraps
 from .porting import Names, Porting
 from .sites import Site, shown
@@ -27,8 +28,11 @@ def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting
     full: frozenset[cst.CSTNode] = frozenset()
     while True:
         views = [_view(whole, site, trainers, kept) for site in trainers]
+        mates: dict[object, list[Porting]] = {}
         for view in views:
-            _name(view, views)
+            mates.setdefault(_holder(view), []).append(view)
+        for view in views:
+            _name(view, mates[_holder(view)])
             if view.others:
                 view.full_elsewhere = bool(full)
             read(view)
@@ -59,18 +63,19 @@ def _has_adapters(view: Porting) -> bool:
     return bool(view.lora or view.lora_object or view.inject)
 
 
-def _name(view: Porting, views: Sequence[Porting]) -> None:
-    """The trainer's name; trainers of one variable share the names of their data, others have their own."""
+def _holder(view: Porting) -> object:
+    """The variable that holds a view's trainer, and the scope that binds it."""
+    assert view.trainer is not None
+    return view.trainer.variable, view.trainer.home
+
+
+def _name(view: Porting, same: Sequence[Porting]) -> None:
+    """The trainer's name; trainers of one variable (the views `same`) share the names of their data, others have
+    their own."""
     site = view.trainer
     assert site is not None
     view.names.trainer = site.variable or view.fresh_at(site.scope, "trainer")
-    view.mates = tuple(
-        other
-        for other in views
-        if other.trainer is not None
-        and other is not view
-        and (other.trainer.variable, other.trainer.home) == (site.variable, site.home)
-    )
+    view.mates = tuple(other for other in same if other is not view)
 
 
 def reaches(module: Module, site: Site, others: Sequence[Site], use: cst.CSTNode) -> bool:
@@ -93,18 +98,27 @@ def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
 
     `model = AutoPeftModelForCausalLM.from_pretrained("out")`, to merge or to generate, is torch's and works as it did.
     """
-    module, trainer = porting.module, porting.trainer
-    assert trainer is not None
-    found = module.meaning(use)
+    module = porting.module
+    assert porting.trainer is not None
     start = module.span(use)[0]
-    for binding in found[1] if found is not None else ():
-        node = binding.node
-        if binding.kind == "parameter" or not isinstance(node, cst.Assign) or module.span(node)[1] > start:
-            continue
-        if is_behind(porting, node) and _block(module, node) in [*module.ancestors(use)]:
+    for binding in _bound_behind(porting, use):
+        if module.span(binding.node)[1] <= start and _block(module, binding.node) in [*module.ancestors(use)]:
             if not is_itself(module, binding, use) and not unwraps(binding.value):
                 return True
     return False
+
+
+def _bound_behind(porting: Porting, use: cst.BaseExpression) -> list[Binding]:
+    """The assignments, behind the training, of what a name or `self.x` means."""
+    found = porting.module.meaning(use)
+    if found is None:
+        return []
+    asked = ("bound behind", id(found[1]))  # the file keeps its bindings
+    if asked not in porting.answers:
+        made = [item for item in found[1] if item.kind != "parameter" and isinstance(item.node, cst.Assign)]
+        porting.answers[asked] = [item for item in made if is_behind(porting, item.node)]
+    bound: list[Binding] = porting.answers[asked]
+    return bound
 
 
 def is_behind(porting: Porting, node: cst.CSTNode) -> bool:
@@ -143,24 +157,17 @@ def merge(views: Sequence[Porting]) -> Porting:
     whole = views[0]
     if len(views) == 1:
         return whole
-    edits: list[Edit] = []
+    edits: dict[object, Edit] = {}
     for view in views:
         for edit in view.edits:
-            rival = next((old for old in edits if _clash(old, edit)), None)
-            if rival is None:
-                edits.append(edit)
-            elif rival.new != edit.new:
+            place = (edit.start, edit.end)
+            rival = edits.setdefault(place if edit.end > edit.start else (place, edit.new), edit)
+            if rival.new != edit.new:
                 code = shown(whole.module.text[edit.start : edit.end])
                 message = f"{code}: the trainers of this file need different code here: {shown(edit.new)}"
                 view.find(RULE, "error", message, "Make it for each of them.", edit.line, edit.column)
-    whole.edits = edits
+    whole.edits = list(edits.values())
     return merge_findings(whole, views)
-
-
-def _clash(one: Edit, other: Edit) -> bool:
-    if one.start == one.end == other.start == other.end:
-        return one.new == other.new
-    return (one.start, one.end) == (other.start, other.end)
 
 
 def merge_findings(whole: Porting, views: Sequence[Porting]) -> Porting:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..runtime.peft_format import peft_config
 from .base import Base
-from .output import whole
+from .output import PARTIAL, holds_only_partials, whole
 from .trained import Adapters
 
 WEIGHTS = "adapter_model.safetensors"
@@ -48,6 +48,12 @@ def write_adapter(adapters: Adapters, base: Base, folder: Path, name: str) -> No
                 for tensor, value in adapters.tensors(site).items():
                     stream.seek(start + places[tensor])
                     stream.write(value.astype("<f4", copy=False).data.cast("B"))
+
+
+def is_interrupted(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a `write_adapter` left that was killed."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    return names == {WEIGHTS, f"{CONFIG}{PARTIAL}"} or holds_only_partials(folder, (CONFIG, WEIGHTS))
 
 
 def _shapes(adapters: Adapters) -> dict[str, tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +52,16 @@ class Shard:
     header: bytes
     tensors: tuple[Stored, ...]
     metadata: Mapping[str, str]
+    seen: tuple[int, ...]  # which file it was when its header was read
+
+    def check(self) -> None:
+        """InputError when another file stands in its place, or somebody wrote to it since its header was read."""
+        try:
+            now = _seen(self.path.stat())
+        except OSError:
+            now = ()
+        if now != self.seen:
+            raise InputError("was changed while it was read", self.path, fix="run the same command again")
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,11 @@ class Base:
     config: Mapping[str, Any]
     family: Family
     shards: tuple[Shard, ...]
+
+    def check(self) -> None:
+        """InputError when a shard isn't what it was when it was opened."""
+        for shard in self.shards:
+            shard.check()
 
     @property
     def tensors(self) -> dict[str, Stored]:
@@ -159,6 +175,7 @@ def read_shard(path: Path) -> Shard:
         if not is_file(path):
             raise InputError("is no regular file", path, fix=again)
         with path.open("rb") as stream:
+            seen = _seen(os.fstat(stream.fileno()))
             start = stream.read(8)
             length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
             if 8 + length > size or length > LONGEST_HEADER:
@@ -181,7 +198,11 @@ def read_shard(path: Path) -> Shard:
     if at != size:
         problem = f"is cut off: {size:,} bytes of {at:,}" if size < at else f"has {size - at:,} bytes too many"
         raise InputError(problem, path, fix=again)
-    return Shard(path.name, path, size, header, tuple(tensors), metadata)
+    return Shard(path.name, path, size, header, tuple(tensors), metadata, seen)
+
+
+def _seen(stat: os.stat_result) -> tuple[int, ...]:
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _order(tensor: Stored) -> tuple[int, int]:

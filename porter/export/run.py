@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import InputError
 from ..runtime import sidecar
 from . import model_files
-from .adapter import FILES, adapter_bytes, write_adapter
+from .adapter import FILES, adapter_bytes, is_interrupted, write_adapter
 from .base import INDEX, Base, open_base
 from .changes import added, fitting, replaced
 from .checkpoint import Checkpoint, open_checkpoint
@@ -148,7 +148,7 @@ class _Job:
             else:
                 notes += ("the base's folder holds no weights: only its config.json was compared",)
             size = adapter_bytes(self.adapters)
-        known = holds_only_partials(self.output, FILES)
+        known = is_interrupted(self.output)
         check_folder(self.output, FILES, self._read_folders(), known=known, force=self.options.force)
         check_strangers(self.output, FILES, WEIGHTS)
         check_space(self.output, size)
@@ -182,7 +182,7 @@ class _Job:
         self._make()
         with _alone(self.output):
             manifest.write()
-            write_files(layout.files, manifest, change, said=_Counter(progress, layout.size))
+            write_files(layout.files, manifest, change, said=_Counter(progress, layout.size), check=self.base.check)
             model_files.copy(self.base, self.output, self._config_dtype(layout))
             if layout.index is not None:
                 write_bytes(self.output / INDEX, layout.index)

@@ -42,11 +42,13 @@ def write_files(
     change: Callable[[str], Change],
     *,
     said: Callable[[int], None] = lambda count: None,
+    check: Callable[[], None] = lambda: None,
     workers: int | None = None,
 ) -> None:
     """Writes the files that the manifest doesn't have yet. `change` gives the change that a piece names.
 
-    `said` hears of bytes as they are written, from several threads.
+    `said` hears of bytes as they are written, from several threads; `check` is asked before a file gets its name, and
+    raises when what it was made of is no longer what it was.
     """
     workers = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     with ThreadPoolExecutor(1) as disk, ThreadPoolExecutor(workers) as pool:
@@ -57,7 +59,7 @@ def write_files(
                 continue
             target = manifest.folder / file.name
             try:
-                descriptor, retained = _write(file, target, pool, disk, workers, change, said)
+                descriptor, retained = _write(file, target, pool, disk, workers, change, said, check)
             except OSError as error:
                 raise refused(error, target) from error
             if settled is not None:
@@ -75,6 +77,7 @@ def _write(
     workers: int,
     change: Callable[[str], Change],
     said: Callable[[int], None],
+    check: Callable[[], None],
 ) -> tuple[int, dict[str, Retained]]:
     """Writes a file under its temporary name; returns its descriptor, still open, and what rounding kept.
 
@@ -94,6 +97,7 @@ def _write(
             if piece.to - flushed > FLUSH:
                 flushed = piece.to
                 disk.submit(os.fdatasync, descriptor)
+        check()
     except BaseException:
         disk.submit(os.close, descriptor)  # after what it still has to do with it
         raise

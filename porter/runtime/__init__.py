@@ -32,6 +32,7 @@ _HOMES = {
         "print_trainable_parameters",
         "separate_kv",
     ),
+    "end_tokens": ("bos_eos",),
     "lora_provider": ("PEFT_INIT", "LoraProvider"),
     "loss": ("chunked_token_loss", "model_inputs", "token_loss"),
     "main_process": ("main_print", "push_to_hub"),

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class EvaluationBatches:
     """Batches of an evaluation set, in order; made by `SFTBatches.evaluation`.
 
-    HF takes the mean over rows of each row's batch loss on its process, itself a mean over trained tokens. That weight
-    stands in `scale`, so that the batches can have the mesh's size.
+    HF takes the mean over rows of each row's batch loss on its process, itself a mean over trained tokens (with
+    transformers 4.57 to 5.9 each row's first token counted among them, though nothing predicts it). That weight stands
+    in `scale`, so that the batches can have the mesh's size.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class EvaluationBatches:
         self._picked = np.concatenate(dealt)
         self._count = math.ceil(len(self._picked) / self.batch_size)
         self._dealt, self._per_process = dealt, batch_size // training._deal.processes
-        self._weights = _row_weights(dealt, prepared.trained, self._per_process, self.rows)
+        firsts = training._release.evaluates_firsts and not training._label_smoothing
+        counted = prepared.trained + prepared.firsts if firsts else prepared.trained
+        self._weights = _row_weights(dealt, counted, self._per_process, self.rows)
         self._scale = self._count * self._weights
         self._parts = (training, prepared, packing)
 
@@ -85,7 +88,7 @@ class EvaluationBatches:
         return Share(ids, labels, attended, weights)
 
 
-def _row_weights(dealt: list[np.ndarray], trained: np.ndarray, per_process: int, rows: int) -> np.ndarray:
+def _row_weights(dealt: list[np.ndarray], counted: np.ndarray, per_process: int, rows: int) -> np.ndarray:
     """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
     weights = []
     seen = 0
@@ -94,5 +97,5 @@ def _row_weights(dealt: list[np.ndarray], trained: np.ndarray, per_process: int,
             share = batch[start : start + per_process]
             new = max(0, min(len(share), rows - seen))
             seen += len(share)
-            weights.append(np.full(len(share), new / max(1, trained[share].sum())))
+            weights.append(np.full(len(share), new / max(1, counted[share].sum())))
     return np.concatenate(weights) / min(rows, seen)

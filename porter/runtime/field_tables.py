@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,6 +87,7 @@ class FieldTable:
     own: Mapping[str, Row]
     base: FieldTable | None = None
     contemporary: Mapping[str, str] = field(default_factory=dict)
+    ruled: dict[object, tuple[tuple[Row, str], ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,10 +96,9 @@ class FieldTable:
 
     def row(self, name: str) -> Row | None:
         """The row of a field by its name or an older one, whatever the version; None for an unknown name."""
-        rows = {row.name: row for row in self._all()}
-        if name in rows:
-            return rows[name]
-        return next((row for row in rows.values() if name in row.renamed_from), None)
+        if name in self._by_name:
+            return self._by_name[name]
+        return next((row for row in self._by_name.values() if name in row.renamed_from), None)
 
     def rows(self, versions: Versions = None) -> dict[str, Row]:
         """The fields that the class has at `versions`, by the name they have there, in the class's order.
@@ -143,16 +143,26 @@ class FieldTable:
             return versions
         return (versions or {}).get(self.library, self.newest)
 
+    @cached_property
+    def _by_name(self) -> dict[str, Row]:
+        return {row.name: row for row in self._all()}
+
     def _all(self) -> Iterator[Row]:
         inherited = list(self.base._all()) if self.base else []
         for row in inherited:
             yield self.own.get(row.name, row)
         yield from (row for name, row in self.own.items() if name not in {old.name for old in inherited})
 
-    def _at(self, versions: Versions) -> Iterator[tuple[Row, str]]:
-        """All rows with the version that rules them, name and default resolved."""
+    def _at(self, versions: Versions) -> tuple[tuple[Row, str], ...]:
+        """All rows with the version that rules them, name and default resolved; read once for all that ask."""
+        asked = tuple(sorted(versions.items())) if isinstance(versions, Mapping) else versions
+        if asked not in self.ruled:
+            self.ruled[asked] = tuple(self._resolved(versions))
+        return self.ruled[asked]
+
+    def _resolved(self, versions: Versions) -> Iterator[tuple[Row, str]]:
         version = self.version(versions)
-        inherited = list(self.base._at(self._base_versions(versions))) if self.base else []
+        inherited = self.base._at(self._base_versions(versions)) if self.base else ()
         for row, ruling in inherited:
             own = self.own.get(row.name)
             yield (_resolve(own, version), version) if own and not _older(own, version) else (row, ruling)
@@ -228,6 +238,7 @@ def at_version(history: Mapping[str, str], version: str) -> str | None:
     return history[max(past, key=version_key)] if past else None
 
 
+@cache
 def version_key(version: str) -> tuple[int, int, int]:
     """A version as numbers to compare; suffixes such as `.dev0` or `rc1` are left out."""
     numbers = [int(part) for part in re.findall(r"\d+", re.split(r"[a-z+]", version, maxsplit=1)[0])][:3]

@@ -30,8 +30,7 @@ def load_arguments(training_args: Any) -> dict[str, Any]:
     default = "auto" if type(training_args).__name__ in ("ORPOConfig", "CPOConfig") else "float32"
     dtype = given.pop("dtype", given.pop("torch_dtype", default))
     revision = given.pop("revision", None)
-    if given.pop("trust_remote_code", None):
-        raise ValueError("model_init_kwargs: trust_remote_code has no counterpart in Tunix")
+    given.pop("trust_remote_code", None)  # Tunix has the families that it has, by their own code
     keywords = {name: given.pop(name, None) for name in ("load_in_4bit", "load_in_8bit")}
     quantization = Quantization.read(given.pop("quantization_config", None) or keywords)
     unknown = sorted(name for name in set(given) - _IDLE if given[name] is not None)

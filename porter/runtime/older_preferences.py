@@ -1,9 +1,9 @@
 """How DPOTrainer and KTOTrainer tokenised their rows before they took prompt and answer together.
 
 Until TRL 0.11 DPOTrainer tokenised prompt and answer as one text, put the start token before it and the end token
-behind, and cut the prompt first, then the answer; KTOTrainer did so until 1.2. From 0.12 to 0.28 DPOTrainer tokenised
-prompt and answers apart, without special tokens but the end token's id behind each answer (until 0.27.1 behind a
-conversation's, too). From 0.29 on it does as `preference_rows.PairTokens`.
+behind, and cut the prompt first, then the answer; KTOTrainer did so until 1.2, ORPOTrainer and CPOTrainer until 0.27.
+From 0.12 to 0.28 DPOTrainer tokenised prompt and answers apart, without special tokens but the end token's id behind
+each answer (until 0.27.1 behind a conversation's, too). From 0.29 on it does as `preference_rows.PairTokens`.
 """
 
 from __future__ import annotations
@@ -56,9 +56,13 @@ class JoinedTokens:
     truncation_mode: str
     code: str = _CODE
 
-    def pair(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """DPOTrainer's documents: the longer answer decides what is cut off both."""
-        parts = [self._with_ends(*self._parts(row["prompt"], row[key])) for key in ("chosen", "rejected")]
+    def pair(self, row: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
+        """DPOTrainer's documents: the longer answer decides what is cut off both.
+
+        `whole`: ORPOTrainer's and CPOTrainer's, which never lost a token that had merged.
+        """
+        answers = (row["chosen"], row["rejected"])
+        parts = [self._with_ends(*self._parts(row["prompt"], answer, whole=whole)) for answer in answers]
         longer = max(len(answer) for _, answer in parts)
         found: dict[str, Any] = {}
         for name, (prompt, answer) in zip(("first", "second"), parts, strict=True):

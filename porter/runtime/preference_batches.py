@@ -286,18 +286,27 @@ class PreferenceBatches:
 class ORPOBatches(PreferenceBatches):
     """`PreferenceBatches` as TRL 1.16's ORPOTrainer makes them: BOS and EOS around the text, the answer alone cut.
 
-    The negative log-likelihood counts the prompt as well.
+    The negative log-likelihood counts the prompt as well. `trl` before 0.28: the prompt is cut first, to
+    `max_prompt_length`, at the end that `truncation_mode` doesn't keep.
     """
 
     def _prepare(self, dataset: Any, per_process: int) -> Documents:
-        return preference_rows.text_pairs(dataset, self._tokenizer, max_length=self._max_length)
+        return preference_rows.text_pairs(
+            dataset,
+            self._tokenizer,
+            max_length=self._max_length,
+            max_prompt_length=self._cut["max_prompt_length"],
+            truncation_mode=self._cut["truncation_mode"],
+            release=self._release,
+        )
 
     def _nll_tokens(self, rows: Documents, row: int) -> int:
         return len(rows.ids[row][0]) - 1
 
     @classmethod
     def _own_arguments(cls, training_args: Any) -> dict[str, Any]:
-        return {}
+        own = ("max_prompt_length", "truncation_mode")
+        return {name: getattr(training_args, name) for name in own if hasattr(training_args, name)}
 
 
 class CPOBatches(ORPOBatches):

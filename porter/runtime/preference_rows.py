@@ -183,12 +183,16 @@ def as_text(
 
 @dataclass(frozen=True)
 class OlderTokens:
-    """How DPOTrainer (`answers` chosen and rejected) or KTOTrainer (completion) of an older release tokenised a row."""
+    """How DPOTrainer (`answers` chosen and rejected) or KTOTrainer (completion) of an older release tokenised a row.
+
+    `whole`: ORPOTrainer and CPOTrainer, see `JoinedTokens.pair`.
+    """
 
     tokenizer: Any
     tokens: ApartTokens | JoinedTokens
     answers: tuple[str, ...]
     chats: bool
+    whole: bool = False
     code: str = _CODE
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +201,9 @@ class OlderTokens:
         example = as_text(self.tokenizer, example, self.answers) if self.chats else example
         if isinstance(self.tokens, ApartTokens):
             return self.tokens(example)
-        return self.tokens.pair(example) if "chosen" in self.answers else self.tokens.completion(example)
+        if "chosen" not in self.answers:
+            return self.tokens.completion(example)
+        return self.tokens.pair(example, whole=self.whole)
 
 
 def pairs(
@@ -248,15 +254,32 @@ def _kept(max_length: int | None, truncation_mode: str) -> slice:
     return slice(None, max_length) if truncation_mode == "keep_start" else slice(-max_length, None)
 
 
-def text_pairs(dataset: Any, tokenizer: Any, *, max_length: int | None) -> Documents:
-    """Chosen and rejected of every row as ORPOTrainer and CPOTrainer feed them; `max_length` None is 512 there."""
+def text_pairs(
+    dataset: Any,
+    tokenizer: Any,
+    *,
+    max_length: int | None,
+    max_prompt_length: int | None = None,
+    truncation_mode: str = "keep_end",
+    release: Release | None = None,
+) -> Documents:
+    """Chosen and rejected of every row as ORPOTrainer and CPOTrainer feed them; `max_length` None is 512 there.
+
+    `max_prompt_length` (None is 128) and `truncation_mode` are those of TRL before 0.28, which cut the prompt first.
+    """
+    release = release or releases.release(None)
     first = _first(dataset)
     _need(first, "chosen", "rejected")
     if tokenizer.eos_token_id is None:
         raise ValueError("the tokenizer has no end-of-sequence token to end each answer with: set tokenizer.eos_token")
     if is_pair_conversational(maybe_extract_prompt(first)):
         chat_templates.default_template(tokenizer)
-    return _documents(_tokenised(dataset, TextPairTokens(tokenizer, max_length or 512)), slice(None), two=True)
+    tokens: Any = TextPairTokens(tokenizer, max_length or LENGTH)
+    if release.cuts_text_prompts:
+        lengths = max_length or LENGTH, max_prompt_length or PROMPT_LENGTH
+        joined = JoinedTokens(tokenizer, release, *lengths, truncation_mode)
+        tokens = OlderTokens(tokenizer, joined, ("chosen", "rejected"), chats=release.since(0, 12), whole=True)
+    return _documents(_tokenised(dataset, tokens), slice(None), two=True)
 
 
 def completions(

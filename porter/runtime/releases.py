@@ -150,6 +150,11 @@ class Release:
         return not self.since(1, 3)
 
     @property
+    def cuts_text_prompts(self) -> bool:
+        """Whether ORPOTrainer and CPOTrainer cut the prompt of a long pair first (before 0.28)."""
+        return not self.since(0, 28)
+
+    @property
     def ends_chat_pairs(self) -> bool:
         """Whether DPOTrainer put the end token behind the answers of conversations, too (0.12 to 0.27.1)."""
         return self.pairs_apart and not self.since(0, 27, 2)
@@ -169,10 +174,26 @@ class Release:
         """Whether the loss was a mean over all tokens of a step; before transformers 4.46 a mean of batch means."""
         return version_key(self.transformers) >= (4, 46, 0)
 
+    def counts_tokens_of(self, family: str) -> bool:
+        """The same of a model: Mistral's class, which didn't take the number of tokens, not before 4.48."""
+        if family == "mistral" and version_key(self.transformers) >= (4, 46, 0):
+            return version_key(self.transformers) >= (4, 48, 0)
+        return True
+
     @property
     def counts_firsts(self) -> bool:
         """Whether that count took in every row's first token, which nothing predicts (transformers 4.46 to 5.9)."""
         return (4, 46, 0) <= version_key(self.transformers) < (5, 10, 0)
+
+    @property
+    def evaluates_by_token(self) -> bool:
+        """Whether an evaluation's batch was divided by its number of tokens over all processes (from 4.57 on)."""
+        return version_key(self.transformers) >= (4, 57, 0)
+
+    @property
+    def evaluates_firsts(self) -> bool:
+        """Whether that number took in every row's first token as well (transformers 4.57 to 5.9)."""
+        return self.evaluates_by_token and self.counts_firsts
 
     @property
     def divides_twice(self) -> bool:
@@ -193,8 +214,8 @@ class Release:
         return version_key(self.transformers) >= (4, 42, 0)
 
     def sums_like(self, transformers: str) -> bool:
-        """Whether that transformers grouped micro-batches and took means as this release's own."""
-        eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (5, 10, 0))
+        """Whether that transformers grouped micro-batches and took means, evaluating too, as this release's own."""
+        eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (4, 57, 0), (5, 10, 0))
         own, other = version_key(self.transformers), version_key(transformers)
         return [own >= era for era in eras] == [other >= era for era in eras]
 

@@ -398,9 +398,10 @@ class TrainerEvaluation:
     def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
         """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
         training, processes = self._parts[0], self._parts[0]._deal.processes
-        totals = np.bincount(ranks, weights=[row.trained for row in rows])
+        firsts = training._release.evaluates_firsts and not training._label_smoothing
+        totals = np.bincount(ranks, weights=[row.labelled if firsts else row.trained for row in rows])
         of_batch = 1 / np.maximum(1.0, totals)
-        if training._tokens_of_all:
+        if training._tokens_of_all and training._release.evaluates_by_token:
             of_batch = processes * (of_batch if training._label_smoothing else 1 / max(1.0, totals.sum()))
         sizes = np.bincount(ranks)
         before = seen + np.cumsum(sizes) - sizes

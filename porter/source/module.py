@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
+from ..errors import InputError
 from .calls import find_callees
 from .notebook import Notebook
 from .scopes import Binding, Scope, children, collect_scopes, owner_of
@@ -55,6 +56,9 @@ class Module:
 
     @cached_property
     def _spans(self) -> Mapping[cst.CSTNode, object]:
+        """Where every node stands in the tree's own code, which is the text."""
+        if self.parsed and self.whole_code.replace("\f", "") != self.parsed.replace("\f", ""):
+            raise InputError("can't be read exactly: libcst gives back another text", self.path, fix="please report it")
         return MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
 
     @cached_property
@@ -226,8 +230,19 @@ class Module:
     def _references(self, name: str, scope: Scope) -> Sequence[cst.Name | cst.Attribute]:
         if "." in name:
             return self._attribute_loads(name.rpartition(".")[2], scope)
-        found = ((use, self.scope(use).lookup(name)) for use in self.loads(name))
-        return [use for use, meant in found if meant is not None and meant[0] is scope]
+        return self._loads_by_scope(name).get(scope, [])
+
+    def _loads_by_scope(self, name: str) -> dict[Scope, list[cst.Name]]:
+        """The loading uses of a name, by the scope that binds it there."""
+        key = ("loads by scope", name)
+        if key not in self.memory:
+            found: dict[Scope, list[cst.Name]] = {}
+            for use in self.loads(name):
+                if (meant := self.scope(use).lookup(name)) is not None:
+                    found.setdefault(meant[0], []).append(use)
+            self.memory[key] = found
+        by_scope: dict[Scope, list[cst.Name]] = self.memory[key]
+        return by_scope
 
     def loads(self, name: str) -> list[cst.Name]:
         """Every loading use of `name`, whatever it means, in source order."""
@@ -299,7 +314,24 @@ class Module:
     @cached_property
     def calls(self) -> list[cst.Call]:
         """Every call, in source order."""
-        return sorted((n for n in self.parents if isinstance(n, cst.Call)), key=lambda node: self.span(node)[0])
+        return self.calls_that(lambda call: True)
+
+    def calls_that(self, test: Callable[[cst.Call], bool]) -> list[cst.Call]:
+        """The calls that a test takes, in source order. Where it takes none, nobody asks where nodes stand."""
+        return sorted(filter(test, self._unsorted_calls), key=lambda node: self.span(node)[0])
+
+    @cached_property
+    def _unsorted_calls(self) -> list[cst.Call]:
+        return [node for node in self.parents if type(node) is cst.Call]
+
+    @cached_property
+    def calls_by_name(self) -> dict[str, list[cst.Call]]:
+        """The calls of what is imported, by its full name, each in source order."""
+        found: dict[str, list[cst.Call]] = {}
+        for call in self.calls:
+            if name := self.qualified(call.func):
+                found.setdefault(name, []).append(call)
+        return found
 
     @cached_property
     def callees(self) -> Mapping[cst.Call, cst.FunctionDef]:

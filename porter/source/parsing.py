@@ -57,7 +57,7 @@ def parse_module(data: bytes, path: str) -> Module:
         tree, parsed = parse_text(text)
     except cst.ParserSyntaxError as error:
         raise _syntax_error(path, text, error) from None
-    return _exact(Module(path, text, tree, bom, encoding, parsed))
+    return Module(path, text, tree, bom, encoding, parsed)
 
 
 def parse_notebook(data: bytes, path: str) -> Module:
@@ -73,7 +73,7 @@ def parse_notebook(data: bytes, path: str) -> Module:
     except cst.ParserSyntaxError:
         notebook = _without_broken_cells(notebook, data)
         tree, parsed = parse_text(notebook.text)
-    return _exact(Module(path, notebook.text, tree, parsed=parsed, notebook=notebook))
+    return Module(path, notebook.text, tree, parsed=parsed, notebook=notebook)
 
 
 def parse_text(text: str) -> tuple[cst.Module, str]:
@@ -88,6 +88,16 @@ def parse_text(text: str) -> tuple[cst.Module, str]:
         if parsed == text:
             raise
         return cst.parse_module(parsed), parsed
+
+
+def check_parses(text: str) -> None:
+    """`cst.ParserSyntaxError` when a text is no Python. The interpreter's own parser is asked first, which is quick."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, "x.py", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            parse_text(text)
 
 
 def _without_broken_cells(notebook: Notebook, data: bytes) -> Notebook:
@@ -124,12 +134,6 @@ def _check_depth(text: str, path: str) -> None:
             raise InputError(DEEP, Path(path), fix=FLATTEN) from None
         except ValueError:
             pass
-
-
-def _exact(module: Module) -> Module:
-    if module.whole_code.replace("\f", "") != module.parsed.replace("\f", ""):
-        raise InputError("can't be read exactly: libcst gives back another text", module.path, fix="please report it")
-    return module
 
 
 def _syntax_error(path: str, text: str, error: cst.ParserSyntaxError) -> InputError:

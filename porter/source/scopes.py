@@ -38,12 +38,23 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes in `node` that mean something, in source order; libcst's own `children` is a visit of everything."""
     for name in _parts(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
+        if _is_node(type(value)):
             yield value
         elif isinstance(value, SEQUENCES):
             for item in value:
-                if isinstance(item, cst.CSTNode):
+                if _is_node(type(item)):
                     yield item
+
+
+_NODES: dict[type, bool] = {}
+
+
+def _is_node(kind: type) -> bool:
+    """The same as issubclass(kind, cst.CSTNode), which asks an abstract class every time."""
+    found = _NODES.get(kind)
+    if found is None:
+        found = _NODES[kind] = issubclass(kind, cst.CSTNode)
+    return found
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,16 @@ def collect_scopes(tree: cst.Module) -> dict[cst.CSTNode, Scope]:
     return _Scopes(tree).collect()
 
 
+# The nodes that bind names, or under which a binding is conditional; most are neither, and a look at the type is quick.
+BINDING = frozenset(
+    {
+        cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal, cst.Assign,
+        cst.AnnAssign, cst.NamedExpr, cst.AugAssign, cst.For, cst.CompFor, cst.AsName, cst.If, cst.While, cst.Try,
+        cst.TryStar, cst.Match,
+    }
+)  # fmt: skip
+
+
 class _Scopes:
     """Collects the bindings of every scope in one walk."""
 
@@ -111,6 +132,10 @@ class _Scopes:
         scope.bindings.setdefault(name, []).append(binding)
 
     def visit(self, node: cst.CSTNode, scope: Scope, conditional: bool) -> None:
+        if type(node) not in BINDING:
+            for child in children(node):
+                self.visit(child, scope, conditional)
+            return
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
             self.bind(scope, node.name.value, Binding("definition", node, conditional=conditional))
             inner = self.found[node] = Scope(node, scope)

@@ -26,6 +26,7 @@ from .parts import (
     trainer_lines,
 )
 from .remarks import placed
+from .sft import LAST_OF_MEANS
 
 # Recipe place → rt.TrainerBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -105,4 +106,6 @@ def _release_arguments(porting: Porting) -> list[Arg]:
     version = plain_version(porting.versions.get("transformers", ""))
     if porting.loop is not None or not version or releases.release(None).sums_like(version):
         return []
+    if porting.recipe.family and not releases.release(None, version).counts_tokens_of(porting.recipe.family):
+        version = LAST_OF_MEANS
     return [Arg(quoted(version), "transformers", "# steps and mean as with this release")]

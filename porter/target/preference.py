@@ -51,6 +51,10 @@ _SHARED: Defaults = {
     "data.num_proc": ("num_proc", None),
     "batch.drop_last": ("drop_last", False),
 }
+_PROMPT_FIRST: Defaults = {
+    "data.max_prompt_length": ("max_prompt_length", None),
+    "data.truncation_mode": ("truncation_mode", "keep_start"),
+}
 _RANDOM: Defaults = {"data.sampling": ("sampling", "random")}
 KINDS: Mapping[str, Kind] = {
     "dpo": Kind(
@@ -76,11 +80,11 @@ KINDS: Mapping[str, Kind] = {
             "loss.reference_free": ("reference_free", False),
         },
     ),
-    "orpo": Kind("ORPOBatches", "orpo_loss", {**_SHARED, **_RANDOM}, {}),
+    "orpo": Kind("ORPOBatches", "orpo_loss", {**_PROMPT_FIRST, **_SHARED, **_RANDOM}, {}),
     "cpo": Kind(
         "CPOBatches",
         "cpo_loss",
-        {**_SHARED, **_RANDOM},
+        {**_PROMPT_FIRST, **_SHARED, **_RANDOM},
         {
             "loss.type": ("loss_type", "sigmoid"),
             "loss.flipped_labels": ("label_smoothing", 0.0),
@@ -93,8 +97,7 @@ KINDS: Mapping[str, Kind] = {
         "KTOBatches",
         "kto_loss",
         {
-            "data.max_prompt_length": ("max_prompt_length", None),
-            "data.truncation_mode": ("truncation_mode", "keep_start"),
+            **_PROMPT_FIRST,
             **_SHARED,
             "data.sampling": ("sampling", "sequential"),
         },
@@ -170,7 +173,7 @@ def _release_arguments(porting: Porting, kind: str) -> list[Arg]:
     own = plain_version(porting.versions.get("transformers", ""))
     source = releases.release(version or None)
     steps = releases.release(version or None, own or None)
-    as_today = source.masks_common_prefix if kind in ("dpo", "kto") else True
+    as_today = source.masks_common_prefix if kind in ("dpo", "kto") else not source.cuts_text_prompts
     if as_today and source.rounds_steps_up and steps.rounds_steps_up:
         return []
     comment = "# prepare the rows as this release did" if not as_today else "# as many steps as with this release"

@@ -157,6 +157,9 @@ def release(porting: Porting) -> str:
     return plain_version(porting.versions.get("trl", ""))
 
 
+LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
+
+
 def release_arguments(porting: Porting) -> list[Arg]:
     """`trl="0.8.6"` where that release prepared rows otherwise than today's; `transformers=` where not of its day."""
     version = release(porting)
@@ -165,6 +168,9 @@ def release_arguments(porting: Porting) -> list[Arg]:
         return []
     arguments = [Arg(quoted(version), "trl", "# prepare the rows as this release did")]
     own = plain_version(porting.versions.get("transformers", "")) or source.transformers
-    if not source.sums_like(own):
+    if porting.recipe.family and not releases.release(None, own).counts_tokens_of(porting.recipe.family):
+        comment = f"# {own} averages the micro-batches of this model apart, as 4.45 did those of all"
+        arguments.append(Arg(quoted(LAST_OF_MEANS), "transformers", comment))
+    elif not source.sums_like(own):
         arguments.append(Arg(quoted(own), "transformers", "# and sum the loss as this one"))
     return arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import runpy
 import sys
 import traceback
@@ -12,6 +13,17 @@ from .stand_ins.command_lines import project_of
 from .stand_ins.repair import write_repair
 
 CRASHED = "crash.txt"
+SEED = 0  # of what a script doesn't seed
+
+
+def start_alike() -> None:
+    """Randomness that a script doesn't seed (`dataset.train_test_split(0.1)`) starts the same in source and port."""
+    random.seed(SEED)
+    for name in ("numpy.random", "torch"):
+        module = sys.modules.get(name)
+        seed = getattr(module, "seed" if name == "numpy.random" else "manual_seed", None)
+        if seed is not None:
+            seed(SEED)
 
 
 def run_script(script: str, arguments: list[str], folder: Path) -> int:
@@ -28,6 +40,7 @@ def run_script(script: str, arguments: list[str], folder: Path) -> int:
     sys.path += [
         str(folder) for folder in (project, project / "src") if folder.is_dir() and str(folder) not in sys.path
     ]
+    start_alike()
     try:
         runpy.run_path(path, run_name="__main__")
     except SystemExit as leaving:

@@ -32,3 +32,12 @@ def test_a_type_that_only_the_loading_used_goes() -> None:
     name = "'Qwen/Qwen3-0.6B'"
     found = port(f"{HEAD}{chosen}{loads}{name}, torch_dtype=dtype)\n{PLAIN.replace(name, 'model')}")
     assert "dtype=jnp.bfloat16)" in found.after and "\ndtype =" not in found.after
+
+
+def test_a_model_that_another_scope_loads_twice_has_its_mesh_there() -> None:
+    load = "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\n"
+    head, _, tail = PLAIN.partition("trainer = ")
+    body = "def main():\n" + "".join(f"    {line}\n" for line in ("trainer = " + tail).splitlines())
+    text = f"from transformers import AutoModelForCausalLM\n{head}{load}print()\n{load}{body}main()\n"
+    after = port(text.replace("'Qwen/Qwen3-0.6B', args", "model, args")).after
+    assert 0 < after.index("\nmesh = ") < after.index("rt.load_model(") and after.count("make_mesh") == 1

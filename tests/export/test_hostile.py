@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorstore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from porter.errors import InputError
+from porter.export import changes
 from porter.export.base import INDEX, open_base, read_shard
 from porter.export.checkpoint import open_checkpoint
 from porter.export.manifest import NAME, matches, read_manifest
@@ -281,5 +283,70 @@ def test_a_linked_file_of_a_base_is_not_handed_on(tmp_path: Path) -> None:
     secret.write_text("mine")
     (base / "LICENSE").symlink_to(secret)
     with pytest.raises(InputError, match="a link out of the model's folder"):
+        export(run, base, tmp_path / "out", Options(merged=True))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("moment", [0, 3])
+def test_a_base_that_is_swapped_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
+    base, run, out = made.base(tmp_path / "base"), made.run(tmp_path / "run"), tmp_path / "out"
+    shard, other = base / "model-00001-of-00003.safetensors", tmp_path / "other"
+    content = bytearray(shard.read_bytes())
+    content[-9] ^= 1
+    other.write_bytes(content)  # of the same size and header
+    made_rows, calls = changes.Added.rows, []
+
+    def swapping(self: Any, *words: Any) -> Any:
+        if len(calls) == moment:
+            os.replace(other, shard)
+        calls.append(1)
+        return made_rows(self, *words)
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="was changed while it was read"):
+        patch.setattr(changes.Added, "rows", swapping)
+        export(run, base, out, Options(merged=True))
+    assert not (out / shard.name).exists()
+    export(run, base, out, Options(merged=True, force=True))
+    export(run, base, tmp_path / "whole", Options(merged=True))
+    assert {file.name: file.read_bytes() for file in out.glob("*.safetensors")} == {
+        file.name: file.read_bytes() for file in (tmp_path / "whole").glob("*.safetensors")
+    }
+
+
+def _crc32c(data: bytes) -> int:
+    """The checksum at the end of OCDBT's files."""
+    found = 0xFFFFFFFF
+    for byte in data:
+        found ^= byte
+        for _ in range(8):
+            found = (found >> 1) ^ (0x82F63B78 if found & 1 else 0)
+    return found ^ 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("part", ["value", "btree_node"])
+def test_a_database_whose_files_lie_elsewhere(tmp_path: Path, part: str) -> None:
+    """A manifest (or a node) that is right in everything but that it names a file out of the checkpoint's folder."""
+    base, run = made.base(tmp_path / "base"), made.run(tmp_path / "run")
+    item = run / "5" / "model_params"
+    store = {"driver": "ocdbt", "base": {"driver": "file", "path": f"{item}/"}}
+    held = tensorstore.KvStore.open(store).result()
+    content = {key: held[key] for key in held.list().result()}
+    for path in [item / "manifest.ocdbt", *item.glob("d/*")]:
+        path.unlink()
+    plain = {**store, "config": {"compression": None, "max_inline_value_bytes": 0}}
+    again = tensorstore.KvStore.open({**plain, f"{part}_data_prefix": "xx/elsewhere/"}).result()
+    for key, value in content.items():
+        again[key] = value
+    open_checkpoint(run)  # as long as the files are in the folder, it is a checkpoint
+    (item / "xx" / "elsewhere").rename(item.parent / "elsewhere")
+    patched = 0
+    for path in [item / "manifest.ocdbt", *item.glob("d/*"), *(item.parent / "elsewhere").iterdir()]:
+        data = path.read_bytes()
+        if b"xx/elsewhere/" in data:
+            data = data.replace(b"xx/elsewhere/", b"../elsewhere/")[:-4]
+            path.write_bytes(data + struct.pack("<I", _crc32c(data)))
+            patched += 1
+    assert patched
+    with pytest.raises(InputError, match="is missing or damaged"):
         export(run, base, tmp_path / "out", Options(merged=True))
     assert not (tmp_path / "out").exists()

@@ -174,7 +174,7 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 KILLED = """
-import os, random, signal, sys, time
+import os, random, shutil, signal, sys, time
 from pathlib import Path
 from porter.export.run import Options, export
 import porter.export.adapter, tensorstore, numpy
@@ -184,7 +184,7 @@ def child(folder):
     process = os.fork()
     if not process:
         try:
-            export(run, base, folder, Options(merged=sys.argv[5] == "adapters"))
+            export(run, base, folder, Options(merged=sys.argv[5] == "merged"))
             os._exit(0)
         finally:
             os._exit(1)
@@ -196,30 +196,32 @@ whole = time.monotonic() - begin
 draw = random.Random(seed)
 killed = 0
 for trial in range(20):
-    while True:
-        process = child(out / str(trial))
-        time.sleep(draw.uniform(0, whole))
+    folder, died, limit = out / str(trial), False, whole
+    while not died or draw.random() < 0.5:
+        process = child(folder)
+        time.sleep(draw.uniform(0, limit))
         os.kill(process, signal.SIGKILL)
-        status = os.waitpid(process, 0)[1]
-        killed += status != 0
-        if status == 0 or draw.random() < 0.5:
-            break
-    assert os.waitpid(child(out / str(trial)), 0)[1] == 0, trial
+        died |= os.waitpid(process, 0)[1] == signal.SIGKILL
+        if (folder / "adapter_config.json").exists() or not died:  # it was done before
+            shutil.rmtree(folder)
+            limit, died = limit / 2, False
+    killed += died
+    assert os.waitpid(child(folder), 0)[1] == 0, trial
 print(killed)
 """
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_killed_at_random_moments(full: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["adapters", "merged", "whole"])
+def test_killed_at_random_moments(what: str, tmp_path: Path) -> None:
+    full = what == "whole"
     config = {**made.CONFIG, "hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 3}
     base, out = made.base(tmp_path / "base", shards=4, config=config), tmp_path / "out"
     made.step(tmp_path / "run" / "5", made.whole(config) if full else made.arrays(config))
     made.describe(tmp_path / "run", config, None if full else made.LORA)
-    words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), str(base), str(out), "7"]
-    words.append("whole" if full else "adapters")
+    words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), str(base), str(out), "7", what]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 15
+    assert int(done.stdout) == 20
     whole = files(out / "whole")
     for trial in range(20):
         assert files(out / str(trial)) == whole, trial

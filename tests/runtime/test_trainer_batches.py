@@ -166,3 +166,11 @@ def test_some_transformers_counted_each_rows_first_token(tiny_mesh: Any, release
 
 def collate_labels(features: list[dict[str, list[int]]]) -> dict[str, np.ndarray]:
     return {key: np.array([row[key] for row in features]) for key in ("input_ids", "labels")}
+
+
+@pytest.mark.parametrize(("transformers", "firsts"), [("4.56.2", 0), ("4.57.0", 1), ("5.9.0", 1), ("5.10.0", 0)])
+def test_evaluation_counts_first_tokens_as_the_release_did(mesh: Any, transformers: str, firsts: int) -> None:
+    batches = TrainerBatches(Rows(8), collate, mesh, batch_size=4, transformers=transformers)
+    (evaluated,) = batches.evaluation(Rows(4), batch_size=4)
+    trained = sum(number % 5 for number in range(4))
+    assert np.allclose(evaluated["scale"], 1 / (trained + 4 * firsts))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from porter.cli import run as tpu_port
@@ -118,3 +120,15 @@ def test_usage_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "write it as fsdp=4,tp=1" in capsys.readouterr().err
     assert tpu_port(["validate", "missing.py", "b.py"]) == 2
     assert "missing.py: no such file" in capsys.readouterr().err
+
+
+def test_what_a_script_does_not_seed_starts_alike(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import random\nimport numpy as np\nprint(random.random(), np.random.random())\n")
+    said = []
+    for _ in range(2):
+        random.seed()
+        np.random.seed()
+        assert run_script(str(script), [], tmp_path) == 0
+        said.append(capfd.readouterr().out)
+    assert said[0] == said[1]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from porter.validate.comparing.trace import Row, Step, Trace, join_ranks, rows_of_batch
 from porter.validate.comparing.verdict import Check, Verdict
+
+X = -100
 
 
 def row(*tokens: int) -> Row:
@@ -116,3 +119,18 @@ def test_a_verdict_in_json_and_back() -> None:
 def test_text_that_is_no_verdict(text: str) -> None:
     with pytest.raises(ValueError, match="not a verdict"):
         Verdict.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (([1, 5, 6, 2], [X, 5, 6, X]), ([1, 5, 6], [X, 5, 6]), True),
+        (([1, 5, 6, 2], [X, 5, 6, 2]), ([1, 5, 6], [X, 5, 6]), False),
+        (([1, 5, 6, 2], [X, 5, X, X]), ([1, 5, 7, 2], [X, 5, X, X]), True),
+        (([1, 5, 6, 7], [X, X, X, 7]), ([1, 5, 9, 7], [X, X, X, 7]), False),
+        (([1, 5], [X, X]), ([1, 6], [X, X]), False),
+        (([1, 5], [X, X]), ([1, 5], [X, X]), True),
+    ],
+)
+def test_what_follows_the_last_trained_token_is_seen_by_no_loss(one: Any, other: Any, same: bool) -> None:
+    assert Row.of(*one).same(Row.of(*other)) == same == Row.of(*other).same(Row.of(*one))

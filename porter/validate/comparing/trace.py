@@ -51,8 +51,19 @@ class Row:
         return zlib.crc32(self.tokens.tobytes())
 
     def same(self, other: Row) -> bool:
-        """Whether tokens and labels are equal, element by element."""
-        return np.array_equal(self.tokens, other.tokens) and np.array_equal(self.labels, other.labels)
+        """Whether tokens and labels are equal, element by element, up to the last one that is trained.
+
+        What follows it is seen by no loss.
+        """
+        end = max(self._end, other._end) or max(self.tokens.size, other.tokens.size)
+        tokens = np.array_equal(self.tokens[:end], other.tokens[:end])
+        return tokens and np.array_equal(self.labels[:end], other.labels[:end])
+
+    @property
+    def _end(self) -> int:
+        """The number of tokens up to the last one that is trained, 0 where none is."""
+        trained = np.flatnonzero(self.labels != IGNORED)
+        return int(trained[-1]) + 1 if trained.size else 0
 
 
 @dataclass(frozen=True)

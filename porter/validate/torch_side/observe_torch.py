@@ -36,12 +36,14 @@ from ..stand_ins.substitutes import (
 )
 from ..stand_ins.variables import provide_environment
 from ..world.start import stand_in_world
+from . import left_padding
 from .asked_for import ASKED, keep_asked, keep_turned_off, watch_outputs
 from .bitsandbytes_weights import format_of, hold
 from .cuda import APPLE
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.flash_attention import without_kernels
 from .gpu_libraries.generation import without_gpu_settings
+from .left_padding import untrain_firsts
 from .observe_loops import patch_loops
 from .observer_torch import Observer
 from .read_torch import marks
@@ -253,6 +255,7 @@ def patch_trainer(observer: Observer) -> None:
 
     trainer = transformers.Trainer
     init, train, training_step = trainer.__init__, trainer.train, trainer.training_step
+    prediction_step = trainer.prediction_step
     save_model, clip = trainer.save_model, accelerate.Accelerator.clip_grad_norm_
 
     @functools.wraps(init)
@@ -275,6 +278,8 @@ def patch_trainer(observer: Observer) -> None:
 
     @functools.wraps(training_step)
     def patched_step(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if untrain_firsts(inputs):
+            observer.substitutes.note(left_padding.NOTE)
         observer.batch(inputs, self)
         before = {name: len(values) for name, values in preferences.stored_metrics(self).items()}
         loss = training_step(self, model, inputs, *args, **kwargs)
@@ -282,6 +287,11 @@ def patch_trainer(observer: Observer) -> None:
         after = preferences.stored_metrics(self).items()
         observer.metrics({name: values[-1] for name, values in after if len(values) > before.get(name, 0)})
         return loss
+
+    @functools.wraps(prediction_step)
+    def patched_prediction(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        untrain_firsts(inputs)
+        return prediction_step(self, model, inputs, *args, **kwargs)
 
     @functools.wraps(clip)
     def patched_clip(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -297,7 +307,7 @@ def patch_trainer(observer: Observer) -> None:
         return save_model(self, output_dir, *args, **kwargs)
 
     trainer.__init__, trainer.train, trainer.training_step = patched_init, patched_train, patched_step
-    trainer.save_model = patched_save
+    trainer.save_model, trainer.prediction_step = patched_save, patched_prediction
     accelerate.Accelerator.clip_grad_norm_ = patched_clip
 
 

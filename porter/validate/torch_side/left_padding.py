@@ -1,0 +1,31 @@
+"""Rows that are padded on the left: the last padding predicts their first token, and nothing else is as it should be.
+
+Such a position sees no token at all, so that torch's attention makes something of it that depends on its implementation
+(sdpa lets it see the whole row, what follows included). A port has no padding in front of a row and doesn't train that
+token; neither does the source under `validate`, which says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+IGNORED = -100
+NOTE = "the source pads rows on the left, whose last padding predicts the first token: it was trained on neither side"
+
+
+def untrain_firsts(inputs: Any) -> bool:
+    """Set the label of each first token behind left padding to -100; `labels` and `attention_mask` are (B, T).
+
+    Returns whether there was such a label.
+    """
+    labels, mask = inputs.get("labels"), inputs.get("attention_mask")
+    if labels is None or mask is None or mask.ndim != 2 or labels.shape != mask.shape or mask.shape[1] < 2:
+        return False
+    firsts = (mask[:, 1:] != 0) & (mask[:, :-1] == 0) & (mask[:, :-1].cumsum(dim=1) == 0)
+    trained = firsts & (labels[:, 1:] != IGNORED)
+    if not bool(trained.any()):
+        return False
+    labels = labels.clone()
+    labels[:, 1:][trained] = IGNORED
+    inputs["labels"] = labels
+    return True

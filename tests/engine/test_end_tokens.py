@@ -1,0 +1,44 @@
+"""add_eos_token=True of transformers 4, which its version 5 hears otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import check_noop, port, sft_script
+
+LOAD = "tok = AutoTokenizer.from_pretrained({})\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "becomes"),
+    [
+        ("'m', add_eos_token=True", "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m'), add_eos_token=True)"),
+        (
+            "'m', add_eos_token=True, add_bos_token=no, legacy=0",
+            "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m', legacy=0), add_eos_token=True, add_bos_token=no)",
+        ),
+        ("'m', add_bos_token=False,", "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m',), add_bos_token=False)"),
+        ("add_eos_token=True, *names", "tok = rt.bos_eos(AutoTokenizer.from_pretrained(*names), add_eos_token=True)"),
+        ("'m'", "tok = AutoTokenizer.from_pretrained('m')"),
+    ],
+)
+def test_it_becomes_the_runtimes(given: str, becomes: str) -> None:
+    text = "# pip install trl==0.12.2\n" + sft_script(LOAD.format(given))
+    ported = port(text)
+    assert becomes in ported.after, ported.after
+    assert becomes in port(ported.after).after
+
+
+def test_assigned_too() -> None:
+    text = "# pip install trl==0.12.2\n" + sft_script(LOAD.format("'m'") + "tok.add_eos_token = True\n")
+    assert "\nrt.bos_eos(tok, add_eos_token=True)\n" in port(text).after
+
+
+@pytest.mark.parametrize("pin", ["trl==1.16.0", "trl==0.28.0 transformers==5.1.0"])
+def test_transformers_5_is_left_as_it_is(pin: str) -> None:
+    text = f"# pip install {pin}\n" + sft_script(LOAD.format("'m', add_eos_token=True"))
+    assert "bos_eos" not in port(text).after
+
+
+def test_a_file_that_trains_nothing_keeps_its_tokenizer() -> None:
+    check_noop("from transformers import AutoTokenizer\n" + LOAD.format("'m', add_eos_token=True"))

@@ -1,0 +1,33 @@
+"""What the padding in front of a row would predict."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from porter.validate.torch_side.left_padding import untrain_firsts
+
+X = -100
+
+
+@pytest.mark.parametrize(
+    ("mask", "labels", "after"),
+    [
+        ([[0, 0, 1, 1]], [[X, X, 5, 6]], [[X, X, X, 6]]),
+        ([[1, 1, 1, 0]], [[4, 5, 6, X]], [[4, 5, 6, X]]),
+        ([[0, 1, 1, 1], [1, 1, 1, 1]], [[X, 5, 6, 7], [4, 5, 6, 7]], [[X, X, 6, 7], [4, 5, 6, 7]]),
+        ([[1, 0, 1, 1]], [[4, X, 6, 7]], [[4, X, 6, 7]]),
+        ([[0, 1, 1]], [[X, X, 6]], [[X, X, 6]]),
+    ],
+)
+def test_only_the_first_token_behind_left_padding(
+    mask: list[list[int]], labels: list[list[int]], after: object
+) -> None:
+    inputs = {"attention_mask": torch.tensor(mask), "labels": torch.tensor(labels)}
+    assert untrain_firsts(inputs) == (labels != after)
+    assert inputs["labels"].tolist() == after
+
+
+def test_batches_of_another_kind_stay() -> None:
+    assert not untrain_firsts({"chosen_input_ids": torch.ones(1, 2)})
+    assert not untrain_firsts({"labels": torch.ones(2), "attention_mask": torch.ones(2, 3)})
