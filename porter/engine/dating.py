@@ -14,6 +14,7 @@ from pathlib import Path
 import libcst as cst
 
 from ..releases.history import history
+from ..releases.plain_arguments import clashes, plain_arguments
 from ..runtime.field_tables import at_version, version_key
 from ..source.pins import pins_of_project
 from .porting import Porting
@@ -49,6 +50,10 @@ def versions_in(porting: Porting) -> dict[str, str]:
     days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
     trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
     transformers = date(porting, "transformers")
+    clash = clashes(porting.module.text)
+    if clash and transformers is not None and trl is not None and not trl.pinned:
+        # What the project pins for its other scripts can't be what this one ran on.
+        transformers = transformers if version_key(transformers.version) < version_key(clash) else None
     early = _of_the_day_of(porting, "peft")
     if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
         older = transformers is None or version_key(early.version) < version_key(transformers.version)
@@ -203,6 +208,9 @@ def _fits(release: str, sign: str, version: str) -> bool:
 
 def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
     """Names and keywords of the file that came or went; not in a `try`, which is there for several releases."""
+    if library == "trl":
+        for trainer, release in plain_arguments(porting.module.text).items():
+            yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
     if porting.module.text and "unsloth" in porting.module.roots:
         return  # it makes every release of TRL take the keywords of all others
     known, seen = history(), set()

@@ -48,7 +48,7 @@ def get_peft_config(model_args: Any) -> Any:
     if not model_args.use_peft:
         return None
     return argument_class("LoraConfig", None)(
-        task_type=model_args.lora_task_type,
+        task_type=getattr(model_args, "lora_task_type", "CAUSAL_LM"),  # alignment's own arguments have none
         r=model_args.lora_r,
         target_modules=model_args.lora_target_modules,
         lora_alpha=model_args.lora_alpha,

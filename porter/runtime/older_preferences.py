@@ -1,9 +1,9 @@
 """How DPOTrainer and KTOTrainer tokenised their rows before they took prompt and answer together.
 
 Until TRL 0.11 DPOTrainer tokenised prompt and answer as one text, put the start token before it and the end token
-behind, and cut the prompt first, then the answer; KTOTrainer did so until 1.2, ORPOTrainer and CPOTrainer until 0.27. From 0.12 to 0.28 DPOTrainer tokenised
-prompt and answers apart, without special tokens but the end token's id behind each answer (until 0.27 behind a
-conversation's, too). From 0.29 on it does as `preference_rows.PairTokens`.
+behind, and cut the prompt first, then the answer; KTOTrainer did so until 1.2, ORPOTrainer and CPOTrainer until 0.27.
+From 0.12 to 0.28 DPOTrainer tokenised prompt and answers apart, without special tokens but the end token's id behind
+each answer (until 0.27.1 behind a conversation's, too). From 0.29 on it does as `preference_rows.PairTokens`.
 """
 
 from __future__ import annotations

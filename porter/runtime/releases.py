@@ -156,8 +156,8 @@ class Release:
 
     @property
     def ends_chat_pairs(self) -> bool:
-        """Whether DPOTrainer put the end token behind the answers of conversations, too (0.12 to 0.27)."""
-        return self.pairs_apart and not self.since(0, 28)
+        """Whether DPOTrainer put the end token behind the answers of conversations, too (0.12 to 0.27.1)."""
+        return self.pairs_apart and not self.since(0, 27, 2)
 
     @property
     def shuffles_completions(self) -> bool:

@@ -17,6 +17,7 @@ from porter.runtime.preference_losses import Inputs
 from ..fixtures import preference_styles, styles
 from .byte_tokens import byte_tokenizer, trained_text
 
+USER, OTHER = {"role": "user", "content": "q"}, {"role": "assistant", "content": "x"}
 FOUND = json.loads((Path(__file__).parents[1] / "fixtures" / "preference_releases.json").read_text())
 
 
@@ -28,6 +29,16 @@ def test_pairs_are_the_releases_own(trl: str, style: str) -> None:
     settings = {"truncation_mode": "keep_end", **settings}
     found = preference_rows.pairs(rows, styles.make_tokenizer(), release=releases.release(trl), **settings)
     assert sorted(ids.tolist() for row in found.ids for ids in row) == FOUND[trl][style]
+
+
+@pytest.mark.parametrize(("trl", "end"), [("0.12.2", "</s>"), ("0.27.1", "</s>"), ("0.27.2", ""), ("0.28.0", "")])
+def test_a_conversations_answer_ends_as_its_template_has_it_from_0_27_2_on(trl: str, end: str) -> None:
+    tokenizer = byte_tokenizer("{% for m in messages %}{{ m['content'] }}|{% endfor %}")
+    rows = [{"chosen": [USER, {"role": "assistant", "content": answer}], "rejected": [USER, OTHER]} for answer in "ab"]
+    found = preference_rows.pairs(
+        rows, tokenizer, max_length=None, truncation_mode="keep_end", release=releases.release(trl)
+    )
+    assert tokenizer.decode(found.ids[0][0]) == f"q|a|{end}"
 
 
 @pytest.mark.parametrize("style", ["completions", "completions, cut"])

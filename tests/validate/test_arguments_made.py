@@ -14,7 +14,7 @@ import pytest
 from porter.validate.stand_ins.arguments import recorded_arguments
 from porter.validate.stand_ins.command_lines import commands_for, configs_of, project_of
 from porter.validate.stand_ins.made_up_values import text_value, word_for
-from porter.validate.stand_ins.script_needs import insisted_on, words_by_number
+from porter.validate.stand_ins.script_needs import insisted_on, read_unasked, words_by_number
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
@@ -151,6 +151,24 @@ def test_a_configuration_file_of_the_project(tmp_path: Path) -> None:
     assert run(tmp_path, text).out.endswith("configs/small.yaml')]")
 
 
+def test_data_that_nobody_names_and_nothing_asks_about(tmp_path: Path) -> None:
+    read = "load_dataset = lambda *words, **more: print(*words, more)\nargs = parser.parse_args()\n{}\n"
+    text = ARGPARSE + 'parser.add_argument("--data_file")\n'
+    unasked = text + read.format('load_dataset("csv", data_files=args.data_file)')
+
+    assert run(tmp_path, unasked).words[0] == "--data_file"
+    assert run(tmp_path, unasked, "--data_file", "mine.csv").out == "csv {'data_files': 'mine.csv'}"
+    assert run(tmp_path, text + read.format("if args.data_file: load_dataset(args.data_file)")).out == ""
+
+
+def test_a_folder_of_configurations_has_any_name(tmp_path: Path) -> None:
+    (tmp_path / "training_configs").mkdir()
+    (tmp_path / "training_configs" / "dpo_v1.yaml").write_text("beta: 0.1\n")
+    (tmp_path / "dpo.py").write_text("print()")
+
+    assert [path.name for path, _ in configs_of(tmp_path / "dpo.py", tmp_path)] == ["dpo_v1.yaml"]
+
+
 def test_words_by_number_and_variables_of_the_environment(tmp_path: Path) -> None:
     text = (
         "import os, sys\nmodel = sys.argv[1]\nsteps = int(sys.argv[2])\n"
@@ -224,10 +242,18 @@ def test_simple_parsing(tmp_path: Path) -> None:
         ("outputDir", "tpu_port_output"),
         ("base_model", "tpu-port/stand-in"),
         ("hf_token", "tpu-port"),
+        ("ds_dev", "tpu_port_data_held_out.jsonl"),
+        ("device", "cpu"),
     ],
 )
 def test_texts_by_name(name: str, word: str) -> None:
     assert text_value(name) == word
+
+
+def test_a_name_that_says_nothing_has_its_help() -> None:
+    assert text_value("rows", "Path to the training dataset.", "json.load(open(path))") == "tpu_port_data.json"
+    assert text_value("target", "Folder to save the checkpoints in") == "tpu_port_output"
+    assert text_value("run_name", "Name of the run.") == "tpu-port"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +279,8 @@ def test_reading_what_a_script_needs() -> None:
         "c",
     }
     assert insisted_on(ast.parse("if not x: x = 1")) == set()
+    assert read_unasked(ast.parse("load_dataset(a.name, data_files={'train': a.train})")) == {"name", "train"}
+    assert read_unasked(ast.parse("load_dataset(a.name or 'x')\nif a.path is not None: open(a.path)")) == set()
     assert words_by_number(ast.parse("import sys\nif len(sys.argv) > 1: p = sys.argv[1]")) == {}
     assert words_by_number(ast.parse("import sys\nif len(sys.argv) != 3: sys.exit()\na = sys.argv[2]")) == {
         1: "argument1",

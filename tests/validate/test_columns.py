@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.validate.stand_ins.columns import find_columns, made_up_rows, rows_wanted
+from porter.validate.stand_ins.columns import TOKENIZED, find_columns, find_reads, made_up_rows, rows_wanted
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,18 @@ from porter.validate.stand_ins.columns import find_columns, made_up_rows, rows_w
             "d = d.filter(lambda r: r['stars'] > 3).map(lambda r: {'text': r['review']})",
             {"stars": "number", "review": "text"},
         ),
+        # one of a pair is shown, both are trained on
+        (
+            "d = load_dataset('x')['train']\nprint(d[0]['prompt'], d[0]['chosen'])\nDPOTrainer(model, train_dataset=d)",
+            {"prompt": "text", "chosen": "text", "rejected": "text"},
+        ),
+        # rows that have been tokenised
+        (
+            "Trainer(model=model, train_dataset=load_from_disk(args.data), data_collator=default_data_collator)",
+            {"input_ids": "block", "attention_mask": "mask", "labels": "block"},
+        ),
+        ("Trainer(model=model, train_dataset=load_dataset('text', data_files='a.txt'))", {"messages": "messages"}),
+        ("Trainer(model=model, train_dataset=load_from_disk(args.data).map(tokenize))", {"messages": "messages"}),
         ("def config(c):\n    return c['lr']\n", {"messages": "messages"}),
     ],
 )
@@ -80,3 +92,20 @@ def test_rows_are_made_the_same_twice_and_some_are_long() -> None:
     assert rows == made_up_rows(columns, 40)
     lengths = sorted(len(row["a"].split()) for row in rows)
     assert lengths[0] < 17 and lengths[-1] >= 24
+
+
+def test_a_document_that_is_a_list_of_conversations() -> None:
+    source = """
+def shown(talk):
+    return "".join(f"<{turn['role']}>{turn['content']}" for turn in talk)
+
+rows = {"prompt": [shown(talk) for talk in json.load(open(path))]}
+"""
+    (read,) = find_reads([source]).reads
+    assert (read.form, read.document) == ("json", {"list": "messages"})
+
+
+def test_tokenised_rows_have_one_length_and_learn_their_own_tokens() -> None:
+    rows = made_up_rows(TOKENIZED, 8)
+    assert all(row["labels"] == row["input_ids"] for row in rows) and rows[0] != rows[1]
+    assert {len(row[name]) for row in rows for name in row} == {64}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
+from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.sets import Chosen, choose
 from ...releases.uses import Use, uses_of
-from ...releases.versions import key, pins_of
+from ...releases.versions import fits, key, pins_of
 from ...source.pins import packages_of_project, pins_of_project
 from ..stand_ins.project import project_files, project_sources
 from ..world.packages import missing_packages
@@ -25,9 +25,6 @@ WITH_EVERY_SET = {
     *("huggingface_hub", "safetensors", "tqdm", "yaml", "requests", "packaging", "regex", "fsspec", "filelock", "dill"),
     *("scipy", "rich", "sentencepiece", "tiktoken", "jinja2", "sympy", "networkx", "psutil", "setuptools", "google"),
 }
-
-# DPOTrainer with transformers' own arguments: from 0.9 on it asks them for what only DPOConfig has.
-OLD_DPO = re.compile(r"^(?!.*\bDPOConfig\b)(?=.*\bDPOTrainer\()(?=.*\bTrainingArguments\()", re.DOTALL)
 
 Say = Callable[[str], None]
 
@@ -107,8 +104,14 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     if undated and not bounded and not _lacking(here, uses):
         return None, []
     asked: dict[str, list[tuple[str, str]]] = dict(pins)
-    if OLD_DPO.search("\n".join(project_sources(source))):
-        asked["trl"] = [*asked.get("trl", []), ("<", "0.9")]
+    for text in project_sources(source):
+        for release in plain_arguments(text).values():
+            asked["trl"] = [*asked.get("trl", []), ("<", release)]
+        if (clash := clashes(text)) is not None and not _able(clash, asked.get("transformers", [])):
+            # What a project pins for its other scripts is of one day: the rest of it is let go, too.
+            asked = {"trl": asked["trl"]}
+        if clash is not None:
+            asked["transformers"] = [*asked.get("transformers", []), ("<", clash)]
     known = "newest table" not in says.get("trl", "newest table")
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
@@ -148,6 +151,11 @@ def _chosen(
         except ValueError:  # no release that is known satisfies them
             continue
     return min(found, key=lambda chosen: sum(len(each.contradictions) for each in chosen.values()))
+
+
+def _able(clash: str, pins: list[tuple[str, str]]) -> bool:
+    """Whether a transformers older than `clash` is what these pins ask for."""
+    return any(all(fits(one, *pin) for pin in (*pins, ("<", clash))) for one in history().releases("transformers"))
 
 
 def _within_known(library: str, pins: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -25,6 +25,7 @@ from ..events import Events
 from ..guard import keep_to_copy
 from ..script import run_script
 from ..settings import Settings
+from ..stand_ins.answers import answer_questions
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
     Substitutes,
@@ -64,6 +65,7 @@ def main() -> int:
         observer.replay(runtime)
     patch_trainer(observer)
     provide_environment(script, substitutes.note)
+    answer_questions(substitutes.note)
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     return run_script(script, arguments, Path(folder))

@@ -21,7 +21,7 @@ from typing import Any
 from .command_lines import LEFT_OUT, Shown, commands_for, configs_of, project_of
 from .made_up_values import TRUE, is_config, is_model, word_for
 from .model_choice import FOREIGN
-from .script_needs import insisted_on, streams, words_by_number
+from .script_needs import insisted_on, read_unasked, streams, words_by_number
 
 KEPT = "arguments.json"
 ENTRIES = ("parse_args_and_config", "parse")  # of parsers that read a configuration file before they parse
@@ -48,8 +48,8 @@ class Arguments:
 
     @functools.cached_property
     def insisted(self) -> set[str]:
-        """Settings that the script itself insists on, whatever its parser says."""
-        return insisted_on(self.tree) | ({"max_steps"} if streams(self.text) else set())
+        """Settings that the script itself insists on, or can't do without, whatever its parser says."""
+        return insisted_on(self.tree) | read_unasked(self.tree) | ({"max_steps"} if streams(self.text) else set())
 
     @functools.cached_property
     def commands(self) -> list[Shown]:

@@ -32,6 +32,7 @@ BATCH = re.compile(r"(per_device_train_batch_size|gradient_accumulation_steps)\D
 HELD_OUT = re.compile(r"\b(size_valid_set|val(?:id)?_set_size)\b[^\n]{0,60}?\b(\d{2,4})\b")
 # Names of columns that are there after tokenization or that libraries hand to functions.
 NEVER = {"input_ids", "attention_mask", "labels", "position_ids", "token_type_ids", "special_tokens_mask", "length"}
+TOKENIZES = re.compile(r"\.map\(|input_ids|\btokeniz\w*\(|[tT]okenizer\(|processing_class\(|\.encode\(|_transform\(")
 SETTINGS = re.compile(
     r"(^|_)(lr|learning_rate|batch_size|epochs?|num_train_epochs|model_name|model_name_or_path|base_model|output_dir|"
     r"lora_r|lora_alpha|warmup|optimizer|weight_decay|zero_optimization|training|trainer)(_|$)"
@@ -142,8 +143,10 @@ def _of_document(document: Shape) -> tuple[dict[str, Kind], str, Kind | None]:
     if "mapping" in document.uses:
         return {}, "json", {"mapping": kind_of("", document.item())}
     columns = _kinds(document.item()) if document.items is not None else {}
-    if not columns and document.items is not None and "str" in document.item().uses:
-        return {}, "json", {"list": "text"}
+    if not columns and document.items is not None:
+        each = find(document.item())
+        if each.items is not None or "str" in each.uses or "chat" in each.uses:
+            return {}, "json", {"list": kind_of("", each)}
     return columns, "json", None
 
 
@@ -203,7 +206,7 @@ def _trained(columns: dict[str, Kind], made: set[str], sources: Sequence[str]) -
         if columns and "completion" not in have:
             columns |= {name: kind for name, kind in KTO.items() if name not in have}
     elif PAIRS.search(whole):
-        if columns and not {"chosen", "rejected"} & made and not {"chosen", "input_ids_chosen"} & have:
+        if columns and not {"chosen", "rejected"} & made and not _paired(have):
             columns |= {name: kind for name, kind in PAIR.items() if name not in have}
     elif re.search(r"\bSFTTrainer\(", whole) and columns and not TRAINED & have and "formatting_func" not in whole:
         columns["messages"] = "messages"
@@ -216,8 +219,22 @@ def _trained(columns: dict[str, Kind], made: set[str], sources: Sequence[str]) -
     return columns
 
 
+def _paired(names: set[str]) -> bool:
+    """Whether rows have what is preferred and what isn't; a script may well show one of the two alone."""
+    return {"chosen", "rejected"} <= names or any(name.startswith("input_ids_") for name in names)
+
+
 PAIR: dict[str, Kind] = {"prompt": "text", "chosen": "text", "rejected": "text"}
 KTO: dict[str, Kind] = {"prompt": "text", "completion": "text", "label": "choice"}
+
+
+TOKENIZED: dict[str, Kind] = {"input_ids": "block", "attention_mask": "mask", "labels": "block"}
+
+
+def is_tokenized(text: str) -> bool:
+    """Whether a script gives transformers' Trainer rows as it reads them: another one has made tokens of them."""
+    reads = re.search(r"\bload_from_disk\(|\bload_dataset\((?!\s*[\"'](?:text|csv)[\"'])", text)
+    return bool(re.search(r"\b(?:Seq2Seq)?Trainer\(", text) and reads and not TOKENIZES.search(text))
 
 
 def _default(sources: Sequence[str]) -> dict[str, Kind]:
@@ -225,6 +242,8 @@ def _default(sources: Sequence[str]) -> dict[str, Kind]:
         return dict(KTO)
     if any(PAIRS.search(text) for text in sources):
         return dict(PAIR)
+    if is_tokenized("\n".join(sources)):
+        return dict(TOKENIZED)
     prompted = any("completion_only_loss=True" in text.replace(" ", "") for text in sources)
     return {"prompt": "text", "completion": "text"} if prompted else {"messages": "messages"}
 

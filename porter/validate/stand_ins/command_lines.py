@@ -13,7 +13,7 @@ from typing import Any
 MARKS = (".git", "pyproject.toml", "setup.py", "requirements.txt", "environment.yml", "README.md")
 UPWARDS = 3
 SHOWING = ("*.sh", "README*", "*.md", "scripts/**/*.sh", "scripts/**/*.md", "*.slurm", "*.sbatch", "Makefile")
-CONFIGS = ("*.y*ml", "*.json", "conf*/**/*.y*ml", "conf*/**/*.json", "recipes/**/*.y*ml", "examples/**/*.y*ml")
+CONFIGS = ("*.y*ml", "*.json", "*conf*/**/*.y*ml", "*conf*/**/*.json", "recipes/**/*.y*ml", "examples/**/*.y*ml")
 MOST, LONGEST = 200, 300_000
 ENDS = {"|", "||", ">", ">>", "<", "&", "&&", ";", "2>&1", "\\"}
 # Of the machine that a command was written for, or of what a validation never does.

@@ -37,7 +37,7 @@ TEXTS: tuple[tuple[str, str], ...] = (
     (r"(text|prompt|question|answer|label|input|target|chosen|rejected|response)?_?(column|field)", "text"),
     (r"model_?type|arch|family", "llama"),
     (r"model|ckpt|checkpoint|pretrained|tokenizer|teacher|student|weights|backbone|llm", PLACEHOLDER),
-    (r"data|corpus|file|train|eval|valid|test|input|csv|json|path|dir", DATA),
+    (r"data|corpus|file|train|eval|valid|test|input|csv|json|path|dir|(^|_)(ds|dev|val)(_|$)", DATA),
     (r"device", "cpu"),
     (r"dtype|precision", "float32"),
     (r"lang", "en"),
@@ -52,6 +52,8 @@ SUFFIXES = (
     (r"\.json\b|json\.load\(|read_json", ".json"),
     (r"\.txt", ".txt"),
 )
+# A setting whose name says nothing names a place where its help does.
+PLACE = re.compile(r"\b(path|file|folder|directory|data ?set)\b", re.IGNORECASE)
 EXAMPLE = re.compile(r"(?:e\.g\.?|for example|for instance|such as)[:,]?\s+[`'\"(]*([\w.:~/-]+\w)", re.IGNORECASE)
 
 
@@ -74,7 +76,7 @@ def number_value(name: str) -> float:
 def text_value(name: str, help: str = "", script: str = "") -> str:
     """A text for a setting of this name. `help` may give an example, `script` says which files it reads."""
     plain = _plain(name)
-    value = next((value for pattern, value in TEXTS if re.search(pattern, plain)), "tpu-port")
+    value = _known_text(plain) or (_known_text(help.lower()) if PLACE.search(help) else None) or "tpu-port"
     example = EXAMPLE.search(help)
     if value == PLACEHOLDER and example and "/" in example[1] and not example[1].startswith(("/", ".")):
         return example[1]
@@ -84,11 +86,15 @@ def text_value(name: str, help: str = "", script: str = "") -> str:
         return DATA
     if re.search(r"_(name|id|repo)$", plain):
         return "tpu-port/data"
-    if re.search(r"^(output|test|eval|valid)|_(test|eval|valid)", plain):
+    if re.search(r"^(output|test|eval|valid)|_(test|eval|valid|val|dev)", plain):
         value = f"{DATA}_held_out"
     suffixes = (suffix for pattern, suffix in SUFFIXES if re.search(pattern, f"{plain} {help}"))
     suffix = next(suffixes, None) or next((suffix for pattern, suffix in SUFFIXES if re.search(pattern, script)), None)
     return value + (suffix or ".jsonl")
+
+
+def _known_text(plain: str) -> str | None:
+    return next((value for pattern, value in TEXTS if re.search(pattern, plain)), None)
 
 
 def word_for(

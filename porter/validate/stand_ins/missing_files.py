@@ -21,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..world.callers import INSTALLED, of_user
+from .file_questions import ends_without, leaves
 from .plan import DataPlan, rows_of, users_frame
 from .rows import made_up_value
 
@@ -199,7 +200,7 @@ def _asked(original: Any, missing: MissingFiles) -> Any:
         if missing.given and missing.given_for(text):
             return True
         frame = users_frame(THROUGH)
-        return frame is not None and Path(text).suffix.lower() in DATA and ends_without(frame)
+        return frame is not None and Path(text).suffix.lower() in DATA and _asks_for_it(frame)
 
     return asked
 
@@ -275,38 +276,11 @@ def handled(frame: FrameType) -> bool:
             if isinstance(node, ast.Try) and node.body[0].lineno <= here.f_lineno <= (node.body[-1].end_lineno or 0):
                 for handler in node.handlers:
                     caught = {part.id for part in ast.walk(handler.type or node) if isinstance(part, ast.Name)}
-                    if handler.type is not None and caught & set(ABSENT) and not _leaves(handler.body):
+                    if handler.type is not None and caught & set(ABSENT) and not leaves(handler.body):
                         return True
         here = here.f_back
     return False
 
 
-def ends_without(frame: FrameType) -> bool:
-    """Whether the script gives up when the file that it asks for in this line isn't there."""
-    for node in ast.walk(_tree(frame.f_code.co_filename)):
-        test = getattr(node, "test", None)
-        if not isinstance(node, ast.If | ast.Assert) or test is None:
-            continue
-        if not test.lineno <= frame.f_lineno <= (test.end_lineno or test.lineno):
-            continue
-        if isinstance(node, ast.Assert):
-            return True
-        negated = any(isinstance(part, ast.Not) for part in ast.walk(test))
-        return _leaves(node.body if negated else node.orelse)
-    return False
-
-
-def _leaves(body: list[ast.stmt]) -> bool:
-    for node in body:
-        if isinstance(node, ast.Raise | ast.Return):
-            return True
-        for part in ast.walk(node):
-            if isinstance(part, ast.Call) and ast.unparse(part.func) in (
-                "exit",
-                "quit",
-                "sys.exit",
-                "os._exit",
-                "parser.error",
-            ):
-                return True
-    return False
+def _asks_for_it(frame: FrameType) -> bool:
+    return ends_without(_tree(frame.f_code.co_filename), frame.f_lineno)

@@ -8,6 +8,7 @@ by way of the loss and its gradient, the log-probabilities, the optimizer, the w
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -23,7 +24,7 @@ ROUNDED = "equal rewards have no advantage: what float32 rounding made of them i
 LOSS_FLOOR = 1.0
 
 
-# What sampling ends in, newest first: one turn's tokens (from TRL 0.23 on), scored completions (0.16), a batch (0.15).
+# What sampling ends in, newest first: one turn's tokens (from TRL 0.29 on), scored completions (0.16), a batch (0.15).
 TURN, SCORED, BATCH = "_generate_single_turn", "_generate_and_score_completions", "_prepare_inputs"
 FIRST = (0, 15)
 SHUFFLES = ("shuffle_sequence_dict", "shuffle_tensor_dict")
@@ -47,7 +48,7 @@ def watch_source(
             trainer = getattr(module, f"{kind.upper()}Trainer")
         except (ImportError, AttributeError):
             continue
-        samples = next((name for name in (TURN, SCORED, BATCH) if name in vars(trainer)), None)
+        samples = sampling_of(trainer)
         if samples is None or version_key(import_module("trl").__version__) < FIRST:
             continue
         for name in SHUFFLES:
@@ -56,6 +57,17 @@ def watch_source(
         _watch(trainer, samples, began, sampled, trained)
         if SCORED in vars(trainer):
             setattr(trainer, SCORED, _levelled(getattr(trainer, SCORED), rounded))
+
+
+def sampling_of(trainer: Any) -> str | None:
+    """The method of a trainer's class that tells what was sampled; None of a release that has none.
+
+    One turn tells only where it is given the prompts' tokens: before 0.29 it was given rows, and made tokens of them.
+    """
+    methods = vars(trainer)
+    if TURN in methods and PROMPT[0] in inspect.signature(methods[TURN]).parameters:
+        return TURN
+    return next((name for name in (SCORED, BATCH) if name in methods), None)
 
 
 def _levelled(score: Callable[..., Any], rounded: Callable[[], None]) -> Callable[..., Any]:

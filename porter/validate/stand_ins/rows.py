@@ -21,6 +21,7 @@ VERILOG = (
 WORDS = VERILOG.split()
 LONGEST = 1_500  # words of a row: longer ones only cost time
 OVER = 700  # tokens: a limit above it is not exceeded
+BLOCK = 64  # tokens of a row that was cut into blocks of one length
 SHARED = ("chosen", "rejected", "prompt", "question", "instruction", "query")
 
 
@@ -84,6 +85,10 @@ class _Draw:
             return self.conversation("messages")[:-1]
         if kind == "date":
             return f"20{self.draw.randrange(10, 25)}-0{self.draw.randrange(1, 10)}-1{self.draw.randrange(10)}"
+        if kind == "block":  # the same in every column of a row
+            return [self.shared.randrange(3, 100) for _ in range(BLOCK)]
+        if kind == "mask":
+            return [1] * BLOCK
         if kind == "tokens":
             return [self.draw.randrange(3, 100) for _ in range(self.draw.randint(8, 40))]
         return self.text()

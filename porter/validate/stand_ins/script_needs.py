@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+READING = ("load_dataset", "load_from_disk", "read_csv", "read_json", "read_parquet", "from_json", "from_csv", "open")
+
 
 def insisted_on(tree: ast.AST) -> set[str]:
     """Names of settings without which the script stops: `assert args.model`, `if not base_model: raise ...`."""
@@ -16,6 +18,22 @@ def insisted_on(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.If) and any(_stops(line) for line in node.body):
             found.update(_missing(node.test))
     return found
+
+
+def read_unasked(tree: ast.AST) -> set[str]:
+    """Settings that name the data that the script reads, and that it nowhere asks about: `load_dataset(args.data)`."""
+    asked, read = set[str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+            asked |= {part.attr for part in ast.walk(node.test) if isinstance(part, ast.Attribute)}
+        elif isinstance(node, ast.BoolOp):
+            asked |= {part.attr for part in node.values if isinstance(part, ast.Attribute)}
+        elif isinstance(node, ast.Call) and next(_names(node.func), "") in READING:
+            given = [*node.args[:1], *(word.value for word in node.keywords if word.arg in ("path", "data_files"))]
+            for value in given:
+                values = value.values if isinstance(value, ast.Dict) else [value]
+                read |= {part.attr for part in values if isinstance(part, ast.Attribute)}
+    return read - asked
 
 
 def streams(text: str) -> bool:

@@ -1,16 +1,18 @@
 """`cuda` in every spelling is the CPU: tensors, modules, factory functions, checkpoints, autocast and Accelerator.
 
-A `torch.device("cuda")` object stays one, so that scripts that compare it go on; it is the CPU where it is used.
+So is `mps`, which is torch's name of an Apple GPU, and that of any other accelerator. A `torch.device("cuda")` object
+stays one, so that scripts that compare it go on; it is the CPU where it is used.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .cuda_answers import patch_answers
+from .cuda_answers import patch_answers, patch_apple
+from .half_precision import keep_float32
 from .process_groups import patch_process_groups
 
 
@@ -29,25 +31,41 @@ class Told(Protocol):
     def note(self, text: str) -> None: ...
 
 
+GPUS = ("cuda", "mps", "xpu", "npu", "hpu")
+APPLE = "the script asked for an Apple GPU: `mps` was the CPU"
+_TOLD: list[Callable[[], None]] = []  # what hears that the script names the Apple GPU
+
+
 def on_cpu(device: Any) -> Any:
     """The CPU for what names a GPU (`"cuda:1"`, a torch.device, an index); anything else as it is."""
     import torch
 
     if isinstance(device, str | torch.device):
-        return "cpu" if str(device).startswith("cuda") else device
+        name = str(device).partition(":")[0]
+        if name == "mps":
+            for told in _TOLD:
+                told()
+        return "cpu" if name in GPUS else device
     return "cpu" if isinstance(device, int) and not isinstance(device, bool) else device
 
 
-def patch_cuda(substitutes: Told) -> None:
-    """Patch torch, and accelerate where it is installed, in this process. Needs torch 2.1 or later."""
+def patch_cuda(substitutes: Told, sources: Sequence[str] = ()) -> None:
+    """Patch torch, and accelerate where it is installed, in this process. Needs torch 2.1 or later.
+
+    `sources` are the texts of the script and its project.
+    """
     import torch
 
     _patch_moves(torch)
+    if substitutes.settings.dtype == "float32":
+        keep_float32(substitutes.note)
     _patch_factories(torch)
     _patch_generator(torch)
     _patch_loads(torch)
     _patch_compiling(torch)
+    _TOLD[:] = [functools.partial(substitutes.note, APPLE)]
     patch_answers(substitutes.note)
+    patch_apple(_TOLD[0], any("cuda" in text for text in sources))
     patch_process_groups(substitutes.note)
     _patch_autocast(torch, substitutes.settings.dtype)
     _patch_accelerate(substitutes)

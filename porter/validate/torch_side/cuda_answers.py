@@ -122,6 +122,25 @@ def patch_answers(note: Callable[[str], None]) -> None:
     _patch_kernels(torch)
 
 
+def patch_apple(told: Callable[[], None], cuda_too: bool) -> None:
+    """`torch.backends.mps` is there for a script that knows no `cuda`; `torch.mps` has nothing to do.
+
+    One that knows both has the GPU that it prefers already.
+    """
+    import torch
+
+    for name in ("is_available", "is_built"):
+        original = getattr(torch.backends.mps, name)
+        if not cuda_too:
+            setattr(torch.backends.mps, name, _by_caller(original, lambda: True, told))
+    for name in ("synchronize", "empty_cache", "set_per_process_memory_fraction", "seed", "set_rng_state"):
+        setattr(torch.mps, name, lambda *args, **kwargs: None)
+    for name in ("current_allocated_memory", "driver_allocated_memory", "recommended_max_memory"):
+        setattr(torch.mps, name, lambda *args, **kwargs: 0)
+    torch.mps.manual_seed = torch.mps.seed
+    torch.mps.get_rng_state = lambda *args, **kwargs: torch.get_rng_state()
+
+
 def properties(*args: Any, **kwargs: Any) -> SimpleNamespace:
     """torch.cuda.get_device_properties of an A100."""
     return SimpleNamespace(

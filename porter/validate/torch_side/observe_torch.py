@@ -25,6 +25,7 @@ from ..guard import keep_to_copy
 from ..script import run_script
 from ..settings import Settings
 from ..stand_ins import distilled, rollouts
+from ..stand_ins.answers import answer_questions
 from ..stand_ins.arguments import provide_arguments
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
@@ -39,6 +40,7 @@ from ..world.start import stand_in_world
 from . import left_padding
 from .asked_for import ASKED, keep_asked, keep_turned_off, watch_outputs
 from .bitsandbytes_weights import format_of, hold
+from .cuda import APPLE
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.flash_attention import without_kernels
 from .gpu_libraries.generation import without_gpu_settings
@@ -52,6 +54,7 @@ from .torch_optimizers import LION, on_cpu, patch_lion
 ON_A_GPU = (
     *("tf32", "fsdp", "fsdp_config", "fsdp_min_num_params", "fsdp_transformer_layer_cls_to_wrap", "deepspeed"),
     *("torch_compile", "torch_compile_backend", "torch_compile_mode", "torchdynamo", "use_liger_kernel", "use_ipex"),
+    "use_mps_device",
     *("dataloader_num_workers", "dataloader_prefetch_factor", "dataloader_persistent_workers", "sharded_ddp"),
 )
 
@@ -75,6 +78,7 @@ def main() -> int:
     watch_outputs(observer)
     loop = patch_loops(observer)
     provide_environment(script, substitutes.note)
+    answer_questions(substitutes.note)
     arguments = provide_arguments(script, settings.work, substitutes.note, arguments)
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
@@ -213,6 +217,8 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
         self.ddp_backend = "gloo" if "RANK" in os.environ else None
         take_deepspeed(self, substitutes.note, half=half)
         without_gpu_settings(self, substitutes.note)
+        if getattr(self, "use_mps_device", False):
+            substitutes.note(APPLE)
         for name in ON_A_GPU:
             if name in defaults:
                 setattr(self, name, defaults[name])

@@ -65,7 +65,7 @@ def stand_in_world(substitutes: Any, side: Literal["source", "port"], sources: S
         from ..torch_side.cuda import patch_cuda
 
         gpu_libraries.stand_in_gpu_libraries(missing)
-        patch_cuda(substitutes)
+        patch_cuda(substitutes, sources)
     return finder
 
 

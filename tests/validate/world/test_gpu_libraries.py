@@ -112,3 +112,50 @@ def test_unsloths_uploads_are_two_of_transformers() -> None:
     model.push_to_hub_merged("me/it", Held("tokenizer"), save_method="merged_16bit", token="x")
     model.push_to_hub_gguf("me/it", Held("tokenizer"))
     assert pushed == [("model", "me/it"), ("tokenizer", "me/it")]
+
+
+APPLE = """
+import torch
+print(torch.backends.mps.is_available(), torch.backends.mps.is_built())
+device = torch.device("mps")
+for made in (torch.zeros(3, device="mps"), torch.ones(2).to(device), torch.nn.Linear(2, 2).to("mps:0").weight):
+    assert made.device.type == "cpu"
+torch.mps.empty_cache(), torch.mps.manual_seed(3)
+with torch.autocast("mps", dtype=torch.float16):
+    assert torch.mps.current_allocated_memory() == 0
+"""
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("known", "answers"), [("mps", "True True"), ("mps, cuda", "False False")])
+def test_an_apple_gpu_is_the_cpu_too(known: str, answers: str, tmp_path: Path) -> None:
+    """A script that knows `cuda` besides is told of that one."""
+    script = tmp_path / "script.py"
+    script.write_text(APPLE, encoding="utf-8")
+    run = RUN.replace("note=lambda text: None", "note=print").replace('"source", []', f'"source", [{known!r}]')
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "CUDA_VISIBLE_DEVICES": ""}
+    words = [sys.executable, "-W", "ignore", "-c", run, str(script), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert answers in done.stdout and "`mps` was the CPU" in done.stdout
+
+
+CAST = """
+import torch
+layer = torch.nn.Linear(2, 2)
+for cast in (layer.to(torch.bfloat16), layer.to("cuda", torch.float16), layer.to(device="cuda", dtype=torch.float16),
+             layer.half(), layer.bfloat16()):
+    assert cast is layer and cast.weight.dtype == torch.float32 and cast.weight.device.type == "cpu"
+assert layer.to(torch.float64).weight.dtype == torch.float64
+"""
+
+
+@pytest.mark.real
+def test_modules_that_the_script_casts_stay_float32(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(CAST, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "CUDA_VISIBLE_DEVICES": ""}
+    run = RUN.replace("note=lambda text: None", "note=print")
+    words = [sys.executable, "-W", "ignore", "-c", run, str(script), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0 and "casts of modules to 16 bits" in done.stdout, done.stderr

@@ -1,0 +1,37 @@
+"""What a script casts to 16 bits itself stays float32 where float32 is compared.
+
+`if isinstance(module, LoraLayer): module.to(torch.bfloat16)` is written for autocast, which is off then: its layers
+could not be given the float32 of those before them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+LEFT_OUT = "float32 instead of the script's own casts of modules to 16 bits"
+
+
+def keep_float32(note: Callable[[str], None]) -> None:
+    """Modules of this process are moved, but not cast to 16 bits; `note` hears of it."""
+    import torch
+
+    half = (torch.float16, torch.bfloat16)
+    module: Any = torch.nn.Module
+    original = module.to
+
+    @functools.wraps(original)
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kept = tuple(arg for arg in args if not (isinstance(arg, torch.dtype) and arg in half))
+        named = {name: value for name, value in kwargs.items() if name != "dtype" or value not in half}
+        if len(kept) + len(named) == len(args) + len(kwargs):
+            return original(self, *args, **kwargs)
+        note(LEFT_OUT)
+        return original(self, *kept, **named) if kept or "device" in named else self
+
+    def same(self: Any) -> Any:
+        note(LEFT_OUT)
+        return self
+
+    module.to, module.half, module.bfloat16 = to, same, same
