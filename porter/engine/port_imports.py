@@ -61,7 +61,7 @@ def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst
             functions = [module.span(node) for node in module.parents if isinstance(node, cst.FunctionDef)]
             users = [user for user in users if not within(user, functions)]
         start, end = module.span(function) if function is not None else (module.span(anchor)[0], len(module.text))
-        if all(start <= user <= end for user in users):
+        if all(start < user <= end for user in users):  # at its start stands what is put before it
             return anchor
         anchor = None
     first = min((start for start in users if module.text[:start].strip()), default=len(module.text))

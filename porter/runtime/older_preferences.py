@@ -1,4 +1,4 @@
-"""How DPOTrainer and KTOTrainer tokenised their rows before they took prompt and answer together.
+"""How the preference trainers tokenised their rows before they took prompt and answer together.
 
 Until TRL 0.11 DPOTrainer tokenised prompt and answer as one text, put the start token before it and the end token
 behind, and cut the prompt first, then the answer; KTOTrainer did so until 1.2, ORPOTrainer and CPOTrainer until 0.27.

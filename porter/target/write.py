@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -146,7 +147,8 @@ def _write_mesh(porting: Porting, code: str) -> bool:
         porting.edit(first.statement_start, first.statement_start, statement, first.rule, "the devices and their axes")
         return True
     offset = behind_imports(porting.module)
-    text = f"\n{porting.names.mesh} = {code}\n"
+    space = "\n\n" if re.match(r"def |async |class |@", porting.module.text[offset:]) else ""
+    text = f"\n{porting.names.mesh} = {code}\n{space}"
     porting.edit(offset, offset, text, (first or trainer).rule, "the devices and their axes")
     return True
 

@@ -24,7 +24,7 @@ batches = rt.PreferenceBatches(
     truncation_mode="keep_end",  # DPOConfig's default
     max_prompt_length=512,
     seed=42,  # the GPU run's order
-    trl="0.12.2",  # prepare the rows as this release did
+    trl="0.8.6",  # prepare the rows as this release did
 )
 
 schedule = optax.linear_schedule(5e-7, 0.0, batches.steps)
@@ -41,7 +41,7 @@ dpo_trainer = rt.PreferenceTrainer(
         eval_every_n_steps=batches.steps,
         checkpoint_root_directory=rt.fresh_dir("out"),
         checkpointing_options=ocp.CheckpointManagerOptions(
-            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+            save_decision_policy=rt.SaveOnlyEvery(500), max_to_keep=None
         ),
     ),
     loss=rt.dpo_loss(

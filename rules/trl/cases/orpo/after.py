@@ -8,7 +8,6 @@ from tunix.sft.peft_trainer import TrainingConfig
 
 from porter import runtime as rt
 
-# TODO(tpu-port TP105): ORPOConfig.max_prompt_length=128: TRL 1.16 cuts the answer alone, at max_length; this release cut the prompt first. Cut long prompts in the dataset.
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh)
@@ -19,7 +18,10 @@ batches = rt.ORPOBatches(
     epochs=3.0,  # ORPOConfig's default
     batch_size=8,  # ORPOConfig's default
     max_length=512,
+    max_prompt_length=128,
+    truncation_mode="keep_end",  # ORPOConfig's default
     seed=42,  # the GPU run's order
+    trl="0.27.2",  # prepare the rows as this release did
 )
 lora = rt.LoraProvider([
     qwix.LoraRule(module_path=".*/(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)", rank=8, alpha=8.0, lora_a_initializer=rt.PEFT_INIT),
