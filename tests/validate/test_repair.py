@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from porter.validate.stand_ins.repair import propose_repair
+from porter.validate.stand_ins.rows import made_up_rows
 
 KNOWN = {"data": {"columns": {"prompt": "text", "answers": "text"}}}
 
@@ -40,3 +41,19 @@ def test_what_a_tokenizer_makes_is_no_column(name: str) -> None:
 
 def test_an_error_of_a_library_alone_is_not_the_datas() -> None:
     assert proposed(KeyError("question"), "row['question']", "/x/site-packages/trl/trainer.py") is None
+
+
+def test_prompts_that_merge_with_their_answers_end_in_a_line() -> None:
+    """TRL's CPO and ORPO count a prompt's tokens before either answer, and stop where they are not as many."""
+    error = ValueError("zip() argument 2 is longer than argument 1")
+    frames = [
+        traceback.FrameSummary("/home/me/train.py", 3, "main", line="trainer = CPOTrainer(model)"),
+        traceback.FrameSummary(
+            "/x/site-packages/trl/cpo_trainer.py", 482, "tokenize_row", line="for a, b in zip(c, d)"
+        ),
+    ]
+    found = propose_repair(error, frames, KNOWN)
+    assert found is not None and (found["column"], found["kind"]) == ("prompt", "ended")
+    assert propose_repair(error, frames[:1], KNOWN) is None
+    (row,) = made_up_rows({"prompt": "ended"}, 1)
+    assert row["prompt"].endswith("\n")

@@ -94,7 +94,9 @@ class DataPlan:
             columns, splits = {**columns, **table[0]}, table[1]
         if not columns and (read is None or read.document is None):
             columns = dict(self.found.columns)
-        columns |= self.settings.columns
+        # A prompt that is no plain text, a known dataset's, ends in its own way.
+        added = self.settings.columns.items()
+        columns |= {name: kind for name, kind in added if kind != "ended" or columns.get(name, "text") == "text"}
         count = rows_wanted(list(self.settings.sources), self.settings.steps * 8)
         made = {"columns": columns, "count": count, "seed": 0, "limit": self.limit, "splits": list(splits)}
         if read is not None and read.kind == "file":

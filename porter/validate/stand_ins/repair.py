@@ -41,11 +41,22 @@ def propose_repair(
     own = [frame for frame in frames if of_user(frame.filename)]
     if not known or not own:
         return None
+    if _prompts_merged(error, frames) and columns.get("prompt") == "text":
+        return {"column": "prompt", "kind": "ended", "why": f"{type(error).__name__}: {error}"[:200]}
     for frame in reversed(own):
         found = _proposed(error, frame, columns)
         if found is not None and (columns.get(found[0]) != found[1] or found[0] not in everywhere):
             return {"column": found[0], "kind": found[1], "why": f"{type(error).__name__}: {error}"[:200]}
     return None
+
+
+def _prompts_merged(error: BaseException, frames: Sequence[traceback.FrameSummary]) -> bool:
+    """Whether a trainer wants a prompt to have as many tokens before either answer: CPO and ORPO of some releases do.
+
+    A prompt that ends in the middle of a word has not, once the answer's first letters make one with it.
+    """
+    inside = any(frame.name == "tokenize_row" for frame in frames)
+    return isinstance(error, ValueError) and inside and "zip() argument" in str(error)
 
 
 def write_repair(error: BaseException, folder: Path) -> None:

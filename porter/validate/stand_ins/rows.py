@@ -85,6 +85,8 @@ class _Draw:
             return self.conversation("messages")[:-1]
         if kind == "date":
             return f"20{self.draw.randrange(10, 25)}-0{self.draw.randrange(1, 10)}-1{self.draw.randrange(10)}"
+        if kind == "ended":
+            return f"{self.text()}\n"
         if kind == "block":  # the same in every column of a row
             return [self.shared.randrange(3, 100) for _ in range(BLOCK)]
         if kind == "mask":
