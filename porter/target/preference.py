@@ -143,7 +143,7 @@ def preference_block(porting: Porting, writing: Writing) -> str:
             porting.names.tokenizer,
             lambda: _batch_arguments(porting, writing, kind),
             lambda: [
-                *_trainers_own(porting, {"data.max_length": ("max_length", None), **KINDS[kind].data}),
+                *_trainers_own(porting, {"data.max_length": ("max_length", None), **_data(porting, kind)}),
                 *_release_arguments(porting, kind),
             ],
             from_object=_from_object(porting),
@@ -159,12 +159,20 @@ def preference_block(porting: Porting, writing: Writing) -> str:
 def _batch_arguments(porting: Porting, writing: Writing, kind: str) -> list[Arg]:
     arguments = run_arguments(porting, writing)
     arguments.append(placed(porting, "data.max_length", "max_length"))
-    arguments += _given(porting, KINDS[kind].data)
+    arguments += _given(porting, _data(porting, kind))
     if kind == "dpo" and any(name.startswith("aot") for name in _loss_types(porting) or ()):
         arguments.append(Arg("True", "whole_micro_batches", "# aot compares the pairs of a micro-batch"))
     if kind == "kto" and _loss_types(porting) == ["apo_zero_unpaired"]:
         arguments.append(Arg("False", "estimate_kl"))
     return [*arguments, *seed_arguments(porting), *_release_arguments(porting, kind)]
+
+
+def _data(porting: Porting, kind: str) -> Defaults:
+    """How the rows are prepared; ORPOTrainer and CPOTrainer read what cuts a prompt until TRL 0.27 only."""
+    data = KINDS[kind].data
+    if kind in ("orpo", "cpo") and not releases.release(release(porting) or None).cuts_text_prompts:
+        return {place: said for place, said in data.items() if place not in _PROMPT_FIRST}
+    return data
 
 
 def _release_arguments(porting: Porting, kind: str) -> list[Arg]:

@@ -22,7 +22,8 @@ FOUND = json.loads((Path(__file__).parents[1] / "fixtures" / "preference_release
 
 
 @pytest.mark.parametrize(
-    ("trl", "style"), [(trl, style) for trl, found in FOUND.items() for style in found if not style.startswith("comp")]
+    ("trl", "style"),
+    [(trl, style) for trl, found in FOUND.items() for style in found if not style.startswith(("comp", "text"))],
 )
 def test_pairs_are_the_releases_own(trl: str, style: str) -> None:
     _, rows, settings = preference_styles.STYLES[style]
@@ -39,6 +40,16 @@ def test_a_conversations_answer_ends_as_its_template_has_it_from_0_27_2_on(trl: 
         rows, tokenizer, max_length=None, truncation_mode="keep_end", release=releases.release(trl)
     )
     assert tokenizer.decode(found.ids[0][0]) == f"q|a|{end}"
+
+
+@pytest.mark.parametrize(
+    ("trl", "style"), [(trl, style) for trl, found in FOUND.items() for style in found if style.startswith("text")]
+)
+def test_orpos_pairs_are_the_releases_own(trl: str, style: str) -> None:
+    _, rows, settings = preference_styles.STYLES[style]
+    settings = {"truncation_mode": "keep_end", **settings}
+    found = preference_rows.text_pairs(rows, styles.make_tokenizer(), release=releases.release(trl), **settings)
+    assert sorted(ids.tolist() for row in found.ids for ids in row) == FOUND[trl][style]
 
 
 @pytest.mark.parametrize("style", ["completions", "completions, cut"])

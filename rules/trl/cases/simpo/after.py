@@ -17,7 +17,6 @@ batches = rt.CPOBatches(
     epochs=3.0,  # CPOConfig's default
     batch_size=8,  # CPOConfig's default
     max_length=1024,  # CPOConfig's default
-    truncation_mode="keep_end",  # CPOConfig's default
     seed=42,  # the GPU run's order
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
