@@ -161,6 +161,30 @@ def test_data_that_nobody_names_and_nothing_asks_about(tmp_path: Path) -> None:
     assert run(tmp_path, text + read.format("if args.data_file: load_dataset(args.data_file)")).out == ""
 
 
+def test_a_file_that_doesnt_fit_leaves_no_settings_behind(tmp_path: Path) -> None:
+    """As TrlParser reads one: its settings become defaults before it complains of those that it doesn't know."""
+    (tmp_path / "other.yaml").write_text("colour: red\nunknown: 1\n")
+    text = ARGPARSE.replace("parser = argparse.ArgumentParser()\n", "import sys, yaml\n") + (
+        "class Parser(argparse.ArgumentParser):\n"
+        "    def parse_args_and_config(self):\n"
+        "        words = sys.argv[1:]\n"
+        "        if '--config' in words:\n"
+        "            content = yaml.safe_load(open(words[words.index('--config') + 1]))\n"
+        "            words = words[: words.index('--config')]\n"
+        "            for action in self._actions:\n"
+        "                action.default = content.pop(action.dest, action.default)\n"
+        "            if content:\n"
+        "                raise ValueError(content)\n"
+        "        return self.parse_args(words)\n"
+        "parser = Parser()\n"
+        "parser.add_argument('--colour', default='blue')\n"
+        "parser.add_argument('--rows', required=True, type=int)\n"
+        "print(sorted(vars(parser.parse_args_and_config()).items()))\n"
+    )
+
+    assert run(tmp_path, text).out == "[('colour', 'blue'), ('rows', 64)]"
+
+
 def test_a_folder_of_configurations_has_any_name(tmp_path: Path) -> None:
     (tmp_path / "training_configs").mkdir()
     (tmp_path / "training_configs" / "dpo_v1.yaml").write_text("beta: 0.1\n")

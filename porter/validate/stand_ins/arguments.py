@@ -181,6 +181,9 @@ def _entry(method: Callable[..., Any], arguments: Arguments, probing: list[bool]
         def works(words: list[str]) -> bool:
             sys.argv[1:] = words
             probing.append(True)
+            # A file's settings become the parser's defaults, whether the whole of it is taken or not.
+            before = [(action, action.default, action.required) for action in self._actions]
+            defaults = dict(self._defaults)
             try:
                 method(copy.copy(self), *args, **kwargs)
             except (Exception, SystemExit) as problem:
@@ -189,6 +192,9 @@ def _entry(method: Callable[..., Any], arguments: Arguments, probing: list[bool]
             finally:
                 probing.pop()
                 sys.argv[1:] = given
+                for action, default, required in before:
+                    action.default, action.required = default, required
+                self._defaults = defaults
             return True
 
         needed: list[bool] = []
