@@ -7,7 +7,7 @@ token; neither does the source under `validate`, which says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from typing import Any
 
 IGNORED = -100
@@ -19,7 +19,7 @@ def untrain_firsts(inputs: Any) -> bool:
 
     Returns whether there was such a label. A trainer that samples is given rows, which have no labels yet.
     """
-    if not isinstance(inputs, Mapping):
+    if not isinstance(inputs, MutableMapping):
         return False
     labels, mask = inputs.get("labels"), inputs.get("attention_mask")
     if labels is None or mask is None or mask.ndim != 2 or labels.shape != mask.shape or mask.shape[1] < 2:
