@@ -31,3 +31,7 @@ def test_only_the_first_token_behind_left_padding(
 def test_batches_of_another_kind_stay() -> None:
     assert not untrain_firsts({"chosen_input_ids": torch.ones(1, 2)})
     assert not untrain_firsts({"labels": torch.ones(2), "attention_mask": torch.ones(2, 3)})
+
+
+def test_rows_of_a_trainer_that_samples_have_no_labels_yet() -> None:
+    assert not untrain_firsts([{"prompt": "q"}])

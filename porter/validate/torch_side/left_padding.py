@@ -7,6 +7,7 @@ token; neither does the source under `validate`, which says so.
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import Any
 
 IGNORED = -100
@@ -16,8 +17,10 @@ NOTE = "the source pads rows on the left, whose last padding predicts the first 
 def untrain_firsts(inputs: Any) -> bool:
     """Set the label of each first token behind left padding to -100; `labels` and `attention_mask` are (B, T).
 
-    Returns whether there was such a label.
+    Returns whether there was such a label. A trainer that samples is given rows, which have no labels yet.
     """
+    if not isinstance(inputs, MutableMapping):
+        return False
     labels, mask = inputs.get("labels"), inputs.get("attention_mask")
     if labels is None or mask is None or mask.ndim != 2 or labels.shape != mask.shape or mask.shape[1] < 2:
         return False
