@@ -390,7 +390,8 @@ def test_guards_of_accelerate() -> None:
 def test_what_stands_before_the_function_that_imports_has_its_imports() -> None:
     inner = "".join(f"        {line}\n" for line in PLAIN.partition("\n\n")[2].splitlines())
     text = "def main():\n    from datasets import load_dataset\n    from transformers import AutoModelForCausalLM\n"
-    text += "    from trl import SFTConfig, SFTTrainer\n    model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\n"
+    text += "    from trl import SFTConfig, SFTTrainer\n"
+    text += "    model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\n"
     text += f"    def inner():\n{inner.replace(chr(39) + 'Qwen/Qwen3-0.6B' + chr(39), 'model')}    inner()\nmain()\n"
     after = port(text).after
     assert after.index("import jax\n") < after.index("mesh = jax.make_mesh(") < after.index("def main"), after
