@@ -345,6 +345,14 @@ def test_weights_without_a_gradient_are_not_compared() -> None:
     assert (both.status, "no gradient" in both.detail) == ("skipped", True)
 
 
+@pytest.mark.parametrize(("norm", "equal"), [(3e-9, True), (1e-5, False)])
+def test_what_rounding_leaves_beside_no_gradient_is_none(norm: float, equal: bool) -> None:
+    flat = with_steps(replace(run(), final=run().initial), lambda number, step: replace(step, grad_norm=0.0))
+    port = with_steps(run(), lambda number, step: replace(step, grad_norm=norm))
+    checked = {check.name: check.status for check in checks.compare(flat, port, FLOAT32)}
+    assert (checked[checks.GRAD_NORM] == "equal") == equal == (checked[checks.WEIGHTS] == "skipped")
+
+
 def test_no_check_at_all_is_not_equal() -> None:
     assert not Verdict("a.py", "b.py", ()).equal
     assert not Verdict("a.py", "b.py", (Check(checks.GRAD_NORM, "equal", ""),)).equal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from porter.validate.torch_side.left_padding import untrain_firsts
+from porter.validate.torch_side.left_padding import concerns, untrain_firsts
 
 X = -100
 
@@ -35,3 +35,11 @@ def test_batches_of_another_kind_stay() -> None:
 
 def test_rows_of_a_trainer_that_samples_have_no_labels_yet() -> None:
     assert not untrain_firsts([{"prompt": "q"}])
+
+
+def test_transformers_own_trainer_keeps_its_padding() -> None:
+    class SFTTrainer: ...
+
+    class Own(SFTTrainer): ...
+
+    assert concerns(Own()) and concerns(SFTTrainer()) and not concerns(object())

@@ -14,6 +14,11 @@ IGNORED = -100
 NOTE = "the source pads rows on the left, whose last padding predicts the first token: it was trained on neither side"
 
 
+def concerns(trainer: Any) -> bool:
+    """Whether a trainer's port has rows without padding: TRL's; of transformers' own Trainer the padding stays."""
+    return any(kind.__name__ == "SFTTrainer" for kind in type(trainer).__mro__)
+
+
 def untrain_firsts(inputs: Any) -> bool:
     """Set the label of each first token behind left padding to -100; `labels` and `attention_mask` are (B, T).
 

@@ -209,9 +209,7 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
             if "half_precision_backend" in defaults:
                 self.half_precision_backend = "auto"
         if getattr(self, "neftune_noise_alpha", None):
-            substitutes.note(
-                f"no NEFTune noise instead of neftune_noise_alpha={self.neftune_noise_alpha} on both sides"
-            )
+            substitutes.note(no_noise(self.neftune_noise_alpha))
             self.neftune_noise_alpha = None
         setattr(self, "use_cpu" if "use_cpu" in defaults else "no_cuda", True)
         self.ddp_backend = "gloo" if "RANK" in os.environ else None
@@ -250,6 +248,10 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
     transformers.TrainingArguments.__post_init__ = post_init
 
 
+def no_noise(alpha: float) -> str:
+    return f"no NEFTune noise instead of neftune_noise_alpha={alpha} on both sides"
+
+
 def patch_trainer(observer: Observer) -> None:
     """Trainer tells the observer its batches, losses and gradient norms; it saves nothing where the user does."""
     import accelerate
@@ -273,6 +275,10 @@ def patch_trainer(observer: Observer) -> None:
     @functools.wraps(train)
     def patched_train(self: Any, *args: Any, **kwargs: Any) -> Any:
         kwargs["resume_from_checkpoint"] = None
+        alpha = getattr(self, "neftune_noise_alpha", None)
+        if alpha is not None:  # a trainer's own keyword; that of its arguments went when these were made
+            observer.substitutes.note(no_noise(alpha))
+            self.neftune_noise_alpha = None
         observer.dataset = marks(self.train_dataset)
         result = train(self, **{name: value for name, value in kwargs.items() if name != "model_path"})
         observer.finished(self)
@@ -280,7 +286,7 @@ def patch_trainer(observer: Observer) -> None:
 
     @functools.wraps(training_step)
     def patched_step(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if untrain_firsts(inputs):
+        if left_padding.concerns(self) and untrain_firsts(inputs):
             observer.substitutes.note(left_padding.NOTE)
         observer.batch(inputs, self)
         before = {name: len(values) for name, values in preferences.stored_metrics(self).items()}
@@ -292,7 +298,8 @@ def patch_trainer(observer: Observer) -> None:
 
     @functools.wraps(prediction_step)
     def patched_prediction(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        untrain_firsts(inputs)
+        if left_padding.concerns(self):
+            untrain_firsts(inputs)
         return prediction_step(self, model, inputs, *args, **kwargs)
 
     @functools.wraps(clip)
