@@ -10,6 +10,8 @@ import pytest
 from porter.port import port_file
 from porter.source.pins import _in_file, _in_script
 
+from .porting import PLAIN, port
+
 SCRIPT = """from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer
 
@@ -220,3 +222,16 @@ def test_a_range_that_the_pinned_trl_cannot_have_dates_nothing(
     found = port_file(tmp_path / "train.py").recipe.versions
     assert found["trl"].startswith(trl.removeprefix("trl=="))
     assert found["transformers"].startswith(version)
+
+
+@pytest.mark.parametrize(
+    ("model", "release", "said"),
+    [
+        ("mistralai/Mistral-7B-v0.1", "trl==0.12.2 transformers==4.46.3", True),
+        ("mistralai/Mistral-7B-v0.1", "trl==0.14.0 transformers==4.48.3", False),
+        ("Qwen/Qwen3-0.6B", "trl==0.12.2 transformers==4.46.3", False),
+    ],
+)
+def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, said: bool) -> None:
+    after = port(f"# pip install {release}\n" + PLAIN.replace("Qwen/Qwen3-0.6B", model)).after
+    assert ('transformers="4.45",  # ' in after) == said, after
