@@ -14,6 +14,7 @@ from porter.validate.stand_ins.rollouts import SCORED, TURN, level, sampling_of
         ([1.2e-3, 1.2e-3, 0.7, -0.7], [0.0, 0.0, 0.7, -0.7]),
         ([0.0, 0.0, -1e-7, -1e-7], [0.0] * 4),
         ([1e-7, -1e-7, 0.5, -0.5], [1e-7, -1e-7, 0.5, -0.5]),
+        ([0.0, 0.0, 0.5, -0.5], [0.0, 0.0, 0.5, -0.5]),
     ],
 )
 def test_a_group_of_one_number_has_no_advantage(before: list[float], after: list[float]) -> None:
