@@ -216,8 +216,9 @@ def test_loading_follows_trl() -> None:
         "revision": "v1",
     }
     assert load_arguments(sft(model_init_kwargs={"torch_dtype": "bfloat16"}))["dtype"] is jnp.bfloat16
-    with pytest.raises(ValueError, match="trust_remote_code"):
-        load_arguments(sft(model_init_kwargs={"trust_remote_code": True}))
+    assert (
+        load_arguments(sft(model_init_kwargs={"trust_remote_code": True}))["revision"] is None
+    )  # as beside from_pretrained: Tunix has its own code
     with pytest.raises(ValueError, match="subfolder"):
         load_arguments(sft(model_init_kwargs={"subfolder": "x"}))
     with pytest.raises(ValueError, match="float8"):

@@ -269,3 +269,13 @@ def test_a_wrong_option_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     root = tree(tmp_path, a=BUILD, b=BUILD, c=BUILD)
     assert run([str(root), "--mesh", "nonsense"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_trainer_of_another_file_that_trains_otherwise_is_refused_at_its_call(tmp_path: Path) -> None:
+    own = "from trl import SFTTrainer\n\n\nclass OwnTrainer(SFTTrainer):\n"
+    own += "    def compute_loss(self, *args):\n        return 0\n"
+    train = "from own import OwnTrainer\n\ntrainer = OwnTrainer('Qwen/Qwen3-0.6B')\ntrainer.train()\n"
+    root = tree(tmp_path, own=own, train=train)
+    found = ported(root).ports[Path("train.py")]
+    (said,) = found.findings
+    assert found.status == "unsupported" and said.line == 3 and "compute_loss" in said.message

@@ -69,6 +69,16 @@ def test_what_a_script_uses_dates_the_environment(above: str, call: str, pins: d
     assert wanted is not None and {name: wanted.pins[name] for name in pins} == pins
 
 
+def test_a_bound_of_the_project_leaves_the_day_of_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    text = (GENERATIONS / "trl_0_19_preferences.py").read_text()
+    script.write_text(text.replace("# pip install trl==0.19.1 transformers==4.53.2 peft==0.16.0\n", ""))
+    (tmp_path / "requirements.txt").write_text("trl>=0.12.0\ntransformers>=4.45.0\n")
+    wanted, _ = wanted_releases(script)
+    assert wanted is not None and wanted.pins["trl"] == "0.28.0"  # the last with max_prompt_length
+    assert era_of(wanted.pins["transformers"]) == era_of("5.1")
+
+
 def test_sets_go_from_old_to_new_and_know_the_installed_libraries() -> None:
     days = [each["day"] for each in release_sets()]
     assert days == sorted(days)
