@@ -91,10 +91,14 @@ def replaced(base: Base, checkpoint: Checkpoint) -> tuple[dict[str, str], Callab
         )  # fmt: skip
     for tensor in tensors.values():
         if checkpoint.shape(tensor.tunix) != tensor.shape_tunix:
+            less = math.prod(checkpoint.shape(tensor.tunix)) < math.prod(tensor.shape_tunix)
             raise InputError(
                 f"{tensor.tunix} is {checkpoint.shape(tensor.tunix)}, the base model wants {tensor.shape_tunix}",
-                checkpoint.path, fix="give the model that was trained as --base",
-            )  # fmt: skip
+                checkpoint.path,
+                fix="rows were taken away in training (rt.resize_vocabulary): write it there with rt.save_model"
+                if less and "vocab" in tensor.axes
+                else "give the model that was trained as --base",
+            )
     dtypes = {str(checkpoint.dtype(tensor.tunix)) for tensor in tensors.values()}
     dtype = dtypes.pop() if len(dtypes) == 1 else "float32"
     if dtype not in _DTYPES:

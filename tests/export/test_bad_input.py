@@ -141,6 +141,16 @@ def test_what_the_user_says_against_what_the_run_says(base: Path, tmp_path: Path
 # The base.
 
 
+def test_a_resized_embedding_is_written_where_it_was_trained(base: Path, tmp_path: Path) -> None:
+    held = made.whole()
+    held["embedder/input_embedding"] = held["embedder/input_embedding"][:-8]
+    run = made.run(tmp_path / "run", held)
+    made.describe(run, lora=None)
+    said = refused(run, base, tmp_path / "out")
+    assert "the base model wants" in said
+    assert "rt.save_model" in said
+
+
 def test_another_base(base: Path, tmp_path: Path) -> None:
     run, out = made.run(tmp_path / "run"), tmp_path / "out"
     wide = made.base(tmp_path / "wide", config={**made.CONFIG, "hidden_size": 128})
