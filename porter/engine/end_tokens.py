@@ -6,9 +6,13 @@ tokenizer.add_eos_token = True
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from ..runtime.field_tables import version_key
+from ..source.module import Module
+from .flow import origins
 from .porting import Porting
 from .reading import plain_version
 
@@ -26,10 +30,8 @@ def keep_end_tokens(porting: Porting) -> None:
     if not version or version_key(version) >= (5,):
         return
     for call in module.calls:
-        name = module.qualified(call.func) or ""
-        if name.startswith("transformers.") and name.endswith("Tokenizer.from_pretrained"):
-            if not porting.covered(module.span(call)[0]):
-                _load(porting, call)
+        if _loads(module.qualified(call.func) or "") and not porting.covered(module.span(call)[0]):
+            _load(porting, call)
     for node in module.parents:
         if isinstance(node, cst.Assign) and not porting.covered(module.span(node)[0]):
             _assign(porting, node)
@@ -61,5 +63,18 @@ def _assign(porting: Porting, node: cst.Assign) -> None:
     target = node.targets[0].target
     if len(node.targets) != 1 or not isinstance(target, cst.Attribute) or target.attr.value not in NAMES:
         return
+    if not _is_tokenizer(module, target.value):
+        return  # `self.add_eos_token = add_eos_token` of a dataset's class
     called = f"{porting.rt('bos_eos')}({module.code(target.value)}, {target.attr.value}={module.code(node.value)})"
     porting.edit(*module.span(node), called, RULE, REASON)
+
+
+def _is_tokenizer(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether an object is loaded as a tokenizer, or is called one where that can't be seen."""
+    made = [module.qualified(each.func) or "" for each in origins(module, node) if isinstance(each, cst.Call)]
+    named = re.search(r"tok(?:enizer|enizers)?$", module.code(node), re.IGNORECASE) is not None
+    return any(_loads(name) for name in made) or named
+
+
+def _loads(name: str) -> bool:
+    return name.startswith("transformers.") and name.endswith("Tokenizer.from_pretrained")

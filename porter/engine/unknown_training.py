@@ -20,7 +20,7 @@ from .subclasses import class_of, imported_base
 RULE = "TP004"
 TRAINER = re.compile(r"(?:\w+\.)*\w*Trainer")
 RUNS = re.compile(r"\.(?:train|fit|learn|finetune|fine_tune)\(")
-OF_A_PORT = {"jax", "tunix", "flax", "porter", "tpu_port_runtime"}
+OF_A_PORT = {"jax", "tunix", "flax", "porter", "porter_runtime"}
 LIBRARIES = LANGUAGE_MODELS | {"torch", "trl", "unsloth", "accelerate", "datasets"}
 
 

@@ -34,6 +34,27 @@ def test_assigned_too() -> None:
     assert "\nrt.bos_eos(tok, add_eos_token=True)\n" in port(text).after
 
 
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("self.add_eos_token = add_eos_token", True),
+        ("config.add_eos_token = True", True),
+        ("self.tokenizer.add_eos_token = 1", False),
+    ],
+)
+def test_only_a_tokenizer_is_told(line: str, kept: bool) -> None:
+    body = f"class Rows:\n    def __init__(self, config, add_eos_token):\n        {line}\nRows(x, 1)\n"
+    after = port("# pip install trl==0.12.2\n" + sft_script(body)).after
+    assert (f"        {line}\n" in after) == kept and ("rt.bos_eos(self.tokenizer, add_eos_token=1)" in after) != kept
+
+
+def test_both_at_the_end_of_a_call() -> None:
+    text = "# pip install trl==0.12.2\n" + sft_script(LOAD.format("'m', add_eos_token=True, add_bos_token=False"))
+    assert (
+        "rt.bos_eos(AutoTokenizer.from_pretrained('m'), add_eos_token=True, add_bos_token=False)\n" in port(text).after
+    )
+
+
 @pytest.mark.parametrize("pin", ["trl==1.16.0", "trl==0.28.0 transformers==5.1.0"])
 def test_transformers_5_is_left_as_it_is(pin: str) -> None:
     text = f"# pip install {pin}\n" + sft_script(LOAD.format("'m', add_eos_token=True"))
