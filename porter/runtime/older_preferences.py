@@ -3,7 +3,7 @@
 Until TRL 0.11 DPOTrainer tokenised prompt and answer as one text, put the start token before it and the end token
 behind, and cut the prompt first, then the answer; KTOTrainer did so until 1.2, ORPOTrainer and CPOTrainer until 0.27.
 From 0.12 to 0.28 DPOTrainer tokenised prompt and answers apart, without special tokens but the end token's id behind
-each answer (until 0.27.1 behind a conversation's, too). From 0.29 on it does as `preference_rows.PairTokens`.
+each answer (until 0.27.1 behind a conversation's, too). From 0.29 on it does as `preference_tokens.PairTokens`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from .releases import Release
 
 LENGTH, PROMPT_LENGTH = 512, 128  # what those trainers took where no length was given
-# Part of what `datasets` caches by, as in preference_rows
+# Part of what `datasets` caches by, as in preference_tokens
 _CODE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 

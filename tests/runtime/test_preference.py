@@ -12,7 +12,7 @@ import pytest
 from porter.runtime.dpo_losses import dpo_loss
 from porter.runtime.preference_batches import CPOBatches, KTOBatches, ORPOBatches, PreferenceBatches
 from porter.runtime.preference_losses import Inputs, KTOLoss, cpo_loss, kto_loss, orpo_loss
-from porter.runtime.preference_rows import extract_prompt
+from porter.runtime.preference_tokens import extract_prompt
 from porter.runtime.preference_trainer import _mean
 from porter.runtime.prompts import check_rows
 
