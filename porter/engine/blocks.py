@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
+from ..port import Edit
+from ..source.module import Module
 from .edits import whole_lines
 from .porting import Porting
 
@@ -13,11 +17,16 @@ REASON = "nothing is left in the block"
 
 def close_empty_blocks(porting: Porting) -> None:
     """Take out `if` statements that have nothing left to do, innermost first; other headers keep a `pass`."""
-    module = porting.module
-    gone = [(edit.start, edit.end) for edit in porting.edits if edit.end > edit.start and not edit.new.strip()]
+    porting.edits = without_empty_blocks(porting.module, porting.edits)
+
+
+def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
+    """The edits, those that leave a block without a statement replaced by one of it, or of its `if` statement."""
+    found = list(edits)
+    gone = [(edit.start, edit.end) for edit in found if edit.end > edit.start and not edit.new.strip()]
     if not gone:
-        return
-    blocks = [node for node in module.parents if isinstance(node, cst.IndentedBlock) and len(node.body) > 1]
+        return found
+    blocks = [node for node in module.parents if isinstance(node, cst.IndentedBlock)]
     for block in sorted(blocks, key=lambda node: -module.span(node)[0]):
         spans = [module.span(statement) for statement in block.body]
         if not all(any(start <= first and last <= end for start, end in gone) for first, last in spans):
@@ -25,16 +34,15 @@ def close_empty_blocks(porting: Porting) -> None:
         holder = module.parents[block]
         parent = module.parents.get(holder)
         is_elif = isinstance(parent, cst.If) and parent.orelse is holder
+        begin, stop = whole_lines(module.text, spans[0][0], spans[-1][1])
+        start, end, new = spans[0][0], spans[-1][1], "pass"
         if isinstance(holder, cst.If) and holder.orelse is None and not is_elif:
-            begin, stop = whole_lines(module.text, *module.span(holder))
-            porting.edits = [edit for edit in porting.edits if not (begin <= edit.start and edit.end <= stop)]
-            porting.edit(begin, stop, "", RULE, REASON)
+            begin, stop = start, end = whole_lines(module.text, *module.span(holder))
+            new = ""
             gone.append((begin, stop))
-        else:
-            first, last = spans[0][0], spans[-1][1]
-            begin, stop = (
-                whole_lines(module.text, spans[0][0], spans[0][1])[0],
-                whole_lines(module.text, first, last)[1],
-            )
-            porting.edits = [edit for edit in porting.edits if not (begin <= edit.start and edit.end <= stop)]
-            porting.edit(first, last, "pass", RULE, REASON)
+        if any(edit.start < begin and edit.end >= stop for edit in found):
+            continue  # the header goes anyway
+        found = [edit for edit in found if not (begin <= edit.start and edit.end <= stop)]
+        line, column = module.line_column(start)
+        found.append(Edit(start, end, new, RULE, REASON, line, column))
+    return found

@@ -11,6 +11,7 @@ from ..recipe import Severity
 from ..source.calls import function_around
 from ..target.import_lines import parse_import
 from ..target.imports import plan_imports
+from .blocks import without_empty_blocks
 from .edits import within, without_inner
 from .installs import install_edits
 from .lost_names import find_taken_names
@@ -35,7 +36,7 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
         anchor = _import_anchor(view, own, [item.bound for item in new])
         find_taken_names(view, [item.bound for item in new])
         plan = plan_imports(module, own, new, porting.moved, anchor)
-        own = without_inner(module.text, [*plan.top, *own, *plan.edits])
+        own = without_inner(module.text, [*plan.top, *without_empty_blocks(module, [*own, *plan.edits])])
         for library, line in sorted(plan.still_used.items()):
             message = f"{library} is still used here, so the port needs it installed."
             fix = f"Replace it if {library} is not on the TPU machine."

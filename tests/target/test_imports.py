@@ -110,3 +110,23 @@ def test_an_import_under_try_stays_under_it() -> None:
         "try:\n    from trl import SFTConfig, SFTTrainer\nexcept ImportError:\n    raise",
     )
     check_becomes(text, "try:\n    import jax\n", "rt\nexcept ImportError:\n    raise\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("if more:\n    import torch\n    from peft import LoraConfig, TaskType\nprint(1)\n", "print(1)\n"),
+        ("if more:\n    if most:\n        import torch\n        import peft\nprint(1)\n", "print(1)\n"),
+        (
+            "if more:\n    import torch\n    import peft\nelse:\n    print(2)\n",
+            "if more:\n    pass\nelse:\n    print(2)\n",
+        ),
+        ("def f():\n    import torch\n    import peft\n\n\nprint(1)\n", "def f():\n    pass\n\n\nprint(1)\n"),
+        ("class A:\n    import torch\n    import peft\n\n\nprint(1)\n", "class A:\n    pass\n\n\nprint(1)\n"),
+        ("if more:\n    import torch\n    print(3)\nprint(1)\n", "if more:\n    print(3)\nprint(1)\n"),
+    ],
+)
+def test_a_block_of_imports_that_go_is_not_left_empty(before: str, after: str) -> None:
+    found = port("more = most = True\n" + before + PLAIN)
+    assert found.after.startswith("more = most = True\n" + after), found.after
+    assert found.status == "ported"
