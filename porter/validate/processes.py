@@ -15,11 +15,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from .comparing.trace import Trace, join_ranks
 from .copying import COPY_LIMIT, copy_project
-from .script import CRASHED
+from .preloading import client as preloading
+from .script import CRASHED, uses_torch
 from .settings import Settings
 from .unseeded import ENVIRONMENT
 
@@ -29,6 +29,9 @@ LONGEST_LINE = 4_000  # characters
 MARK = "TPU_PORT_RUN"  # an environment variable that tells the processes of one run
 # XLA ends a process whose devices wait 40 s for each other: several simulated devices on few busy cores may have to.
 PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=600"
+
+
+Process = subprocess.Popen[bytes] | preloading.Forked
 
 
 class RunFailed(Exception):
@@ -88,22 +91,21 @@ def run_observed(
     folder = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=settings.work))
     place, notes = copy_project(script, folder, limits.copy, source)
     settings_file = folder / "settings.json"
-    settings.save(settings_file)
-    words = [python, "-m"]
-    if processes > 1:
-        words += ["torch.distributed.run", "--standalone", f"--nproc_per_node={processes}", "-m"]
-    words += [module, str(folder), str(settings_file), str(place.script), *arguments]
-    run = uuid.uuid4().hex
-    last = LastLines()
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=place.folder,
-        env={**ENVIRONMENT, **environment, **_homes(folder), "PYTHONPATH": _path(folder, environment), MARK: run},
-        start_new_session=True,
+    preloaded = (
+        preloading.server(side, python, {**ENVIRONMENT, **environment}) if may_fork(side, script, processes) else ""
     )
+    if preloaded and side == "source" and python == settings.tool_python:
+        settings = replace(settings, preloaded=preloaded)
+    settings.save(settings_file)
+    run = uuid.uuid4().hex
+    variables = {**ENVIRONMENT, **environment, **_homes(folder), "PYTHONPATH": _path(folder, environment), MARK: run}
+    words = [str(folder), str(settings_file), str(place.script), *arguments]
+    process: Process | None = None
+    if preloaded:
+        process = preloading.begin(preloaded, module, words, variables, str(place.folder))
+    if process is None:
+        process = _new(python, processes, [module, *words], variables, place.folder)
+    last = LastLines()
     reader = threading.Thread(target=last.read, args=(process, say), daemon=True)
     reader.start()
     try:
@@ -127,6 +129,27 @@ def run_observed(
     return trace
 
 
+def may_fork(side: str, script: Path, processes: int) -> bool:
+    """Whether an interpreter that has imported the libraries can run it: no ranks, no port with torch."""
+    return processes == 1 and not (side == "port" and uses_torch(script))
+
+
+def _new(
+    python: str, processes: int, words: list[str], variables: Mapping[str, str], folder: Path
+) -> subprocess.Popen[bytes]:
+    """A new interpreter for a module and its arguments, or as many of them as there are `processes`."""
+    launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={processes}", "-m"]
+    return subprocess.Popen(
+        [python, "-m", *(launcher if processes > 1 else []), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=folder,
+        env=dict(variables),
+        start_new_session=True,
+    )
+
+
 def _trace(folder: Path) -> Trace | None:
     """The trace that a run left, of all its ranks; None when one left none."""
     ranks = sorted(folder.glob("rank*")) or [folder]
@@ -137,7 +160,7 @@ def _trace(folder: Path) -> Trace | None:
     return join_ranks(traces) if len(traces) > 1 else traces[0]
 
 
-def _wait(process: subprocess.Popen[bytes], folder: Path, limits: Limits) -> str:
+def _wait(process: Process, folder: Path, limits: Limits) -> str:
     """Wait for the script; why it has to be ended early, or nothing."""
     started = time.monotonic()
     memory = limits.memory or _memory_limit()
@@ -208,7 +231,7 @@ class LastLines:
     def text(self) -> str:
         return "\n".join(self._lines)
 
-    def read(self, process: subprocess.Popen[bytes], say: Callable[[str], None]) -> None:
+    def read(self, process: Process, say: Callable[[str], None]) -> None:
         """Read to the end; lines of training steps go to `say`, a line without an end is cut."""
         assert process.stdout is not None
         rest = b""
@@ -228,7 +251,7 @@ class LastLines:
             self._lines.append(text.split("\r")[-1])
 
 
-def kill_group(process: subprocess.Popen[Any]) -> None:
+def kill_group(process: Process | subprocess.Popen[str]) -> None:
     """End the process and its group: torch's launcher has ranks of its own."""
     try:
         os.killpg(process.pid, signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 import traceback
@@ -45,6 +46,11 @@ def run_script(script: str, arguments: list[str], folder: Path) -> int:
         write_repair(error, folder)
         return 1
     return 0
+
+
+def uses_torch(script: Path) -> bool:
+    """Whether a port keeps torch for its data: transformers may be asked for its tensors then."""
+    return re.search(r"^\s*(import|from)\s+torch\b", script.read_text("utf-8", "replace"), re.MULTILINE) is not None
 
 
 def own_frames(trace: TracebackType | None, path: str) -> TracebackType | None:

@@ -22,7 +22,8 @@ class Settings:
     script's own. `fold` processes become one: the source's per-device batch is multiplied, the port's batches are made
     for one process. `initial` is the trace whose weights to start from.
     `family` is the one to take for a model that no name tells, `project` the folder where other evidence of it is
-    looked for, `tool_python` the interpreter that makes stand-ins, whichever one runs the script.
+    looked for, `tool_python` the interpreter that makes stand-ins, whichever one runs the script, and `preloaded` the
+    socket of one that has imported the libraries.
     `kv_heads` sizes the stand-in model, `sources` are the texts of the source and of its project's modules, from which
     made-up rows get columns. `files` are (path or name, real file) pairs for files that the script reads, `columns`
     those that a crash asked for, with the kind of each. A source that has trained for `patience` seconds stops after
@@ -41,6 +42,7 @@ class Settings:
     family: str | None = None
     project: str | None = None
     tool_python: str = sys.executable
+    preloaded: str = ""
     sources: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
     columns: dict[str, Any] = field(default_factory=dict)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import importlib
 import math
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any
 from ..comparing.configuration import dtype_class
 from ..events import Events
 from ..guard import keep_to_copy
-from ..script import run_script
+from ..script import run_script, uses_torch
 from ..settings import Settings
 from ..stand_ins.answers import answer_questions
 from ..stand_ins.substitutes import (
@@ -69,11 +68,6 @@ def main() -> int:
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     return run_script(script, arguments, Path(folder))
-
-
-def uses_torch(script: Path) -> bool:
-    """Whether a port keeps torch for its data: transformers may be asked for its tensors then."""
-    return re.search(r"^\s*(import|from)\s+torch\b", script.read_text("utf-8", "replace"), re.MULTILINE) is not None
 
 
 def patch_torch_models(substitutes: Substitutes) -> None:

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ..preloading import client as preloading
 from ..settings import Settings
 from .healing import KEPT_TIMES, mark, patch_datasets
 from .missing_files import MissingFiles, patch_files
@@ -181,18 +182,22 @@ class Substitutes:
                 # A teacher with its student's weights would have nothing to teach.
                 "seed": len([*folder.parent.iterdir()]) if folder.parent.is_dir() else 0,
             }
-            done = subprocess.run(
-                [self.settings.tool_python, "-P", "-m", "porter.validate.stand_ins.stand_in"],
-                input=json.dumps(asked),
-                env=_tool_environment(),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                raise ValueError((done.stderr.strip() or f"no stand-in for {name}").splitlines()[-1])
+            code, said = self._made(json.dumps(asked))
+            if code:
+                raise ValueError((said.strip() or f"no stand-in for {name}").splitlines()[-1])
         made = json.loads(answer.read_text(encoding="utf-8"))
         return str(folder), made["family"], f" ({made['reason']})" if made["reason"] else ""
+
+    def _made(self, asked: str) -> tuple[int, str]:
+        """The exit status of making a stand-in, and what was said of it."""
+        module, variables = "porter.validate.stand_ins.stand_in", _tool_environment()
+        if self.settings.preloaded:
+            found = preloading.run(self.settings.preloaded, module, asked, variables, str(self._work))
+            if found is not None:
+                return found
+        words = [self.settings.tool_python, "-P", "-m", module]
+        done = subprocess.run(words, input=asked, env=variables, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
 
 
 def _tool_environment() -> dict[str, str]:
