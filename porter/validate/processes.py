@@ -91,9 +91,7 @@ def run_observed(
     folder = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=settings.work))
     place, notes = copy_project(script, folder, limits.copy, source)
     settings_file = folder / "settings.json"
-    preloaded = (
-        preloading.server(side, python, {**ENVIRONMENT, **environment}) if may_fork(side, script, processes) else ""
-    )
+    preloaded = import_ahead(side, script, environment, python) if processes == 1 else ""
     if preloaded and side == "source" and python == settings.tool_python:
         settings = replace(settings, preloaded=preloaded)
     settings.save(settings_file)
@@ -129,9 +127,11 @@ def run_observed(
     return trace
 
 
-def may_fork(side: str, script: Path, processes: int) -> bool:
-    """Whether an interpreter that has imported the libraries can run it: no ranks, no port with torch."""
-    return processes == 1 and not (side == "port" and uses_torch(script))
+def import_ahead(side: str, script: Path, environment: Mapping[str, str], python: str = sys.executable) -> str:
+    """The socket of an interpreter that has imported what `script` will, or is at it; "" where it needs a new one."""
+    if side == "port" and uses_torch(script):
+        return ""
+    return preloading.server(side, python, {**ENVIRONMENT, **environment})
 
 
 def _new(

@@ -23,7 +23,7 @@ from .comparing.verdict import Check, Verdict, distinct
 from .copying import COPY_LIMIT
 from .environments.choose import port_python, source_python
 from .helping import cause_of_crash, crash_of, is_environment, last_error
-from .processes import Limits, RunFailed, environment, hub_reachable, run_observed
+from .processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
 from .settings import LATE, Dtype, Settings
 from .stand_ins.arguments import recorded_arguments
 from .stand_ins.command_lines import project_of
@@ -91,6 +91,7 @@ def validate(
     failed: RunFailed | None = None
     others: list[tuple[str, Trace | RunFailed]] = []
     with tempfile.TemporaryDirectory(prefix="tpu-port-validate-") as work:
+        import_ahead("port", port, port_environment(options))  # while the source runs
         trace, notes = run_source(source, options, work, say)
         options = replace(options, arguments=recorded_arguments(work) or options.arguments)
         if any(note.startswith(LATE) for note in trace.notes):
@@ -270,14 +271,18 @@ def run_port(
         port,
         options.arguments,
         replace(settings, steps=steps or options.steps),
-        environment=environment(
-            "port", dtype=options.dtype, devices=options.devices, online=hub_reachable(), tiny=options.model is None
-        ),
+        environment=port_environment(options),
         limits=Limits(timeout=options.timeout, copy=options.copy_limit),
         python=str(port_python(port, environments=options.environments, say=say)),
         say=lambda line: say(f"port: {line}"),
         source=source,
     )
+
+
+def port_environment(options: Options) -> dict[str, str]:
+    """The variables of the port's runs."""
+    online, tiny = hub_reachable(), options.model is None
+    return environment("port", dtype=options.dtype, devices=options.devices, online=online, tiny=tiny)
 
 
 def run_elsewhere(
