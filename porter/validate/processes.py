@@ -131,7 +131,7 @@ def import_ahead(side: str, script: Path, environment: Mapping[str, str], python
     """The socket of an interpreter that has imported what `script` will, or is at it; "" where it needs a new one."""
     if side == "port" and uses_torch(script):
         return ""
-    return preloading.server(side, python, {**ENVIRONMENT, **environment})
+    return preloading.server(side, python, {**ENVIRONMENT, **environment, "HF_HOME": _hub()})
 
 
 def _new(
@@ -218,8 +218,11 @@ def _homes(folder: Path) -> dict[str, str]:
     home, temporary = folder / "home", folder / "tmp"
     for each in (home, temporary):
         each.mkdir()
-    hub = os.environ.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
-    return {"HOME": str(home), "TMPDIR": str(temporary), "HF_HOME": hub, "XDG_CACHE_HOME": str(home / ".cache")}
+    return {"HOME": str(home), "TMPDIR": str(temporary), "HF_HOME": _hub(), "XDG_CACHE_HOME": str(home / ".cache")}
+
+
+def _hub() -> str:
+    return os.environ.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
 
 
 class LastLines:
