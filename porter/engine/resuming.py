@@ -29,6 +29,7 @@ import libcst as cst
 
 from ..source.scopes import Binding
 from .flow import origins
+from .own_checkpoints import finds_last
 from .porting import Porting
 
 RULE = "TP111"
@@ -48,7 +49,7 @@ def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
         return resume_code(porting, value)
     test, holds = condition
     folder = f"{porting.rt('get_last_checkpoint')}({porting.output_dir()})"
-    if test is None or _is_of_checkpoints(porting, test):
+    if test is None or _is_of_checkpoints(porting, test) or _is_last(porting, test):
         if test is not None and not isinstance(test, cst.Name):
             asks = folder if holds else f"not {folder}"
             porting.edit(*module.span(test), asks, RULE, "Orbax names its checkpoints by their step")
@@ -73,7 +74,7 @@ def _say_names(porting: Porting, value: cst.BaseExpression) -> None:
     text = porting.module.code(value)
     message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
     fix = "Look for them with rt.get_last_checkpoint(folder)."
-    porting.find(RULE, "error", message, fix, *porting.module.location(value))
+    porting.find(RULE, "error", message, fix, *_place(porting, value))
 
 
 def _asked(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
@@ -119,13 +120,32 @@ def _is_of_checkpoints(porting: Porting, test: cst.BaseExpression) -> bool:
     return any(NAMED in porting.module.code(value) for value in origins(porting.module, test))
 
 
+def _is_last(porting: Porting, test: cst.BaseExpression) -> bool:
+    return not isinstance(test, cst.BooleanOperation) and finds_last(porting, test) == "last"
+
+
 def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
     """What train() is told to resume from, as code that can stand at the trainer; a finding where there is none."""
     module, trainer = porting.module, porting.trainer
     assert trainer is not None
+    value = _or_none(porting, value)
     text = module.code(value)
+    looked_for = finds_last(porting, value)
+    if looked_for == "last":
+        folder = porting.output_dir()
+        message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
+        porting.find(
+            RULE, "info", f"{message} The port looks for the last one in {folder}.", "", *_place(porting, value)
+        )
+        return f"{porting.rt('get_last_checkpoint')}({folder})"
+    if looked_for:
+        _say_names(porting, value)
     found = module.meaning(value)
-    if found is None or not isinstance(value, cst.Name):
+    if not isinstance(value, cst.Name):
+        if not _is_there(porting, text, value):
+            _say_later(porting, value)
+        return f"({text})" if isinstance(value, cst.IfExp | cst.Lambda | cst.NamedExpr) else text
+    if found is None:
         return text
     later = [item for item in found[1] if item.kind != "parameter" and _start(porting, item) > trainer.statement_start]
     if not later:
@@ -135,10 +155,29 @@ def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
         if NAMED in " ".join(choices):
             _say_names(porting, value)
         return " or ".join(choices)
-    line, column = module.location(value)
-    message = f"resume_from_checkpoint={text}: it is set after the trainer, which resumes when it is made."
-    porting.find(RULE, "error", message, f"Set {text} before the trainer.", line, column)
+    _say_later(porting, value)
     return text
+
+
+def _say_later(porting: Porting, value: cst.BaseExpression) -> None:
+    text = porting.module.code(value)
+    message = f"resume_from_checkpoint={text}: it is set after the trainer, which resumes when it is made."
+    porting.find(RULE, "error", message, f"Set {text} before the trainer.", *_place(porting, value))
+
+
+def _place(porting: Porting, value: cst.BaseExpression) -> tuple[int, int]:
+    return porting.module.location(value)
+
+
+def _or_none(porting: Porting, value: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x if x else None` and of `x or None`."""
+    module = porting.module
+    if isinstance(value, cst.IfExp) and module.code(value.orelse) in ("None", "False"):
+        tested = module.code(value.test).removesuffix(" is not None")
+        return value.body if tested == module.code(value.body) else value
+    if isinstance(value, cst.BooleanOperation) and isinstance(value.operator, cst.Or):
+        return value.left if module.code(value.right) in ("None", "False") else value
+    return value
 
 
 def _choices(porting: Porting, bindings: list[Binding]) -> list[str] | None:

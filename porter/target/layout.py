@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 
 WIDTH = 120
@@ -39,7 +40,7 @@ def render(node: str | Call, indent: str = "", step: str = "    ", before: int =
     Lines are joined by `\\n`; the writer turns them into the file's own newline.
     """
     if isinstance(node, str):
-        return node
+        return node if len(indent) + before + len(node) <= WIDTH else _broken(node, indent, step)
     flat = _flat(node)
     room = ROW_WIDTH if isinstance(node, Call) and node.flat else WIDTH
     if flat is not None and not node.spread and len(indent) + before + len(flat) <= room:
@@ -63,6 +64,21 @@ def render(node: str | Call, indent: str = "", step: str = "    ", before: int =
         lines.append(line)
     lines.append(f"{indent}{node.brackets[1]}{node.tail}")
     return "\n".join(lines)
+
+
+def _broken(code: str, indent: str, step: str) -> str:
+    """A conditional expression on three lines; other code as it is."""
+    try:
+        tree = ast.parse(code, mode="eval").body
+    except SyntaxError:
+        return code
+    if not isinstance(tree, ast.IfExp) or "\n" in code:
+        return code
+    body, test, orelse = (ast.get_source_segment(code, part) or "" for part in (tree.body, tree.test, tree.orelse))
+    if len(body) + len(test) + len(orelse) + len(" if  else ") != len(code):
+        return code  # parentheses of its own
+    inner = f"\n{indent}{step}"
+    return f"({inner}{body}{inner}if {test}{inner}else {orelse}\n{indent})"
 
 
 def commented(code: str, comment: str, indent: str = "", width: int = WIDTH) -> tuple[list[str], str]:

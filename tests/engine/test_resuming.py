@@ -32,7 +32,7 @@ def test_what_decides_stands_at_the_trainer(lines: str, decides: str | None) -> 
     ported = port(script(lines))
     assert ported.status == "ported", ported.findings
     decides = decides or "rt.get_last_checkpoint('out') is not None and resume"
-    assert f'rt.resume_dir("out") if {decides} else rt.fresh_dir("out")' in ported.after
+    assert f'rt.resume_dir("out") if {decides} else rt.fresh_dir("out")' in " ".join(ported.after.split())
     assert "checkpoint-*" not in ported.after or "found = " in ported.after
 
 
@@ -64,3 +64,57 @@ def test_a_condition_on_checkpoints_among_others_is_named() -> None:
     ported = port(script(BOTH.format("if resume and list(pathlib.Path('out').glob('checkpoint-*'))")))
     (said,) = (finding for finding in ported.findings if finding.severity == "error")
     assert said.rule == "TP111" and "by their step" in said.message
+
+
+FOUND = """last = None
+if os.path.isdir('out'):
+    found = [os.path.join('out', name) for name in os.listdir('out') if name.startswith('checkpoint-')]
+    if found:
+        last = max(found, key=os.path.getmtime)
+"""
+TRAIN = "trainer.train(resume_from_checkpoint={})"
+
+
+@pytest.mark.parametrize(
+    "asked", ["last", "last if last else None", "last or None", "last if last is not None else None"]
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_the_last_of_its_own_checkpoints(asked: str, first: bool) -> None:
+    """By transformers' names it would never find one; looked for behind the trainer it has no name there yet."""
+    train = TRAIN.format(asked)
+    ported = port(sft_script(FOUND, imports=IMPORTS, after=train) if first else script(FOUND + train))
+    assert ported.status == "ported", ported.findings
+    assert f'rt.resume_dir("out") if {LAST} else rt.fresh_dir("out")' in " ".join(ported.after.split())
+    assert [found.severity for found in ported.findings if "looks for the last one" in found.message] == ["info"]
+
+
+def test_the_last_of_its_own_checkpoints_by_a_function() -> None:
+    function = FOUND.replace("\n", "\n    ").replace("'out'", "folder")
+    made = f"def newest(folder):\n    {function}return last\n"
+    ported = port(sft_script(made, imports=IMPORTS, after=TRAIN.format("newest('out')")))
+    assert f'rt.resume_dir("out") if {LAST} else' in " ".join(ported.after.split())
+
+
+@pytest.mark.parametrize(
+    ("found", "asked"),
+    [
+        (FOUND.replace("'out'", "'elsewhere'"), "last"),
+        (FOUND.replace("if found:", "if found and resume:"), "last"),
+        (FOUND, "last if resume else None"),
+    ],
+)
+def test_checkpoints_on_another_condition_are_named(found: str, asked: str) -> None:
+    ported = port(script(found + TRAIN.format(asked)))
+    said = [finding.message for finding in ported.findings if finding.severity == "error"]
+    assert said and ("Orbax names" in said[0] or "set after the trainer" in said[0]), ported.findings
+
+
+@pytest.mark.parametrize("asked", ["later if resume else None", "later[0]"])
+def test_an_expression_of_what_is_set_later_is_named(asked: str) -> None:
+    ported = port(script("later = sys.argv[1:]\n" + TRAIN.format(asked)))
+    assert any("set after the trainer" in found.message for found in ported.findings), ported.findings
+
+
+def test_a_condition_of_its_own_is_a_condition_still() -> None:
+    ported = port(script(TRAIN.format("sys.argv[1] if resume else None")))
+    assert 'rt.resume_dir("out") if (sys.argv[1] if resume else None) else' in ported.after

@@ -39,3 +39,17 @@ def test_a_list_alone_hugs_its_brackets() -> None:
 def test_no_line_is_too_long_when_its_parts_are_not(width: int) -> None:
     call = Call("head", [Arg("a" * (width // 3), "k"), Arg(Call("inner", [Arg("b" * (width // 2))]))], tail=".end()")
     assert all(len(line) <= 120 for line in render(call, "    ").split("\n"))
+
+
+def test_a_long_condition_takes_three_lines() -> None:
+    long = "rt.resume_dir(a_folder) if rt.get_last_checkpoint(a_folder) else rt.fresh_dir(a_folder)"
+    call = Call("Config", [Arg(long, "checkpoint_root_directory"), Arg("1", "steps")])
+    lines = render(call, "        ").splitlines()
+    assert lines[1:5] == [
+        "            checkpoint_root_directory=(",
+        "                rt.resume_dir(a_folder)",
+        "                if rt.get_last_checkpoint(a_folder)",
+        "                else rt.fresh_dir(a_folder)",
+    ]
+    other = render(Call("Config", [Arg(f"({long}) + {'1' * 30}", "checkpoint_root_directory")]))
+    assert f"({long}) + 1" in other

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from porter.validate.preloading import client as preloading
 from porter.validate.processes import KEPT_LINES, Limits, RunFailed, run_observed
 from porter.validate.settings import Settings
 
@@ -94,3 +95,18 @@ def _is_dead(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
         return True
+
+
+def test_what_is_imported_ahead_has_the_users_hugging_face_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its libraries keep the folder that they find when they are imported; a home of a run's own is gone after it."""
+    preloading.stop()
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setitem(preloading.MODULES, "source", ("huggingface_hub.constants",))
+    text = (
+        "import sys\nprint('huggingface_hub.constants' in sys.modules)\n"
+        "from huggingface_hub import constants\nprint(constants.HF_HOME)\n"
+    )
+    assert failure(tmp_path, text).output.splitlines() == ["True", str(tmp_path / "hub")]
+    preloading.stop()
