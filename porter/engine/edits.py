@@ -60,11 +60,17 @@ def without_inner(text: str, edits: Iterable[Edit]) -> list[Edit]:
                 indented = text[last.start : first] + edit.new.rstrip(" \t")
                 in_front[last.start] = in_front.get(last.start, "") + indented
         elif not last.new and not edit.new:  # two keywords of a call, each with the comma between them
-            kept[-1] = replace(last, end=edit.end)
+            kept[-1] = _both(text, last, edit)
         else:
             kept.append(edit)  # two rules want the same text: `apply_edits` says so
     fronts = [in_front.pop(edit.start, "") if edit.end > edit.start else "" for edit in kept]
     return [replace(edit, new=front + edit.new) if front else edit for edit, front in zip(kept, fronts, strict=True)]
+
+
+def _both(text: str, first: Edit, last: Edit) -> Edit:
+    """The removal of neighbouring keywords, the last of which took the comma before it; a comma behind it goes, too."""
+    comma = re.compile(r"\s*,").match(text, last.end)
+    return replace(first, end=comma.end() if comma is not None else last.end)
 
 
 ABOVE = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*[ \t\f]*")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..runtime.field_tables import Row
 from ..source.module import Module
 from ..source.scopes import Binding
 from .dead_code import is_dead
+from .edits import whole_lines
 from .flow import PLACEMENT, origins
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
@@ -188,6 +190,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
     version = rule.table.version(versions)
     now = rule.table.rows(versions)
     short = short_name(site)
+    ignored: list[Argument] = []
     for argument in site.arguments:
         source = f"{short}.{argument.name}"
         row = now.get(argument.name) or rule.table.row(argument.name)
@@ -198,7 +201,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.fate(_row(source, argument, "dropped", "", reason, rule.id))
             message = f"{source}={argument.text}: it is no keyword of {short}, and {reason}; it is left out."
             porting.find(rule.id, "warning", message, "Check the spelling.", argument.line, argument.column)
-            _take_out(porting, argument, rule.id, reason)
+            ignored.append(argument)
             continue
         if row is None:
             reason = f"{short} {version} has no such keyword"
@@ -223,6 +226,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         if fate == "manual":
             said = f"{source}={' '.join(argument.text.split())}: {reason}"
             porting.find(rule.id, "error", said, "", argument.line, argument.column)
+    _take_out(porting, ignored, rule.id, "transformers ignores what it doesn't know here")
     if site.unknown_keywords:
         reason = "these keywords are not built in this file"
         text, line, column = site.unknown_keywords, site.line, site.column
@@ -231,19 +235,32 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         porting.find(rule.id, "error", message, "Write them at the call.", line, column)
 
 
-def _take_out(porting: Porting, argument: Argument, rule: str, reason: str) -> None:
-    """A keyword goes from its call, with the comma that parts it from its neighbour."""
+def _take_out(porting: Porting, arguments: Sequence[Argument], rule: str, reason: str) -> None:
+    """Keywords go from their call, neighbours together, with the comma that parts them from the one beside them."""
     module = porting.module
-    given = module.parents.get(argument.node) if argument.node is not None else None
-    call = module.parents.get(given) if given is not None else None
-    if not isinstance(given, cst.Arg) or not isinstance(call, cst.Call) or len(call.args) < 2:
+    gone = [
+        given for item in arguments if item.node is not None and (given := module.parents.get(item.node)) is not None
+    ]
+    call = module.parents.get(gone[0]) if gone else None
+    if not isinstance(call, cst.Call) or not all(given in call.args for given in gone):
         return
-    at = list(call.args).index(given)
-    if at + 1 < len(call.args):
-        start, end = module.span(given)[0], module.span(call.args[at + 1])[0]
-    else:
-        start, end = module.span(call.args[at - 1].value)[1], module.span(given.value)[1]
-    porting.edit(start, end, "", rule, reason)
+    there = list(call.args)
+    for _, run in itertools.groupby(enumerate(there), lambda item: item[1] in gone):
+        places = [at for at, given in run if given in gone]
+        if not places:
+            continue
+        first, last = places[0], places[-1]
+        start, end = module.span(there[first])[0], module.span(there[last].value)[1]
+        if last + 1 < len(there):
+            end = module.span(there[last + 1])[0]
+        elif first:
+            before = module.span(there[first - 1].value)[1]
+            if "#" in module.text[before:start]:  # a comment of the one before: it and its comma stay
+                comma = re.compile(r"\s*,").match(module.text, end)
+                start, end = whole_lines(module.text, start, comma.end() if comma is not None else end)
+            else:
+                start = before
+        porting.edit(start, end, "", rule, reason)
 
 
 def short_name(site: Site) -> str:

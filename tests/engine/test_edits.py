@@ -84,6 +84,7 @@ def test_what_stands_between_two_removals_parts_them() -> None:
         ("if a:\n    # why\n    x = 1  # so\n    y\n", [edit(6, 32), edit(20, 37, "z")], "if a:\n    # why\n    z\n"),
         # Two removals that share what parts them.
         ("f(a, b, c)", [edit(5, 8), edit(6, 9)], "f(a, )"),
+        ("f(a, b, c,)", [edit(5, 8), edit(6, 9)], "f(a, )"),
         # What is put in front of a statement that goes stays.
         ("if a:\n    x\n    y\n", [edit(6, 12), edit(10, 10, "new\n    ")], "if a:\n    new\n    y\n"),
         # The same statement replaced and taken out: it goes.

@@ -1,0 +1,30 @@
+"""Configs of bitsandbytes that stay objects: what transformers ignores in them goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import port, sft_script
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("load_in_8bit=True, bnb_x=1, bnb_y=2", "load_in_8bit=True"),
+        ("load_in_8bit=True, bnb_x=1, bnb_y=2,", "load_in_8bit=True,"),
+        ("\n    load_in_8bit=True,\n    bnb_x=1,\n    bnb_y=2,\n    bnb_z=3,\n", "\n    load_in_8bit=True,\n"),
+        ("bnb_x=1, load_in_8bit=True, bnb_y=2,", "load_in_8bit=True,"),
+        ("bnb_w=1, bnb_x=1, load_in_8bit=True", "load_in_8bit=True"),
+        ("load_in_8bit=True,  # why\n    bnb_x=1,\n    bnb_y=2,\n", "load_in_8bit=True,  # why\n"),
+    ],
+)
+def test_neighbouring_keywords_go_with_their_commas(given: str, kept: str) -> None:
+    made = f"more = sys.argv[1:]\nconfig = BitsAndBytesConfig({given}) if more else None"
+    imports = "import sys\nfrom peft import LoraConfig\nfrom transformers import BitsAndBytesConfig"
+    script = sft_script(
+        made, imports=imports, load=", quantization_config=config", trainer=", peft_config=LoraConfig()"
+    )
+    found = port(script)
+    assert f"BitsAndBytesConfig({kept}) if more else None" in found.after, found.after
+    said = [finding.message for finding in found.findings if "transformers ignores" in finding.message]
+    assert len(said) == given.count("bnb_")
