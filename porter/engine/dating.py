@@ -15,11 +15,13 @@ import libcst as cst
 
 from ..releases.history import history
 from ..releases.plain_arguments import clashes, plain_arguments
+from ..releases.uses import Use, uses_of
 from ..runtime.field_tables import at_version, version_key
 from ..source.pins import pins_of_project
 from .porting import Porting
 
 SOURCES = ("trl", "transformers")
+USES = ("uses",)
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def versions_in(porting: Porting) -> dict[str, str]:
     chosen = porting.options.source_trl
     days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
     trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
+    trl = trl if trl is not None and trl.pinned else _beside(porting, "trl") or trl
     transformers = date(porting, "transformers")
     clash = clashes(porting.module.text)
     if clash and transformers is not None and trl is not None and not trl.pinned:
@@ -57,6 +60,7 @@ def versions_in(porting: Porting) -> dict[str, str]:
     early = _of_the_day_of(porting, "peft")
     if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
         older = transformers is None or version_key(early.version) < version_key(transformers.version)
+        older = older and version_key(early.version) >= version_key(_floor(porting, "transformers"))
         if older and _out_with(early, _able(porting), days):
             transformers = early
     if transformers is not None and (trl is None or not trl.pinned):
@@ -115,6 +119,23 @@ def _of_its_day(porting: Porting, transformers: Date, days: Mapping[str, str]) -
     return Date(fitting[-1], why)
 
 
+def _beside(porting: Porting, library: str) -> Date | None:
+    """The newest release of `library` that another one, which the script imports before it, is installed with."""
+    for pack in porting.packs:
+        for rule in pack.tables:
+            allowed = rule.head.get("beside", {}).get(library)
+            if allowed and rule.library in porting.module.roots:
+                release = release_of(porting, rule.library) or max(allowed, key=version_key)
+                return Date(at_version(allowed, release) or "", f"the newest release beside {rule.library}")
+    return None
+
+
+def _floor(porting: Porting, library: str) -> str:
+    """The greatest lower bound of a library that the script or a file beside it asks for."""
+    bounds = [version for _, pins in _pins(porting, library) for sign, version in pins if sign in (">=", ">", "~=")]
+    return max(bounds, key=version_key, default="0")
+
+
 def _is_too_old_for(transformers: Date, trl: Date) -> bool:
     """Whether a range of transformers, of another file as a rule, is of before what the pinned TRL needs to install."""
     if not trl.pinned or "==" in transformers.why:
@@ -165,8 +186,10 @@ def date(porting: Porting, library: str) -> Date | None:
             continue  # a lower bound alone
         if not fitting:
             exact = next((version for sign, version in pins if sign.startswith("==")), None)
-            if exact is None or version_key(exact) < version_key(releases[0]):
+            if exact is None:
                 continue
+            if version_key(exact) < version_key(releases[0]):
+                return Date(releases[0], f"the first release that is known, for {said}", pinned=True)
             return Date(exact, said, pinned=True)
         if len(fitting) > 1 and dated:
             fitting = [release for release in fitting if _before(release, dated)] or fitting
@@ -207,7 +230,7 @@ def _fits(release: str, sign: str, version: str) -> bool:
 
 
 def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
-    """Names and keywords of the file that came or went; not in a `try`, which is there for several releases."""
+    """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
     if library == "trl":
         for trainer, release in plain_arguments(porting.module.text).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
@@ -232,19 +255,30 @@ def short_version(version: str) -> str:
 
 
 def _uses(porting: Porting) -> Iterator[tuple[str, list[str]]]:
-    module = porting.module
-    for scope in module.scopes.values():
-        for bindings in scope.bindings.values():
-            for binding in bindings:
-                if binding.kind == "import" and "." in binding.qualified and not _in_try(porting, binding.node):
-                    yield binding.qualified, []
-    for site in porting.sites:
-        if not _in_try(porting, site.node):
+    """Names of libraries with the keywords that they are given and the fields that are read of their objects."""
+    for use in _written(porting):
+        fields = use.attributes if use.last.endswith(("Config", "Arguments")) else ()
+        if not use.guarded:
+            yield use.name, [*use.keywords, *fields]
+    for site in porting.sites:  # with what is known of `**more`
+        if not _is_guarded(porting, site.node):
             yield site.qualified, [argument.name for argument in site.arguments]
 
 
-def _in_try(porting: Porting, node: cst.CSTNode) -> bool:
-    return any(isinstance(ancestor, cst.Try | cst.If) for ancestor in porting.module.ancestors(node))
+def _written(porting: Porting) -> list[Use]:
+    """What the text uses of the libraries, read once."""
+    if USES not in porting.answers:
+        try:
+            porting.answers[USES] = uses_of(porting.module.text)
+        except (SyntaxError, ValueError):  # libcst reads more than Python
+            porting.answers[USES] = []
+    found: list[Use] = porting.answers[USES]
+    return found
+
+
+def _is_guarded(porting: Porting, node: cst.CSTNode) -> bool:
+    line = porting.module.location(node)[0]
+    return any(use.guarded for use in _written(porting) if use.line == line)
 
 
 def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -22,6 +23,8 @@ def find_lost_names(porting: Porting, edits: Sequence[Edit]) -> None:
     """Findings for names that the source binds and the port would use without binding them."""
     module = porting.module
     kept = _kept_uses(module, sorted((edit.start, edit.end) for edit in edits if edit.end > edit.start))
+    written = set(re.findall(r"\w+", " ".join(edit.new for edit in edits)))
+    kept = {name: starts for name, starts in kept.items() if starts or name in written}
     if not kept:
         return
     text = apply_edits(module.text, edits)
@@ -31,14 +34,15 @@ def find_lost_names(porting: Porting, edits: Sequence[Edit]) -> None:
         return  # which is said of the whole port
     after = Module(module.path, text, tree, parsed=parsed)
     for name in sorted(kept.keys() - after.bound_names):
-        for start in kept[name] if after.loads(name) else ():
+        # What is written anew stands nowhere in the source: the name's own line is named then.
+        for start in (kept[name] or [_first(module, name)]) if after.loads(name) else ():
             line, column = module.line_column(start)
             message = f"{name} is used here, and what it stood for is spread over the port."
             porting.find(RULE, "error", message, "Write the value, or keep the object by hand.", line, column)
 
 
 def _kept_uses(module: Module, spans: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
-    """By name where the port still uses it, of the names all of whose bindings the spans (sorted, apart) touch."""
+    """By name where what is kept uses it, of the names all of whose bindings the spans (sorted, apart) touch."""
     bindings: dict[str, list[Binding]] = {}
     for scope in module.scopes.values():
         for name, bound in scope.bindings.items():
@@ -48,9 +52,12 @@ def _kept_uses(module: Module, spans: Sequence[tuple[int, int]]) -> dict[str, li
         if hasattr(builtins, name) or not all(_touches(spans, *module.span(item.node)) for item in bound):
             continue
         uses = (module.span(use)[0] for use in module.loads(name))
-        if kept := [start for start in uses if not _touches(spans, start, start + 1)]:
-            found[name] = kept
+        found[name] = [start for start in uses if not _touches(spans, start, start + 1)]
     return found
+
+
+def _first(module: Module, name: str) -> int:
+    return min(module.span(bound.node)[0] for scope in module.scopes.values() for bound in scope.bindings.get(name, ()))
 
 
 def _touches(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:

@@ -348,12 +348,12 @@ def test_a_call_for_its_effect_in_a_conditional_expression() -> None:
     check_becomes(text, gone=("enable_input", "else None"))
 
 
-def test_a_search_for_torchs_checkpoints_is_said() -> None:
+def test_a_search_for_torchs_checkpoints_is_one_for_orbaxs() -> None:
     text = PLAIN.replace(
         "trainer.train()", "found = glob.glob('out/checkpoint-*') != []\ntrainer.train(resume_from_checkpoint=found)"
     )
     found = port(f"import glob\n{text}")
-    assert any("rt.get_last_checkpoint" in finding.fix for finding in found.findings)
+    assert 'rt.resume_dir("out") if rt.get_last_checkpoint("out") else rt.fresh_dir("out")' in found.after
 
 
 def test_two_ways_to_let_gradients_through_the_inputs_go() -> None:

@@ -235,3 +235,54 @@ def test_a_range_that_the_pinned_trl_cannot_have_dates_nothing(
 def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, said: bool) -> None:
     after = port(f"# pip install {release}\n" + PLAIN.replace("Qwen/Qwen3-0.6B", model)).after
     assert ('transformers="4.45",  # ' in after) == said, after
+
+
+def read_as(text: str, tmp_path: Path, requirements: str = "") -> str:
+    """The release of TRL that a script is read as, with these requirements beside it."""
+    (tmp_path / "requirements.txt").write_text(requirements)
+    (tmp_path / ".git").mkdir(exist_ok=True)
+    (tmp_path / "train.py").write_text(text)
+    return port_file(tmp_path / "train.py").recipe.versions["trl"].partition(" ")[0]
+
+
+def test_what_runs_under_a_main_guard_dates_a_script(tmp_path: Path) -> None:
+    """Only a test of the release, a signature or an attribute guards what is written for it."""
+    text = PLAIN.replace("train_dataset=rows)", "train_dataset=rows, tokenizer=None)")
+    head, _, tail = text.partition("trainer = ")
+    body = "".join(f"    {line}\n" for line in f"trainer = {tail}".splitlines())
+    newest = read_as(PLAIN, tmp_path)
+    assert read_as(f'{head}if __name__ == "__main__":\n{body}', tmp_path) == read_as(text, tmp_path) != newest
+    assert read_as(f'import trl\n{head}if trl.__version__ < "0.16":\n{body}', tmp_path) == newest
+
+
+def test_a_field_that_is_read_dates_a_script(tmp_path: Path) -> None:
+    """`model_args.trust_remote_code` of a parameter that is annotated as TRL's ModelConfig, which lost it in 1.7."""
+    text = "from trl import ModelConfig\n" + PLAIN + "def loads(model_args: ModelConfig):\n    print({})\n"
+    assert read_as(text.format("model_args.trust_remote_code"), tmp_path).startswith("1.6")
+    assert read_as(text.format("model_args.model_revision"), tmp_path) == read_as(PLAIN, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("pin", "release"), [("", "0.24.0"), ("unsloth==2025.2.15", "0.15.2"), ("unsloth\ntrl==0.19.1", "0.19.1")]
+)
+def test_unsloth_has_a_newest_trl_of_its_own(pin: str, release: str, tmp_path: Path) -> None:
+    text = PLAIN.replace("from trl", "from unsloth import FastLanguageModel\nfrom trl", 1)
+    assert read_as(text, tmp_path, pin) == release
+
+
+def test_another_library_s_day_is_not_before_what_is_asked_for(tmp_path: Path) -> None:
+    """peft 0.13.0 is of the day of transformers 4.45; a script that asks for 4.51 or newer isn't."""
+    text = PLAIN.replace("trainer = ", "from peft import LoraConfig\ntrainer = ")
+    early = read_as(text, tmp_path, "peft==0.13.0\n")
+    assert early.startswith("0.11") and not read_as(text, tmp_path, "peft==0.13.0\ntransformers>=4.51.0\n").startswith(
+        "0."
+    )
+
+
+def test_a_pin_before_all_that_is_known_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("trl==0.4.7\ntransformers==4.36.2\n")
+    (tmp_path / "train.py").write_text(PLAIN)
+    found = port_file(tmp_path / "train.py").recipe
+    assert found.versions["trl"].startswith("0.7.0 (the first release that is known")
+    assert any("trl==0.4.7" in finding.message for finding in found.findings)
