@@ -69,6 +69,7 @@ class Porting:
     lora_conditional: bool = False
     evaluates: bool = False
     resumes: str = ""
+    resumes_from: bool = False  # it may be a path
     fuses: bool = False
     loop: Loop | None = None  # a training loop written by hand, which stands for the trainer
     foreign_model: bool = False  # an object that this file doesn't load: the port takes it as Tunix's

@@ -144,7 +144,9 @@ def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
     if not isinstance(value, cst.Name):
         if not _is_there(porting, text, value):
             _say_later(porting, value)
+        porting.resumes_from = not _is_bool(value)
         return f"({text})" if isinstance(value, cst.IfExp | cst.Lambda | cst.NamedExpr) else text
+    porting.resumes_from = not any(_is_bool(origin) for origin in origins(module, value))
     if found is None:
         return text
     later = [item for item in found[1] if item.kind != "parameter" and _start(porting, item) > trainer.statement_start]
@@ -157,6 +159,12 @@ def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
         return " or ".join(choices)
     _say_later(porting, value)
     return text
+
+
+def _is_bool(value: cst.BaseExpression) -> bool:
+    """Whether an expression is True or False, and surely no path."""
+    negated = isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Not)
+    return negated or isinstance(value, cst.Comparison) or (isinstance(value, cst.Name) and value.value == "True")
 
 
 def _say_later(porting: Porting, value: cst.BaseExpression) -> None:

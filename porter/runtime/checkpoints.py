@@ -27,13 +27,14 @@ def fresh_dir(path: str | os.PathLike[str]) -> str:
     return str(folder)
 
 
-def resume_dir(path: str | os.PathLike[str]) -> str:
+def resume_dir(path: str | os.PathLike[str], checkpoint: str | os.PathLike[str] | bool | None = True) -> str:
     """`path` for TrainingConfig.checkpoint_root_directory: absolute, with a checkpoint to resume from.
 
-    `path` is the folder of a run, or its newest checkpoint in there. FileNotFoundError when it holds no
-    checkpoint that Orbax wrote: a PyTorch `checkpoint-500` can't be resumed.
+    `path` is the folder of a run, or its newest checkpoint in there. `checkpoint` is what the Trainer's
+    `resume_from_checkpoint` was given: a path takes the place of `path`, and its run goes on in its own folder.
+    FileNotFoundError when there is no checkpoint that Orbax wrote: a PyTorch `checkpoint-500` can't be resumed.
     """
-    folder = _absolute(path)
+    folder = _absolute(path if isinstance(checkpoint, bool | None) else checkpoint)
     if folder.name.isdigit() and _saved_steps(folder.parent):
         newest = _saved_steps(folder.parent)[-1]
         if int(folder.name) != newest:

@@ -257,9 +257,20 @@ class TrainerBatches:
         return rows, np.array(places, int).reshape(-1, 2)
 
     def _rows_of(self, dataset: Any) -> Iterator[CollatedRow]:
-        for start in range(0, len(dataset), _FIRST_LOOK):
-            features = self._features(dataset, range(start, min(start + _FIRST_LOOK, len(dataset))))
-            yield from read_rows(self._collator(features))
+        """All rows as the collator makes them: many at a time, or one by one where it only takes rows of a length."""
+        at_once = _FIRST_LOOK
+        start = 0
+        while start < len(dataset):
+            features = self._features(dataset, range(start, min(start + at_once, len(dataset))))
+            try:
+                rows = list(read_rows(self._collator(features)))
+            except Exception:
+                if at_once == 1:
+                    raise
+                at_once = 1
+                continue
+            yield from rows
+            start += at_once
 
     def _read_stream(self, dataset: Any, max_steps: int) -> tuple[list[Any], list[np.ndarray]]:
         """The rows of the first `max_steps` steps of a stream, and their numbers pass by pass."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..engine.callback_methods import reads_tokenizer
 from ..engine.callbacks import callbacks_code, loads_best, needs_hooks
 from ..engine.metrics import LOSSES
@@ -72,7 +74,9 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     folder = porting.output_dir()
     start = f"{porting.rt('resume_dir' if porting.resumes == 'True' else 'fresh_dir')}({folder})"
     if porting.resumes not in ("", "True"):
-        start = f"{porting.rt('resume_dir')}({folder}) if {porting.resumes} else {start}"
+        asked = re.sub(r"^\((.*)\)$", r"\1", porting.resumes)
+        given = f"{folder}, {asked}" if porting.resumes_from else folder
+        start = f"{porting.rt('resume_dir')}({given}) if {porting.resumes} else {start}"
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
     policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])

@@ -117,4 +117,13 @@ def test_an_expression_of_what_is_set_later_is_named(asked: str) -> None:
 
 def test_a_condition_of_its_own_is_a_condition_still() -> None:
     ported = port(script(TRAIN.format("sys.argv[1] if resume else None")))
-    assert 'rt.resume_dir("out") if (sys.argv[1] if resume else None) else' in ported.after
+    asked = "sys.argv[1] if resume else None"
+    assert f'rt.resume_dir("out", {asked}) if ({asked}) else' in " ".join(ported.after.split())
+
+
+def test_a_path_is_where_the_run_goes_on() -> None:
+    """The folder of a run that begins anew may have another name each time."""
+    ported = port(
+        script("trainer.train(resume_from_checkpoint=path)").replace("resume = ", "path = sys.argv[1]\nresume = ")
+    )
+    assert 'rt.resume_dir("out", path) if path else rt.fresh_dir("out")' in ported.after

@@ -46,7 +46,7 @@ def test_a_config_that_stays_an_object_has_them_too() -> None:
         .replace("SFTConfig('out')", "config")
         .replace("model, tok", "config = SFTConfig('out')\nprint(config)\nmodel, tok", 1)
     )
-    check_becomes(text, 'SFTConfig = trl_arguments("1.16.0", "SFTConfig", unsloth="', "max_length=512")
+    check_becomes(text, 'SFTConfig = trl_arguments("0.24.0", "SFTConfig", unsloth="', "max_length=512")
 
 
 def test_grpos_batch_is_raised_to_its_generations() -> None:

@@ -181,6 +181,7 @@ def test_folders_are_named_when_they_cannot_serve(tmp_path: Path) -> None:
     (tmp_path / "100").mkdir()
     (tmp_path / "200").mkdir()
     assert resume_dir(tmp_path) == resume_dir(tmp_path / "200") == str(tmp_path)
+    assert resume_dir(tmp_path / "another", tmp_path / "200") == resume_dir(tmp_path, True) == str(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"newest checkpoint, which is .*200"):
         resume_dir(tmp_path / "100")
     with pytest.raises(FileNotFoundError, match="PyTorch checkpoint"):

@@ -174,3 +174,16 @@ def test_evaluation_counts_first_tokens_as_the_release_did(mesh: Any, transforme
     (evaluated,) = batches.evaluation(Rows(4), batch_size=4)
     trained = sum(number % 5 for number in range(4))
     assert np.allclose(evaluated["scale"], 1 / (trained + 4 * firsts))
+
+
+def test_a_collator_of_rows_of_one_length_is_given_no_others(mesh: Any) -> None:
+    """transformers' default collator pads nothing, which batches of one row need not."""
+
+    def stack(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+        ids = np.stack([row["input_ids"] for row in rows])  # ValueError for rows of several lengths
+        return {"input_ids": ids, "attention_mask": np.ones_like(ids), "labels": ids}
+
+    batches = TrainerBatches(Rows(10), stack, mesh, max_steps=10, batch_size=1, seed=42)
+    assert sorted(number for batch in batches for number in numbers(batch)) == list(range(10))
+    with pytest.raises(ValueError, match="must have the same shape"):
+        list(TrainerBatches(Rows(10), stack, mesh, max_steps=2, batch_size=2, seed=42))

@@ -50,6 +50,7 @@ batches = rt.SFTBatches(
     max_length=1024,  # the model's max_seq_length, as in Unsloth
     label_mask=rt.ResponsesOnly(tokenizer=tokenizer),
     seed=3407,  # the GPU run's order
+    trl="0.24.0",  # prepare the rows as this release did
     unsloth="2026.8.19",  # texts are tokenised as Unsloth does: no end token is added
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in Unsloth)

@@ -35,6 +35,7 @@ batches = rt.SFTBatches(
     max_length=2048,
     label_mask=rt.ResponsesOnly("<|im_start|>user\n", "<|im_start|>assistant\n", tokenizer),
     seed=42,  # the GPU run's order
+    trl="0.24.0",  # prepare the rows as this release did
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in Unsloth)
 
