@@ -353,7 +353,7 @@ def test_a_search_for_torchs_checkpoints_is_one_for_orbaxs() -> None:
         "trainer.train()", "found = glob.glob('out/checkpoint-*') != []\ntrainer.train(resume_from_checkpoint=found)"
     )
     found = port(f"import glob\n{text}")
-    assert 'rt.resume_dir("out") if rt.get_last_checkpoint("out") else rt.fresh_dir("out")' in " ".join(found.after.split())
+    assert "rt.resume_dir('out') if rt.get_last_checkpoint('out') else rt.fresh_dir('out')" in found.after
 
 
 def test_two_ways_to_let_gradients_through_the_inputs_go() -> None:
