@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,17 @@ def test_a_configuration_in_the_hub_s_form() -> None:
     assert (config["rope_theta"], config["torch_dtype"]) == (5e5, "float32")
     assert config["rope_scaling"] == {"rope_type": "llama3", "factor": 8.0}
     assert not {"rope_parameters", "dtype"} & set(config)
+
+
+def test_a_base_in_4_bits_has_the_weights_that_it_was_made_from(tmp_path: Path) -> None:
+    """A source loads the mirror that bitsandbytes has quantised, its port the 16-bit weights."""
+    from porter.validate.settings import Settings
+    from porter.validate.stand_ins.substitutes import Substitutes
+
+    asked = Substitutes(Settings(str(tmp_path)), "source", [])
+    made: list[str] = []
+    asked._made = lambda text: (made.append(text), (1, "not made"))[1]  # type: ignore[method-assign]
+    for name in ("unsloth/Qwen2.5-7B-unsloth-bnb-4bit", "unsloth/Qwen2.5-7B-bnb-4bit", "unsloth/Qwen2.5-7B"):
+        with pytest.raises(ValueError, match="not made"):
+            asked.model(name)
+    assert len({(json.loads(text)["name"], json.loads(text)["folder"]) for text in made}) == 1

@@ -132,3 +132,24 @@ def test_near_ties_of_an_evaluation() -> None:
     assert checks.check_measured(source, port, FLOAT32)[0].status == "equal"
     assert checks.check_measured(source, Trace(measured={8: {"eval_accuracy": 0.51}}), FLOAT32)[0].status == "differs"
     assert checks.check_measured(source, Trace(measured={4: {"eval_accuracy": 0.53}}), FLOAT32)[0].status == "differs"
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "off", "status"),
+    [
+        ("layer.lora_A.weight", 0.03, 0.05, "equal"),  # a row or two went their own way
+        ("layer.lora_A.weight", 0.3, 0.016, "differs"),
+        ("layer.lora_A.weight", 0.03, 1.0, "differs"),  # more than float32 makes of anything
+        ("layer.mlp.weight", 0.03, 0.05, "differs"),  # a full tensor: rows of the embedding may be a mistake
+    ],
+)
+def test_few_elements_of_an_adapter_may_go_their_own_way(name: str, share: float, off: float, status: str) -> None:
+    source = trained(1e-3)
+    source = replace(source, initial={name: source.initial["a"]}, final={name: source.final["a"]}, gradients={})
+    moved = source.final[name] - source.initial[name]
+    some = np.random.default_rng(3).uniform(size=SHAPE) < share
+    port = replace(source, final={name: source.final[name] + np.where(some, off * moved, 0).astype(np.float32)})
+    found = checks.check_weights(source, port, FLOAT32)
+    assert found.status == status and found.measured is not None
+    without = replace(source, config={})  # SGD has no such steps
+    assert checks.check_weights(without, replace(port, config={}), FLOAT32).status == "differs"

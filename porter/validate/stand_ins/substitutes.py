@@ -168,6 +168,7 @@ class Substitutes:
         It is made in a process of the tool's own interpreter: this one may be of an older Python, with older libraries,
         or the port's, which must not import torch.
         """
+        name = MIRROR.sub("", name)
         folder = self._work / "stand_in" / (re.sub(r"[^\w.-]+", "--", name) or "unnamed")
         answer = folder / "stand_in.json"
         if not answer.exists():
@@ -204,6 +205,10 @@ def _tool_environment() -> dict[str, str]:
     """Variables for the tool's own interpreter: this package can be imported, and nothing that the source's can."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
     return kept | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+
+
+# What a base held in 4 bits was made from, which the port loads: it has the same weights.
+MIRROR = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 
 
 def patch_loaders(substitutes: Substitutes) -> None:
