@@ -14,7 +14,7 @@ from ..limits import frames_of, place_of
 from ..masking import find_secrets, masked_in
 from ..meshes import parse_mesh
 from ..port import Edit, Options, Port, Status
-from ..recipe import Field, Finding, Origin, Recipe, Value
+from ..recipe import Field, Finding, Recipe
 from ..runtime.field_tables import version_key
 from ..shown import one_line
 from ..source.launch import Setting, read_launch_config
@@ -27,6 +27,7 @@ from .blocks import close_empty_blocks
 from .branches import settle_branches
 from .carrying import is_in_reach
 from .casts import drop_casts
+from .checkpointing import scan_checkpointing
 from .class_patches import name_class_patches
 from .counting import replace_counts
 from .dating import say_release, versions_in
@@ -58,6 +59,7 @@ from .port_imports import with_imports
 from .porting import Porting
 from .precision import settle_compute_type
 from .reading import find_other_trainer, find_sites, table_of
+from .reference_members import apply_reference_members
 from .resuming import resumed_from
 from .rewriting import apply_rewrites
 from .saving_patches import drop_gathered_weights, drop_saving_patches, replace_saving_functions
@@ -201,7 +203,7 @@ def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...]
     porting.refused = refused(porting, family)
     check_mesh(porting, family, sizes, mesh)
     _scan_members(porting)
-    _scan_checkpointing(porting)
+    scan_checkpointing(porting)
 
 
 def _write(porting: Porting, mesh: Mesh) -> None:
@@ -218,6 +220,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     answer_configs(porting)
     apply_generation(porting)
     apply_members(porting)
+    apply_reference_members(porting)
     answer_uses(porting)
     _substitute_arguments(porting)
 
@@ -275,39 +278,6 @@ def _scan_members(porting: Porting) -> None:
             assert isinstance(use.outer, cst.Call)
             trains.append(use.outer)
     porting.resumes = resumed_from(porting, trains)
-
-
-def _scan_checkpointing(porting: Porting) -> None:
-    """`model.gradient_checkpointing_enable()` asks for what `gradient_checkpointing=True` asks for."""
-    for use in role_uses(porting, "model"):
-        if use.match != "@model.gradient_checkpointing_enable()":
-            continue
-        line, column = porting.module.location(use.outer)
-        origin = Origin(porting.module.path, line, column, "TP310")
-        around = (node for node in porting.module.ancestors(use.outer) if isinstance(node, cst.If | cst.FunctionDef))
-        condition = next(around, None)
-        main = isinstance(condition, cst.If) and "__name__" in porting.module.code(condition.test)
-        asked = _argument_read(porting, condition.test) if isinstance(condition, cst.If) else None
-        if asked is not None and asked is porting.value("memory.gradient_checkpointing"):
-            continue  # it repeats what the Trainer is told
-        if asked is not None and asked.known:
-            if asked.literal:
-                porting.fill({"memory.gradient_checkpointing": Value("literal", "True", origin)})
-        elif not isinstance(condition, cst.If) or main:
-            porting.fill({"memory.gradient_checkpointing": Value("literal", "True", origin)})
-        elif isinstance(condition.test, cst.Name | cst.Attribute) and not porting.arguments_object:
-            code = porting.module.code(condition.test)
-            porting.fill({"memory.gradient_checkpointing": Value("expression", code, origin, code)})
-
-
-def _argument_read(porting: Porting, test: cst.BaseExpression) -> Value | None:
-    """What `args.x` of the trainer's config object holds."""
-    site = porting.arguments
-    if site is None or site.variable is None or not isinstance(test, cst.Attribute):
-        return None
-    row = table_of(porting, site).table.row(test.attr.value)
-    mine = porting.module.code(test.value) == site.variable
-    return porting.value(row.place) if mine and row is not None and row.place else None
 
 
 def _substitute_arguments(porting: Porting) -> None:

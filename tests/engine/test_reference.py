@@ -1,0 +1,64 @@
+"""What a script does with its reference model, and checkpointing that it asks of a model by condition."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import check_becomes, port
+
+DPO = """\
+import sys
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import DPOConfig, DPOTrainer
+args = DPOConfig("out"{more})
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+ref_model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+{lines}
+trainer = DPOTrainer(model=model, ref_model=ref_model, args=args, train_dataset=load_dataset("x", split="train"),
+    processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"))
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ref_model.eval()",
+        "ref_model.gradient_checkpointing_enable()",
+        "ref_model.requires_grad_(False)",
+        "ref_model.config.use_cache = False",
+        "for p in ref_model.parameters():\n    p.requires_grad = False",
+        "for name, p in ref_model.named_parameters():\n    p.requires_grad_(False)\n",
+    ],
+)
+def test_what_a_reference_needs_not_goes(line: str) -> None:
+    found = check_becomes(DPO.format(lines=line, more=""), gone=("ref_model.", "requires_grad"))
+    assert found.status == "ported"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ref_model.add_module('x', None)", "y = ref_model.lm_head", "for p in ref_model.parameters():\n    print(p)"],
+)
+def test_what_tunix_has_not_is_named(line: str) -> None:
+    found = port(DPO.format(lines=line, more=""))
+    assert [finding.rule for finding in found.findings if finding.severity == "error"] == ["TP190"]
+
+
+@pytest.mark.parametrize(("more", "checkpoints"), [("", True), (", gradient_checkpointing=False", False)])
+def test_a_model_that_repeats_what_the_trainer_is_told(more: str, checkpoints: bool) -> None:
+    """`if args.gradient_checkpointing:` of arguments that are gone is decided; it was a name that nothing binds."""
+    asked = "if args.gradient_checkpointing:\n    model.gradient_checkpointing_enable()"
+    found = check_becomes(DPO.format(lines=asked, more=more), gone=("args.",))
+    assert ("rt.remat(model)" in found.after) is checkpoints
+
+
+def test_a_name_that_only_new_code_uses_is_found_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The net below: whatever writes the condition of something that is gone, the port is said not to run."""
+    from porter.engine import checkpointing
+
+    monkeypatch.setattr(checkpointing, "_argument_read", lambda *_: None)
+    asked = "if args.gradient_checkpointing:\n    model.gradient_checkpointing_enable()"
+    found = port(DPO.format(lines=asked, more=""))
+    assert any("args is used here" in finding.message for finding in found.findings) and found.status == "partial"
