@@ -15,6 +15,7 @@ import libcst as cst
 from ..masking import find_secrets, masked
 from ..port import Edit, Options
 from ..recipe import Field, Finding, Recipe, Severity, Value
+from ..runtime.field_tables import version_key
 from ..shown import one_line
 from ..source.module import Module
 from ..source.remarks import Heading
@@ -44,6 +45,10 @@ class Names:
     optimizer: str = "optimizer"
     trainer: str = "trainer"
     runtime: str = "rt"
+
+
+# The first releases of TRL whose trainers, given no arguments, save to a folder of their model's name.
+NAMED_AFTER_MODEL = {"SFT": (0, 15), "GRPO": (0, 14), "DPO": (0, 19), "RLOO": (0, 22), "KTO": (1, 0)}
 
 
 @dataclass
@@ -257,9 +262,24 @@ class Porting:
         return re.sub(r"(?<=\de-)0(?=\d)", "", value.code) if isinstance(literal, float) else value.code
 
     def output_dir(self) -> str:
-        """The code of the output folder; transformers takes `trainer_output` when it is left out."""
+        """The code of the output folder; transformers takes `trainer_output` when it is left out of the arguments."""
         value = self.value("run.output_dir")
-        return '"trainer_output"' if value is None or value.is_literal(None) else self.text("run.output_dir")
+        if value is not None and not value.is_literal(None):
+            return self.text("run.output_dir")
+        without = self.trainer is not None and not (self.config or self.arguments or self.arguments_object)
+        return self._folder_without_arguments() if without else '"trainer_output"'
+
+    def _folder_without_arguments(self) -> str:
+        """Where a trainer saves to that was given no arguments: TRL's newer ones name the folder after the model."""
+        assert self.trainer is not None
+        kind = self.trainer.qualified.rpartition(".")[2].removesuffix("Trainer")
+        release = version_key(self.versions.get("trl", "").partition(" ")[0] or "0")
+        model = self.value("model.id")
+        if release < NAMED_AFTER_MODEL.get(kind, (999,)) or model is None:
+            return '"tmp_trainer"'
+        if isinstance(model.literal, str):
+            return python(f"{model.literal.rpartition('/')[2]}-{kind}")
+        return f'{self.text("model.id")}.split("/")[-1] + "-{kind}"'
 
     def eval_rows(self) -> str:
         """The code of an evaluation batch's rows on all processes of the GPU run."""

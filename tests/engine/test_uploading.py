@@ -96,3 +96,20 @@ def test_every_keyword_of_these_calls_has_a_fate() -> None:
 def test_what_these_calls_can_not_do_is_named(end: str, said: str) -> None:
     found = ported(end)
     assert [finding.message for finding in found.findings if said in finding.message] and found.status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "release", "folder"),
+    [
+        ('SFTTrainer("Qwen/Qwen3-0.6B"', "1.16.0", "Qwen3-0.6B-SFT"),
+        ('SFTTrainer("Qwen/Qwen3-0.6B"', "0.14.0", "tmp_trainer"),
+        ('GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=lambda completions, **k: [0.0]', "1.16.0", "Qwen3-0.6B-GRPO"),
+        ('SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig()', "1.16.0", "trainer_output"),
+    ],
+)
+def test_where_a_trainer_without_arguments_saves(trainer: str, release: str, folder: str) -> None:
+    text = (
+        "from datasets import load_dataset\nfrom trl import GRPOTrainer, SFTConfig, SFTTrainer\n"
+        f"trainer = {trainer}, train_dataset=load_dataset('x', split='train'))\ntrainer.train()\n"
+    )
+    assert f'rt.fresh_dir("{folder}")' in port(text, source_trl=release).after
