@@ -22,6 +22,8 @@ TORCH_ONLY = frozenset(
     "unsqueeze view size expand device new_tensor masked_fill index_select gather permute scatter ne eq".split()
 )
 HELD = frozenset("input_ids attention_mask data".split())  # what a tokenizer's answer has
+ALIKE = frozenset("ones_like zeros_like full_like where argmax argmin".split())  # in torch and in NumPy
+TAKES_ARRAYS = frozenset("tensor as_tensor from_numpy is_tensor Tensor LongTensor IntTensor".split())
 DEEPEST = 12
 REASON = "token ids are NumPy's"
 
@@ -188,10 +190,25 @@ class _Follower:
                 return
         if (last := self._last) is not None:
             around = module.parents[last]
+            self._given_to_torch(around)
             if isinstance(around, cst.Assign) and len(around.targets) == 1 and around.value is last:
                 target = around.targets[0].target
                 if isinstance(target, cst.Name) and (found := module.meaning(target)) is not None:
                     self._name(target.value, found[0], DEEPEST, False)
+
+    def _given_to_torch(self, argument: cst.CSTNode) -> None:
+        """`torch.ones_like(ids)` takes tensors alone; NumPy has most of these functions by the same name."""
+        module = self._porting.module
+        call = module.parents[argument] if isinstance(argument, cst.Arg) else None
+        function = module.qualified(call.func) if isinstance(call, cst.Call) else None
+        if not isinstance(call, cst.Call) or function is None or not function.startswith("torch."):
+            return
+        name = function.removeprefix("torch.")
+        if name in ALIKE and all(part.keyword is None for part in call.args):
+            self._porting.imports.add("import numpy as np")
+            self._edit(*module.span(call.func), f"np.{name}")
+        elif name not in TAKES_ARRAYS:
+            self._name_torch(call)
 
     _last: cst.BaseExpression | None = None
 

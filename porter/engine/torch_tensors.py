@@ -3,13 +3,15 @@
     encodings = tokenizer(texts, padding="max_length", truncation=True, return_tensors="pt")
 
 ends a port on a machine without torch. Arrays of NumPy hold the same numbers, and rows that are made of them are the
-same: `return_tensors="np"`. A port that goes on using torch has it installed, and keeps its tensors.
+same: `return_tensors="np"`, `rows.set_format("numpy")`. A port that goes on using torch has it installed, and keeps
+its tensors.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -23,6 +25,8 @@ from .reading import plain_version
 RULE = "TP528"
 REASON = "NumPy's arrays: the same numbers without torch"
 KEYWORD = "return_tensors"
+FORMATS = re.compile(r"\b(set|with)_format\(")
+ASKED = re.compile(r"""(\.(?:set|with)_format\((?:type\s*=\s*)?["'])(?:torch|pt)(?=["'])""")
 NEEDING = frozenset("torch torchvision torchaudio peft accelerate trl unsloth bitsandbytes deepspeed".split())
 MODELS = re.compile(
     r"transformers\.(?:\w+\.)*(?:(?!DataCollator)(?:AutoModel\w*|[A-Z]\w+For[A-Z]\w+|[A-Z]\w+Model|Trainer)"
@@ -32,7 +36,8 @@ MODELS = re.compile(
 
 def answer_tensors(porting: Porting) -> None:
     """What asks for torch's tensors gives NumPy's arrays, in a port that leaves no torch; see also `generating`."""
-    if KEYWORD not in porting.module.text or not porting.options.active(RULE) or _keeps_torch(porting):
+    text = porting.module.text
+    if not (KEYWORD in text or FORMATS.search(text)) or not porting.options.active(RULE) or _keeps_torch(porting):
         return
     release = version_key(plain_version(porting.versions.get("transformers", "0")))
     for call in list(porting.module.calls):
@@ -44,6 +49,23 @@ def answer_tensors(porting: Porting) -> None:
         if not porting.covered(porting.module.span(default)[0]):
             said = porting.module.code(default)
             porting.edit(*porting.module.span(default), said.replace("pt", "np"), RULE, REASON)
+
+    for value in _formats(porting):
+        if not porting.covered(porting.module.span(value)[0]):
+            said = porting.module.code(value)
+            porting.edit(*porting.module.span(value), re.sub(r"torch|pt", "numpy", said), RULE, REASON)
+    porting.edits = [replace(edit, new=ASKED.sub(r"\1numpy", edit.new)) for edit in porting.edits]
+
+
+def _formats(porting: Porting) -> Iterator[cst.BaseExpression]:
+    """What `rows.set_format("torch")` and `rows.with_format(type="torch")` are given."""
+    for call in porting.module.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("set_format", "with_format"):
+            for place, argument in enumerate(call.args):
+                named = argument.keyword.value == "type" if argument.keyword is not None else place == 0
+                value = argument.value
+                if named and isinstance(value, cst.SimpleString) and value.evaluated_value in ("torch", "pt"):
+                    yield value
 
 
 def _asks(porting: Porting, call: cst.Call) -> bool:

@@ -104,3 +104,50 @@ def test_a_chat_template_gives_what_it_gave(release: str, asked: bool) -> None:
     after = port(script(chat, imports=f"# pip install transformers=={release}")).after
     assert "return_tensors='np'" in after
     assert ("return_dict=False" in after) is asked
+
+
+FORMATTED = """\
+{imports}
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling
+from transformers import Trainer, TrainingArguments
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+rows = load_dataset("x", split="train").map(lambda row: tokenizer(row["text"]))
+{formats}
+trainer = Trainer(model=model, args=TrainingArguments("out"), train_dataset={given},
+    data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False))
+trainer.train()
+{after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("formats", "given", "there"),
+    [
+        ('rows.set_format("torch")', "rows", 'rows.set_format("numpy")'),
+        ("rows.set_format(type='torch', columns=['input_ids'])", "rows", "type='numpy', columns=['input_ids']"),
+        ("", 'rows.with_format("torch")', 'rows.with_format("numpy")'),
+    ],
+)
+def test_rows_are_arrays_where_no_torch_is_left(formats: str, given: str, there: str) -> None:
+    filled = {"formats": formats, "given": given}
+    assert there in port(FORMATTED.format(imports="", after="", **filled)).after
+    kept = port(FORMATTED.format(imports="import torch", after="print(torch.zeros(3))", **filled)).after
+    assert there not in kept and there.replace("numpy", "torch") in kept
+
+
+@pytest.mark.parametrize(
+    ("mask", "there", "named"),
+    [
+        ("torch.ones_like(ids)", "attention_mask=np.ones_like(ids)", False),
+        ("torch.roll(ids, 1)", "", True),
+    ],
+)
+def test_token_ids_that_torchs_functions_are_given(mask: str, there: str, named: bool) -> None:
+    """They are NumPy's in the port, whatever else needs torch there."""
+    sampled = "ids = tokenizer('a', return_tensors='pt')['input_ids'].to('cuda')\n"
+    sampled += f"print(model.generate(input_ids=ids, max_new_tokens=5, attention_mask={mask}))"
+    found = port(FORMATTED.format(imports="import torch", formats="", given="rows", after=sampled))
+    assert there in found.after
+    assert any("NumPy array" in finding.message for finding in found.findings) is named
