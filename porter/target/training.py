@@ -84,6 +84,7 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     limit = porting.value("save.total_limit")
     kept = porting.text("save.total_limit") if limit is not None else "None"
     if loads_best(porting):
+        _check_strategies(porting)
         best = Arg(f"{porting.rt('KeepBest')}({'' if kept == 'None' else kept})", "preservation_policy")
         options.append(remarked(porting, best, "save.best_at_end", "save.total_limit"))
     else:
@@ -92,6 +93,18 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
         remarked(porting, Arg(start, "checkpoint_root_directory"), "run.output_dir"),
         Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
     ]
+
+
+def _check_strategies(porting: Porting) -> None:
+    """transformers doesn't start where it would load the best of checkpoints that it never evaluated."""
+    strategies = [porting.value(f"{part}.strategy") for part in ("eval", "save")]
+    said = [str(value.literal) if value is not None and value.known else None for value in strategies]
+    site = porting.trainer
+    if None in said or said[0] == said[1] or site is None or not porting.value("save.best_at_end").known:  # type: ignore[union-attr]
+        return
+    message = f"load_best_model_at_end with eval_strategy {said[0]!r} and save_strategy {said[1]!r}: "
+    message += "transformers ends at its start there."
+    porting.find(site.rule, "error", message, "Evaluate and save at the same steps.", site.line, site.column)
 
 
 def _policy(porting: Porting) -> str:

@@ -294,6 +294,9 @@ def _seed_at(porting: Porting, site: Site) -> str:
     if given is not None and porting.config is not None and in_reach(porting.config.scope, site.scope):
         if given.value.known or not _made_later(porting, given.text, site):
             return given.value.code if given.value.known else given.text
+    message = f"The adapters start from seed 42: {text}, the run's seed, is not known where they are put in."
+    fix = "Write it there, to start other runs from other adapters."
+    porting.find(site.rule, "info", message, fix, site.line, site.column)
     return "42"
 
 

@@ -127,3 +127,16 @@ def test_a_path_is_where_the_run_goes_on() -> None:
         script("trainer.train(resume_from_checkpoint=path)").replace("resume = ", "path = sys.argv[1]\nresume = ")
     )
     assert 'rt.resume_dir("out", path) if path else rt.fresh_dir("out")' in ported.after
+
+
+@pytest.mark.parametrize(
+    ("evaluates", "refused"), [('eval_strategy="steps", eval_steps=500', False), ("max_steps=5", True)]
+)
+def test_the_best_of_what_is_never_evaluated(evaluates: str, refused: bool) -> None:
+    """transformers raises where one strategy saves and another evaluates."""
+    more = f', load_best_model_at_end=True, save_strategy="steps", {evaluates}'
+    script = sft_script(
+        config=more.replace(", max_steps=5", ""), trainer=", eval_dataset=load_dataset('x', split='test')"
+    )
+    said = [found.message for found in port(script).findings if found.severity == "error"]
+    assert any("load_best_model_at_end" in text for text in said) is refused, said
