@@ -63,6 +63,7 @@ def under_fsdp(porting: Porting) -> bool:
 
 def settle_compute_type(porting: Porting, family: Family | None) -> None:
     """A family of Tunix that computes in its weights' type can't multiply float32 weights in bfloat16."""
+    _say_products(porting)
     if family is None or family.compute_dtype or porting.value("model.compute") is None or porting.trainer is None:
         return
     porting.fill({"model.compute": Value("literal", "None")})
@@ -72,6 +73,20 @@ def settle_compute_type(porting: Porting, family: Family | None) -> None:
     porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=jnp.float32)", reason=reason)
     fix = "Load the weights in bfloat16 for half the memory; the updates are rounded then."
     porting.find("TP302", "info", f"{reason}.", fix, porting.trainer.line, porting.trainer.column)
+
+
+def _say_products(porting: Porting) -> None:
+    """A TPU multiplies float32 matrices in one pass of bfloat16, as JAX has it by default; a GPU in float32."""
+    site = porting.trainer
+    if (
+        site is None
+        or _dtype_name(porting.value("model.dtype")) != "float32"
+        or porting.value("model.compute") is not None
+    ):
+        return
+    message = "Float32 weights: a TPU multiplies them in bfloat16 unless JAX is told otherwise, a GPU in float32."
+    fix = 'jax.config.update("jax_default_matmul_precision", "highest") gives float32 products, in more time.'
+    porting.find("TP302", "info", message, fix, site.line, site.column)
 
 
 def _name_of_type(porting: Porting) -> str:

@@ -31,3 +31,13 @@ def test_parameters_that_are_chosen_by_other_code_are_named(chosen: str) -> None
     ported = port(script(f"for param in filter({chosen}, model.parameters()):"))
     assert ported.status == "partial"
     assert [finding.rule for finding in ported.findings if finding.severity == "error"] == ["TP190"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "more", "said"),
+    [("float32", ", bf16=False", True), ("bfloat16", ", bf16=False", False), ("float32", "", False)],
+)
+def test_float32_products_are_said(dtype: str, more: str, said: bool) -> None:
+    script = sft_script(config=more).replace('dtype="bfloat16"', f'dtype="{dtype}"')
+    found = [finding.severity for finding in port(script).findings if "multiplies them in bfloat16" in finding.message]
+    assert found == (["info"] if said else [])
