@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ..recipe import Origin, Value, literal_code
+from ..runtime.field_tables import version_key
 from ..source.values import read_value
 from ..target.expressions import quoted
 from .nothing import may_be_none
@@ -40,9 +41,17 @@ def read_quantization(porting: Porting, site: Site | None, versions: Mapping[str
         porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin)})
     if not (value.known and porting.trainer is not None) or porting.arguments_object:
         return
-    if porting.trainer.qualified.startswith("trl."):
+    if porting.trainer.qualified.startswith("trl.") and _casts_adapters(porting, porting.trainer):
         message = "TRL trains the adapters of a quantised base in bfloat16; here they are float32, as PEFT makes them."
         porting.find("TP601", "info", message, "", porting.trainer.line, porting.trainer.column)
+
+
+def _casts_adapters(porting: Porting, trainer: Site) -> bool:
+    """Whether that TRL makes the adapters bfloat16: before 0.20 only those that it puts in itself, under bf16."""
+    release = porting.versions.get("trl", "").partition(" ")[0]
+    if not release or version_key(release) >= (0, 20):
+        return True
+    return trainer.argument("peft_config") is not None and porting.value("model.compute") is not None
 
 
 def check_adapters(porting: Porting) -> None:
