@@ -10,6 +10,7 @@ from porter.cli.validate import FAMILIES
 from porter.runtime.families import families
 from porter.validate.stand_ins.model_choice import MEMBERS, choose
 from porter.validate.stand_ins.stand_in import as_on_the_hub
+from porter.validate.stand_ins.stand_in_tokenizer import write_tokenizer
 from porter.validate.stand_ins.stand_in_tokens import tokens_of
 
 
@@ -72,6 +73,33 @@ def test_rows_to_spare_where_the_real_model_has_them() -> None:
     assert (llama2.pieces, llama2.begin, llama2.pad, llama2.unknown) == ("sentencepiece", "<s>", None, "<unk>")
     assert (llama3.pieces, llama3.pad) == ("bytes", None)
     assert "<|reserved_special_token_0|>" in llama3.others
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "pad"),
+    [
+        ("llama3", "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "</s>"),
+        ("llama3", "TinyLlama/TinyLlama-1.1B-intermediate-step-1431k-3T", None),
+        ("llama3", "lmsys/vicuna-7b-v1.5", "<unk>"),
+        ("llama3", "deepseek-ai/deepseek-coder-1.3b-base", "<|end_of_text|>"),
+        ("llama3", "unsloth/llama-3-8b-bnb-4bit", "<|reserved_special_token_250|>"),
+        ("llama3", "unsloth/tinyllama-bnb-4bit", "<unk>"),
+        ("mistral", "HuggingFaceH4/zephyr-7b-beta", "</s>"),
+        ("mistral", "unsloth/mistral-7b-v0.3", "[control_768]"),
+        ("mistral", "mistralai/Mistral-7B-v0.3", None),
+        ("qwen2", "unsloth/Qwen2.5-7B", "<|vision_pad|>"),
+    ],
+)
+def test_tokenizers_pad_with_what_the_published_ones_do(
+    family: str, name: str, pad: str | None, tmp_path: Path
+) -> None:
+    """A script that sets no padding token trains with those that have one."""
+    from transformers import AutoTokenizer
+
+    write_tokenizer(tmp_path, tokens_of(family, name), None)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.pad_token == pad
+    assert pad is None or tokenizer(f"a{pad}")["input_ids"][-1] == tokenizer.pad_token_id
 
 
 def test_the_choices_of_the_command_line() -> None:

@@ -104,6 +104,7 @@ def sentencepieces(tokens: Tokens, folder: Path) -> Any:
 
     written = io.BytesIO()
     ids = {token: number for number, token in enumerate(tokens.first)}
+    pads = tokens.pad in set(tokens.first) - {tokens.begin, tokens.end, tokens.unknown}  # with a piece of its own
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(CORPUS),
         model_writer=written,
@@ -119,11 +120,11 @@ def sentencepieces(tokens: Tokens, folder: Path) -> Any:
         unk_id=ids[str(tokens.unknown)],
         bos_id=ids[str(tokens.begin)],
         eos_id=ids[tokens.end],
-        pad_id=ids[tokens.pad] if tokens.pad else -1,
+        pad_id=ids[str(tokens.pad)] if pads else -1,
         unk_piece=tokens.unknown,
         bos_piece=tokens.begin,
         eos_piece=tokens.end,
-        pad_piece=tokens.pad or "<pad>",
+        pad_piece=tokens.pad if pads else "<pad>",
         control_symbols=[token for token in tokens.first if token not in _own(tokens)],
         user_defined_symbols=list(tokens.others),
         num_threads=1,
