@@ -15,6 +15,7 @@ from porter.errors import InputError
 from porter.validate.settings import Settings
 from porter.validate.stand_ins.known import known_dataset
 from porter.validate.stand_ins.rows import made_up_rows, made_up_value
+from porter.validate.stand_ins.substitutes import Substitutes
 
 OBSERVED = """
 import sys
@@ -61,6 +62,18 @@ def project(tmp_path: Path) -> tuple[Path, Path]:
     work.mkdir()
     folder.mkdir()
     return work, folder / "train.py"
+
+
+def test_a_model_folder_of_the_project_that_is_not_there_stands_in_alike_on_both_sides(tmp_path: Path) -> None:
+    """Its absolute path is another one in each script's copy of the project."""
+    made = tmp_path / "stand_in" / "models--sft"
+    made.mkdir(parents=True)
+    (made / "stand_in.json").write_text(json.dumps({"family": "qwen2", "reason": ""}))
+    for side in ("source", "port"):
+        substitutes = Substitutes(Settings(work=str(tmp_path)), side, [], tmp_path / f"{side}-x")
+        assert substitutes.model(str(tmp_path / f"{side}-x" / "copy" / "models" / "sft")) == str(made)
+        assert substitutes.model(str(made)) == str(made)
+        assert substitutes.notes == ["a tiny random qwen2 model stood in for models/sft"]
 
 
 def settings(work: Path, script: Path, text: str, **more: Any) -> None:
