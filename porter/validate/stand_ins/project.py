@@ -23,7 +23,8 @@ def project_files(script: Path, source: Path | None = None) -> list[Path]:
     while waiting and len(found) < MOST:
         here = waiting.pop(0)
         for name in _imported(here):
-            for file in (file for place in (places if here == script else [here]) for file in _files(name, place, roots)):
+            importers = places if here == script else [here]
+            for file in (file for importer in importers for file in _files(name, importer, roots)):
                 if file not in found and len(found) < MOST and file.stat().st_size < LARGEST:
                     found.append(file)
                     waiting.append(file)
