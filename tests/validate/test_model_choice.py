@@ -102,6 +102,22 @@ def test_tokenizers_pad_with_what_the_published_ones_do(
     assert pad is None or tokenizer(f"a{pad}")["input_ids"][-1] == tokenizer.pad_token_id
 
 
+@pytest.mark.parametrize(
+    ("family", "name", "side"),
+    [
+        ("llama3", "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "right"),
+        ("llama3", "meta-llama/Llama-2-7b-hf", "right"),
+        ("llama3", "huggyllama/llama-7b", "left"),
+        ("mistral", "mistralai/Mistral-7B-v0.1", "left"),
+    ],
+)
+def test_tokenizers_pad_where_the_published_ones_do(family: str, name: str, side: str, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    write_tokenizer(tmp_path, tokens_of(family, name), None)
+    assert AutoTokenizer.from_pretrained(tmp_path).padding_side == side
+
+
 def test_the_choices_of_the_command_line() -> None:
     assert set(FAMILIES) == {family.name for family in families()} | {"llama2"} == set(MEMBERS)
 

@@ -60,6 +60,8 @@ def write_tokenizer(folder: Path, tokens: Tokens, template: str | None) -> None:
         "model_max_length": 131072,
         "tokenizer_class": tokens.tokenizer_class,
     }
+    if tokens.side is not None:
+        config["padding_side"] = tokens.side
     if tokens.pieces == "sentencepiece":
         # With legacy the slow, the fast and the newest class put the space before text in the same places.
         config |= {"add_bos_token": True, "add_eos_token": False, "legacy": True, "sp_model_kwargs": {}}

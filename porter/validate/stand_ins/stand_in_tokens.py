@@ -21,6 +21,8 @@ MANY_ROWS = re.compile(r"deepseek-(llm|coder|math)|gemma-3-(4|12|27)b|medgemma",
 # Published with a token to pad with, which other models of their family lack: the end, or the unknown token.
 ENDS_PAD = re.compile(r"tinyllama.*-chat-v(0\.6|1)|zephyr|mistral-7b-sft|^deepseek", re.IGNORECASE)
 UNKNOWN_PADS = re.compile(r"^vicuna|^yi-", re.IGNORECASE)
+# Published with padding on the right; the tokenizer class of Llama 2 and Mistral pads on the left of itself.
+ON_THE_RIGHT = re.compile(r"llama-?2|tinyllama|vicuna", re.IGNORECASE)
 RESERVED = tuple(f"<|reserved_special_token_{number}|>" for number in (*range(12), 247, 250))
 HEADERS = ("<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>")
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -33,7 +35,7 @@ class Tokens:
 
     `pieces`: what the rest of the vocabulary is made of. `classes`: the tokenizer class that the Hub's files name.
     `prefix`: a space is put before the text. `spare`: embedding rows that no token has. `adds_begin`: `begin` starts
-    every text. `chat`: published with a chat template.
+    every text. `chat`: published with a chat template. `side`: where it pads, None for its class' own.
     """
 
     pieces: Pieces
@@ -48,6 +50,7 @@ class Tokens:
     spare: int = 0
     adds_begin: bool = True
     chat: bool = True
+    side: str | None = None
 
     @property
     def count(self) -> int:
@@ -86,7 +89,8 @@ def tokens_of(family: str, model_id: str = "") -> Tokens:
             chat=tuned,
         )
     if is_llama_2(name):
-        return _sentencepiece((), spare, _llama_2_pad(name, unsloth=unsloth), chat=tuned)
+        side = "right" if ON_THE_RIGHT.search(name) else None
+        return _sentencepiece((), spare, _llama_2_pad(name, unsloth=unsloth), side, chat=tuned)
     if "smollm" in name:
         end = "<|im_end|>" if tuned else "<|endoftext|>"
         begin, pad = ("<|im_start|>", "<|im_end|>") if tuned else ("<|endoftext|>", None)
@@ -120,6 +124,20 @@ def _qwen(end: str, more: tuple[str, ...], spare: int, *, unsloth: bool) -> Toke
     return Tokens("bytes", "Qwen2Tokenizer", None, end, pad, None, CHATML, more, spare=spare)
 
 
-def _sentencepiece(others: tuple[str, ...], spare: int, pad: str | None, *, chat: bool) -> Tokens:
-    first = ("<unk>", "<s>", "</s>")
-    return Tokens("sentencepiece", "LlamaTokenizer", "<s>", "</s>", pad, "<unk>", first, others, True, spare, chat=chat)
+def _sentencepiece(
+    others: tuple[str, ...], spare: int, pad: str | None, side: str | None = None, *, chat: bool
+) -> Tokens:
+    return Tokens(
+        pieces="sentencepiece",
+        tokenizer_class="LlamaTokenizer",
+        begin="<s>",
+        end="</s>",
+        pad=pad,
+        unknown="<unk>",
+        first=("<unk>", "<s>", "</s>"),
+        others=others,
+        prefix=True,
+        spare=spare,
+        chat=chat,
+        side=side,
+    )
