@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,16 @@ def test_tokenizers_pad_where_the_published_ones_do(family: str, name: str, side
 
     write_tokenizer(tmp_path, tokens_of(family, name), None)
     assert AutoTokenizer.from_pretrained(tmp_path).padding_side == side
+
+
+def test_no_tokenizer_gives_types_of_tokens(tmp_path: Path) -> None:
+    """`model.generate` refuses what its model doesn't take."""
+    from transformers import AutoTokenizer
+
+    write_tokenizer(tmp_path, tokens_of("llama3", MEMBERS["llama3"]), None)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert config["model_input_names"] == ["input_ids", "attention_mask"]  # transformers 5 gives no others of itself
+    assert set(AutoTokenizer.from_pretrained(tmp_path)("a")) == {"input_ids", "attention_mask"}
 
 
 def test_the_choices_of_the_command_line() -> None:

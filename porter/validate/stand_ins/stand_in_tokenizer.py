@@ -66,7 +66,9 @@ def write_tokenizer(folder: Path, tokens: Tokens, template: str | None) -> None:
         # With legacy the slow, the fast and the newest class put the space before text in the same places.
         config |= {"add_bos_token": True, "add_eos_token": False, "legacy": True, "sp_model_kwargs": {}}
         config |= {"use_default_system_prompt": False}
-    elif tokens.tokenizer_class != "PreTrainedTokenizerFast":
+    elif tokens.tokenizer_class == "PreTrainedTokenizerFast":
+        config |= {"model_input_names": ["input_ids", "attention_mask"]}  # else token types, which no model here takes
+    else:
         config |= {"add_prefix_space": False}
     if template is not None:
         config["chat_template"] = template
