@@ -101,6 +101,22 @@ def test_every_way_of_reading_and_the_same_rows_in_the_port(
     assert [path.name for path in script.parent.iterdir()] == ["train.py"]
 
 
+FILTERED = """
+from datasets import load_dataset
+batch = dict(per_device_train_batch_size=2, gradient_accumulation_steps=8)
+print(len(load_dataset("nobody/nowhere", split="train").filter(lambda row: len(row["lang"]) > 10**9)))
+"""
+
+
+@pytest.mark.real
+def test_a_filter_leaves_rows_for_all_steps(project: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four steps of 16 rows, and a quarter more that the script may hold out."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    work, script = project
+    settings(work, script, FILTERED)
+    assert observed(work, "source", script).stdout.split() == ["80"]
+
+
 @pytest.mark.real
 def test_a_crash_proposes_what_to_add_and_a_missing_configuration_is_named(project: tuple[Path, Path]) -> None:
     work, script = project

@@ -19,7 +19,8 @@ from typing import Any
 
 from ..preloading import client as preloading
 from ..settings import Settings
-from .healing import KEPT_TIMES, mark, patch_datasets
+from .columns import rows_of_a_step
+from .healing import mark, patch_datasets, rows_needed
 from .missing_files import MissingFiles, patch_files
 from .plan import DataPlan, rows_of, users_frame
 
@@ -225,7 +226,8 @@ def patch_loaders(substitutes: Substitutes) -> None:
         for name in ("load_from_disk", "from_json", "from_csv", "from_parquet", "from_text"):
             setattr(cls, name, staticmethod(substitutes.read_dataset(getattr(cls, name))))
     cut_selections()
-    patch_datasets(KEPT_TIMES * substitutes.settings.steps)
+    settings = substitutes.settings
+    patch_datasets(rows_needed(settings.steps, rows_of_a_step(settings.sources)))
     patch_files(substitutes.missing)
 
     import transformers
