@@ -57,7 +57,16 @@ def test_evidence_in_the_project_and_the_source_s_release(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "facebook/opt-350m", "microsoft/phi-2", "Qwen/Qwen3-30B-A3B", "google/flan-t5"]
+    "name",
+    [
+        "gpt2",
+        "distilgpt2",
+        "nferruz/ProtGPT2",
+        "facebook/opt-350m",
+        "microsoft/phi-2",
+        "Qwen/Qwen3-30B-A3B",
+        "google/flan-t5",
+    ],
 )
 def test_families_that_nothing_here_computes(name: str) -> None:
     with pytest.raises(ValueError, match=r"--family NAME"):
