@@ -91,7 +91,12 @@ def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: 
     if warmup == "0":
         return Call("optax.linear_schedule", [Arg(rate), Arg("0.0"), Arg(steps)])
     if name == "cosine":
-        arguments = [Arg("0.0"), Arg(rate), Arg(warmup, "warmup_steps"), Arg(steps, "decay_steps")]
+        arguments = [
+            Arg("0.0"),
+            Arg(rate),
+            Arg(warmup, "warmup_steps"),
+            Arg(_decay(porting, warmup, steps), "decay_steps"),
+        ]
         return Call("optax.warmup_cosine_decay_schedule", arguments)
     up = Call("optax.linear_schedule", [Arg("0.0"), Arg(rate), Arg(warmup)])
     left = f"{steps} - {warmup}" if is_atom(warmup) else f"{steps} - ({warmup})"
@@ -99,6 +104,18 @@ def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: 
     flat = Call("optax.constant_schedule", [Arg(rate)])
     parts = Call("", [Arg(up), Arg(down if name == "linear" else flat)], brackets="[]")
     return Call("optax.join_schedules", [Arg(parts), Arg(f"[{warmup}]")])
+
+
+def _decay(porting: Porting, warmup: str, steps: str) -> str:
+    """All steps, where they may be fewer than those of the warmup one more than these: Optax refuses a shorter cosine.
+
+    transformers takes it, and ends within the warmup.
+    """
+    last, count = porting.known("run.max_steps", -1), porting.known("schedule.warmup_steps")
+    counted = warmup_place(porting) == "schedule.warmup_steps" and isinstance(count, int)
+    if not counted or (isinstance(last, int) and last > 0):
+        return steps
+    return f"max({steps}, {count + 1 if warmup.isdigit() else f'{warmup} + 1'})"
 
 
 def _general(porting: Porting, rate: str, steps: str) -> Call:

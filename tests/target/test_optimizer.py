@@ -21,6 +21,10 @@ def after(settings: str, trainer: str = "") -> str:
         ("learning_rate=1e-4, lr_scheduler_type='constant_with_warmup'", "optax.constant_schedule(1e-4)"),
         (
             "learning_rate=1e-4, lr_scheduler_type='cosine', warmup_steps=7",
+            "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=7, decay_steps=max(batches.steps, 8))",
+        ),
+        (
+            "learning_rate=1e-4, lr_scheduler_type='cosine', warmup_steps=7, max_steps=9",
             "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=7, decay_steps=batches.steps)",
         ),
         (
