@@ -46,7 +46,7 @@ model = rt.apply_lora(
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time
 
-schedule = optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=100, decay_steps=batches.steps)
+schedule = optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=100, decay_steps=max(batches.steps, 101))
 optimizer = optax.chain(
     rt.separate_kv(model),  # PEFT trains K and V apart; Tunix holds them in one tensor
     optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm

@@ -186,6 +186,19 @@ class Release:
             return version_key(self.transformers) >= (4, 48, 0)
         return True
 
+    def sums_gradients_of(self, trainer: str, family: str | None) -> bool:
+        """Whether a step's gradient was its micro-batches' sum, not their mean, since nobody divided it.
+
+        That is so where transformers 4.46 and 4.47 counted no tokens: of a class that takes no number of them, and of
+        preference trainers, whose batches have no `labels`. Up to 4.52 those had to ask to be divided.
+        """
+        version = version_key(self.transformers)
+        if not (4, 46, 0) <= version < (4, 53, 0):
+            return False
+        if trainer in ("DPOTrainer", "KTOTrainer", "CPOTrainer", "ORPOTrainer"):
+            return version < (4, 48, 0) or not self.since(0, 20 if trainer == "ORPOTrainer" else 14)
+        return family is not None and not self.counts_tokens_of(family)
+
     @property
     def counts_firsts(self) -> bool:
         """Whether that count took in every row's first token, which nothing predicts (transformers 4.46 to 5.9)."""

@@ -91,7 +91,12 @@ def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: 
     if warmup == "0":
         return Call("optax.linear_schedule", [Arg(rate), Arg("0.0"), Arg(steps)])
     if name == "cosine":
-        arguments = [Arg("0.0"), Arg(rate), Arg(warmup, "warmup_steps"), Arg(steps, "decay_steps")]
+        arguments = [
+            Arg("0.0"),
+            Arg(rate),
+            Arg(warmup, "warmup_steps"),
+            Arg(_decay(porting, warmup, steps), "decay_steps"),
+        ]
         return Call("optax.warmup_cosine_decay_schedule", arguments)
     up = Call("optax.linear_schedule", [Arg("0.0"), Arg(rate), Arg(warmup)])
     left = f"{steps} - {warmup}" if is_atom(warmup) else f"{steps} - ({warmup})"
@@ -99,6 +104,18 @@ def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: 
     flat = Call("optax.constant_schedule", [Arg(rate)])
     parts = Call("", [Arg(up), Arg(down if name == "linear" else flat)], brackets="[]")
     return Call("optax.join_schedules", [Arg(parts), Arg(f"[{warmup}]")])
+
+
+def _decay(porting: Porting, warmup: str, steps: str) -> str:
+    """All steps, where they may be fewer than those of the warmup one more than these: Optax refuses a shorter cosine.
+
+    transformers takes it, and ends within the warmup.
+    """
+    last, count = porting.known("run.max_steps", -1), porting.known("schedule.warmup_steps")
+    counted = warmup_place(porting) == "schedule.warmup_steps" and isinstance(count, int)
+    if not counted or (isinstance(last, int) and last > 0):
+        return steps
+    return f"max({steps}, {count + 1 if warmup.isdigit() else f'{warmup} + 1'})"
 
 
 def _general(porting: Porting, rate: str, steps: str) -> Call:
@@ -160,29 +177,40 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
     if separate_kv:
         comment = "# PEFT trains K and V apart; Tunix holds them in one tensor" if not lora_maybe else ""
         links.append(Arg(f"{porting.rt('separate_kv')}({porting.names.model})", comment=comment))
-    links += _divided_again(porting)
+    links += _divided_otherwise(porting)
     links += _clip(porting)
     links.append(Arg(_optimizer(porting, full=full, lora_maybe=lora_maybe)))
     return Call("optax.chain", links, spread=len(links) > 1)
 
 
-def _divided_again(porting: Porting) -> list[Arg]:
-    """`optax.scale(1 / 8)` where the release divided an accumulated gradient twice, before it clipped it."""
-    version = plain_version(porting.versions.get("transformers", ""))
+def _divided_otherwise(porting: Porting) -> list[Arg]:
+    """`optax.scale(1 / 8)` where the release divided an accumulated gradient twice, before it clipped it.
+
+    `optax.scale(8)` where it didn't divide that of this model or trainer.
+    """
+    version, trl = (plain_version(porting.versions.get(name, "")) for name in ("transformers", "trl"))
     place = "batch.accumulation"
     steps = porting.value(place)
-    if not version or not release(None, version).divides_twice or porting.loop is not None or _deepspeed(porting):
+    if not version or porting.loop is not None or _deepspeed(porting) or steps is None or steps.is_literal(1, None):
         return []
-    if steps is None or steps.is_literal(1, None):
+    text, known = porting.text(place), release(trl or None, version)
+    trainer = (porting.recipe.trainer or "").rpartition(".")[2]
+    if known.divides_twice:
+        factor = f"1 / {text if is_atom(text) else f'({text})'}"
+        said = f"transformers {version} divides an accumulated gradient by gradient_accumulation_steps twice"
+    elif known.sums_gradients_of(trainer, porting.recipe.family):
+        factor = text
+        of = "this model" if trainer in ("SFTTrainer", "Trainer") else trainer
+        said = f"transformers {version} divides no accumulated gradient of {of} by gradient_accumulation_steps"
+    else:
         return []
-    text = porting.text(place)
-    said = f"transformers {version} divides an accumulated gradient by gradient_accumulation_steps twice"
     site = porting.trainer
     assert site is not None
-    message = f"{said}, and so does the port, before it clips: that release's training, not what was meant."
+    so = "and so does" if known.divides_twice else "nor does"
+    message = f"{said}, {so} the port, before it clips: that release's training, not what was meant."
     fix = "Take optax.scale out of the optimizer to train as other releases do."
     porting.find(site.rule, "info", message, fix, site.line, site.column)
-    return [Arg(f"optax.scale(1 / {text if is_atom(text) else f'({text})'})", comment=f"# {said}")]
+    return [Arg(f"optax.scale({factor})", comment=f"# {said}")]
 
 
 def _deepspeed(porting: Porting) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from .script import as_module
 from .stand_ins.command_lines import project_of
 from .stand_ins.project import project_files
 
@@ -51,7 +52,8 @@ class Place:
 def copy_project(script: Path, work: Path, limit: int = COPY_LIMIT, source: Path | None = None) -> tuple[Place, str]:
     """A copy of the script's project below `work`, and what to say when there is none.
 
-    The project is the current folder when the script lies in it, or one above that looks like a project's. Links stay
+    The project is the current folder when the script lies in it, or one above that looks like a project's or has the
+    script's package. Links stay
     links, within the copy where they lead inside. Larger than `limit` bytes, a narrower folder is tried, then none.
     A port of `source` that lies outside its project runs in a copy of that, in `source`'s folder: it finds the same
     data and modules there, its own modules and files first.
@@ -64,7 +66,7 @@ def copy_project(script: Path, work: Path, limit: int = COPY_LIMIT, source: Path
         if place.copy is not None:
             return replace(place, script=place.copy / script.relative_to(place.root)), said
     here = Path.cwd()
-    roots = [*([here] if here in script.parents else []), project_of(script), script.parent]
+    roots = [*([here] if here in script.parents else []), project_of(script), as_module(script)[0], script.parent]
     roots.sort(key=lambda root: len(root.parts))  # the widest that isn't too large
     for root in dict.fromkeys(roots):
         if root in (Path(root.anchor), Path.home()) or not _holds(root, script) or not _fits(root, limit):

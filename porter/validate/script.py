@@ -1,7 +1,11 @@
-"""Runs a user's script unmodified inside an observer's process, as `python SCRIPT ARGS` would."""
+"""Runs a user's script unmodified inside an observer's process, as `python SCRIPT ARGS` would.
+
+One with relative imports, which Python can't run so, runs as `python -m PACKAGE.SCRIPT ARGS`.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import sys
@@ -23,14 +27,18 @@ def run_script(script: str, arguments: list[str], folder: Path) -> int:
     """
     path = str(Path(script).absolute())
     sys.argv = [script, *arguments]
-    sys.path[0] = str(Path(path).parent)
+    root, module = as_module(Path(path))
+    sys.path[0] = str(root)
     # As `pip install -e .` of its project would have it.
     project = project_of(Path(path))
     sys.path += [
         str(folder) for folder in (project, project / "src") if folder.is_dir() and str(folder) not in sys.path
     ]
     try:
-        runpy.run_path(path, run_name="__main__")
+        if module:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(path, run_name="__main__")
     except SystemExit as leaving:
         if leaving.code in (None, 0):
             return 0
@@ -46,6 +54,26 @@ def run_script(script: str, arguments: list[str], folder: Path) -> int:
         write_repair(error, folder)
         return 1
     return 0
+
+
+def as_module(script: Path) -> tuple[Path, str]:
+    """The folder to start in and the dotted name for `-m`: "" for a script without relative imports.
+
+    Its package reaches up to the last folder with an `__init__.py`, and as far as its imports do.
+    """
+    try:
+        tree = ast.parse(script.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, SyntaxError, ValueError):
+        return script.parent, ""
+    levels = max((node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)), default=0)
+    root, parts = script.parent, [script.stem]
+    while levels and root != root.parent and (len(parts) <= levels or (root / "__init__.py").is_file()):
+        root, parts = root.parent, [root.name, *parts]
+    loaded = sys.modules.get(parts[0])  # a library that is loaded already hides a folder of its name
+    hidden = loaded is not None and str(root / parts[0]) not in getattr(loaded, "__path__", ())
+    if not levels or hidden or any("." in part for part in parts):
+        return script.parent, ""
+    return root, ".".join(parts)
 
 
 def uses_torch(script: Path) -> bool:

@@ -21,6 +21,10 @@ def after(settings: str, trainer: str = "") -> str:
         ("learning_rate=1e-4, lr_scheduler_type='constant_with_warmup'", "optax.constant_schedule(1e-4)"),
         (
             "learning_rate=1e-4, lr_scheduler_type='cosine', warmup_steps=7",
+            "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=7, decay_steps=max(batches.steps, 8))",
+        ),
+        (
+            "learning_rate=1e-4, lr_scheduler_type='cosine', warmup_steps=7, max_steps=9",
             "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=7, decay_steps=batches.steps)",
         ),
         (
@@ -134,3 +138,54 @@ def test_gradients_that_a_release_divided_twice(transformers: str, settings: str
     )
     assert bool(said) == bool(scaled) and all(finding.severity == "info" for finding in said)
     assert ("optax.scale" in ported.after) == bool(scaled)
+
+
+@pytest.mark.parametrize(
+    ("model", "releases", "steps", "scaled"),
+    [
+        ("mistralai/Mistral-7B-v0.1", "trl==0.12.2 transformers==4.46.3", 4, True),
+        ("mistralai/Mistral-7B-v0.1", "trl==0.13.0 transformers==4.47.1", 4, True),
+        ("mistralai/Mistral-7B-v0.1", "trl==0.12.2 transformers==4.46.3", 1, False),
+        ("mistralai/Mistral-7B-v0.1", "trl==0.14.0 transformers==4.48.3", 4, False),
+        ("Qwen/Qwen2.5-0.5B", "trl==0.12.2 transformers==4.46.3", 4, False),
+    ],
+)
+def test_gradients_that_a_release_did_not_divide(model: str, releases: str, steps: int, scaled: bool) -> None:
+    """A class that takes no number of tokens, before the Trainer divided for it."""
+    text = f"# pip install {releases}\n" + PLAIN.replace("Qwen/Qwen3-0.6B", model)
+    ported = port(text.replace("SFTConfig('out')", f"SFTConfig('out', gradient_accumulation_steps={steps})"))
+    said = [finding for finding in ported.findings if "divides no accumulated gradient" in finding.message]
+    assert ("optax.scale(4)" in ported.after) == bool(said) == scaled
+
+
+PAIRS = """from datasets import load_dataset
+from trl import DPOConfig, DPOTrainer, ORPOConfig, ORPOTrainer
+
+rows = load_dataset("mine/pairs", split="train")
+args = DPOConfig("out", gradient_accumulation_steps=4)
+trainer = DPOTrainer("Qwen/Qwen2.5-0.5B", args=args, train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "releases", "scaled"),
+    [
+        ("DPO", "trl==0.12.2 transformers==4.46.3", True),
+        ("DPO", "trl==0.13.0 transformers==4.48.3", True),
+        ("DPO", "trl==0.14.0 transformers==4.47.1", True),
+        ("DPO", "trl==0.14.0 transformers==4.48.3", False),
+        ("DPO", "trl==0.11.4 transformers==4.45.2", False),
+        ("ORPO", "trl==0.19.1 transformers==4.52.4", True),
+        ("ORPO", "trl==0.19.1 transformers==4.53.3", False),
+        ("ORPO", "trl==0.20.0 transformers==4.52.4", False),
+    ],
+)
+def test_gradients_of_preferences_that_a_release_did_not_divide(name: str, releases: str, scaled: bool) -> None:
+    """Their batches have no labels, whose tokens would be counted."""
+    text = PAIRS.replace(" DPOConfig, DPOTrainer, ORPOConfig, ORPOTrainer", f" {name}Config, {name}Trainer")
+    ported = port(
+        f"# pip install {releases}\n"
+        + text.replace("DPOConfig", f"{name}Config").replace("DPOTrainer", f"{name}Trainer")
+    )
+    assert ("optax.scale(4)" in ported.after) == scaled, ported.after

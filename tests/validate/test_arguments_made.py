@@ -305,6 +305,12 @@ def test_reading_what_a_script_needs() -> None:
     assert insisted_on(ast.parse("if not x: x = 1")) == set()
     assert read_unasked(ast.parse("load_dataset(a.name, data_files={'train': a.train})")) == {"name", "train"}
     assert read_unasked(ast.parse("load_dataset(a.name or 'x')\nif a.path is not None: open(a.path)")) == set()
+    rows = ast.parse(
+        "class Rows:\n  def __init__(self, tokenizer, path, more=None):\n    self.rows = jload(path)\n"
+        "    if more: jload(more)\n    load(tokenizer)\nRows(a.tokenizer, path=a.path, more=a.more)"
+    )
+    module = ast.parse("def jload(f, mode='r'):\n  if not isinstance(f, IOBase): f = open(f, mode)\n  return f")
+    assert read_unasked(rows, [module]) == {"path"}
     assert words_by_number(ast.parse("import sys\nif len(sys.argv) > 1: p = sys.argv[1]")) == {}
     assert words_by_number(ast.parse("import sys\nif len(sys.argv) != 3: sys.exit()\na = sys.argv[2]")) == {
         1: "argument1",

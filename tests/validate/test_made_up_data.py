@@ -15,6 +15,7 @@ from porter.errors import InputError
 from porter.validate.settings import Settings
 from porter.validate.stand_ins.known import known_dataset
 from porter.validate.stand_ins.rows import made_up_rows, made_up_value
+from porter.validate.stand_ins.substitutes import Substitutes
 
 OBSERVED = """
 import sys
@@ -63,6 +64,18 @@ def project(tmp_path: Path) -> tuple[Path, Path]:
     return work, folder / "train.py"
 
 
+def test_a_model_folder_of_the_project_that_is_not_there_stands_in_alike_on_both_sides(tmp_path: Path) -> None:
+    """Its absolute path is another one in each script's copy of the project."""
+    made = tmp_path / "stand_in" / "models--sft"
+    made.mkdir(parents=True)
+    (made / "stand_in.json").write_text(json.dumps({"family": "qwen2", "reason": ""}))
+    for side in ("source", "port"):
+        substitutes = Substitutes(Settings(work=str(tmp_path)), side, [], tmp_path / f"{side}-x")
+        assert substitutes.model(str(tmp_path / f"{side}-x" / "copy" / "models" / "sft")) == str(made)
+        assert substitutes.model(str(made)) == str(made)
+        assert substitutes.notes == ["a tiny random qwen2 model stood in for models/sft"]
+
+
 def settings(work: Path, script: Path, text: str, **more: Any) -> None:
     script.write_text(text)
     Settings(work=str(work), steps=4, sources=(text,), **more).save(work / "settings.json")
@@ -86,6 +99,22 @@ def test_every_way_of_reading_and_the_same_rows_in_the_port(
     assert "column extra_column was added" in source.stderr and "column extra_column was added" not in port.stderr
     assert "stood in for data/a.jsonl" in source.stderr
     assert [path.name for path in script.parent.iterdir()] == ["train.py"]
+
+
+FILTERED = """
+from datasets import load_dataset
+batch = dict(per_device_train_batch_size=2, gradient_accumulation_steps=8)
+print(len(load_dataset("nobody/nowhere", split="train").filter(lambda row: len(row["lang"]) > 10**9)))
+"""
+
+
+@pytest.mark.real
+def test_a_filter_leaves_rows_for_all_steps(project: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four steps of 16 rows, and a quarter more that the script may hold out."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    work, script = project
+    settings(work, script, FILTERED)
+    assert observed(work, "source", script).stdout.split() == ["80"]
 
 
 @pytest.mark.real

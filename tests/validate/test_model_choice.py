@@ -11,6 +11,7 @@ from porter.cli.validate import FAMILIES
 from porter.runtime.families import families
 from porter.validate.stand_ins.model_choice import MEMBERS, choose
 from porter.validate.stand_ins.stand_in import as_on_the_hub
+from porter.validate.stand_ins.stand_in_tokenizer import write_tokenizer
 from porter.validate.stand_ins.stand_in_tokens import tokens_of
 
 
@@ -56,7 +57,16 @@ def test_evidence_in_the_project_and_the_source_s_release(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "facebook/opt-350m", "microsoft/phi-2", "Qwen/Qwen3-30B-A3B", "google/flan-t5"]
+    "name",
+    [
+        "gpt2",
+        "distilgpt2",
+        "nferruz/ProtGPT2",
+        "facebook/opt-350m",
+        "microsoft/phi-2",
+        "Qwen/Qwen3-30B-A3B",
+        "google/flan-t5",
+    ],
 )
 def test_families_that_nothing_here_computes(name: str) -> None:
     with pytest.raises(ValueError, match=r"--family NAME"):
@@ -73,6 +83,59 @@ def test_rows_to_spare_where_the_real_model_has_them() -> None:
     assert (llama2.pieces, llama2.begin, llama2.pad, llama2.unknown) == ("sentencepiece", "<s>", None, "<unk>")
     assert (llama3.pieces, llama3.pad) == ("bytes", None)
     assert "<|reserved_special_token_0|>" in llama3.others
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "pad"),
+    [
+        ("llama3", "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "</s>"),
+        ("llama3", "TinyLlama/TinyLlama-1.1B-intermediate-step-1431k-3T", None),
+        ("llama3", "lmsys/vicuna-7b-v1.5", "<unk>"),
+        ("llama3", "deepseek-ai/deepseek-coder-1.3b-base", "<|end_of_text|>"),
+        ("llama3", "unsloth/llama-3-8b-bnb-4bit", "<|reserved_special_token_250|>"),
+        ("llama3", "unsloth/tinyllama-bnb-4bit", "<unk>"),
+        ("mistral", "HuggingFaceH4/zephyr-7b-beta", "</s>"),
+        ("mistral", "unsloth/mistral-7b-v0.3", "[control_768]"),
+        ("mistral", "mistralai/Mistral-7B-v0.3", None),
+        ("qwen2", "unsloth/Qwen2.5-7B", "<|vision_pad|>"),
+    ],
+)
+def test_tokenizers_pad_with_what_the_published_ones_do(
+    family: str, name: str, pad: str | None, tmp_path: Path
+) -> None:
+    """A script that sets no padding token trains with those that have one."""
+    from transformers import AutoTokenizer
+
+    write_tokenizer(tmp_path, tokens_of(family, name), None)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.pad_token == pad
+    assert pad is None or tokenizer(f"a{pad}")["input_ids"][-1] == tokenizer.pad_token_id
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "side"),
+    [
+        ("llama3", "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "right"),
+        ("llama3", "meta-llama/Llama-2-7b-hf", "right"),
+        ("llama3", "huggyllama/llama-7b", "left"),
+        ("mistral", "mistralai/Mistral-7B-v0.1", "left"),
+    ],
+)
+def test_tokenizers_pad_where_the_published_ones_do(family: str, name: str, side: str, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    write_tokenizer(tmp_path, tokens_of(family, name), None)
+    assert AutoTokenizer.from_pretrained(tmp_path).padding_side == side
+
+
+def test_no_tokenizer_gives_types_of_tokens(tmp_path: Path) -> None:
+    """`model.generate` refuses what its model doesn't take."""
+    from transformers import AutoTokenizer
+
+    write_tokenizer(tmp_path, tokens_of("llama3", MEMBERS["llama3"]), None)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert config["model_input_names"] == ["input_ids", "attention_mask"]  # transformers 5 gives no others of itself
+    assert set(AutoTokenizer.from_pretrained(tmp_path)("a")) == {"input_ids", "attention_mask"}
 
 
 def test_the_choices_of_the_command_line() -> None:

@@ -24,12 +24,12 @@ sys.exit(run_script(sys.argv[3], sys.argv[4:], Path(sys.argv[1])))
 PATIENT = Limits(timeout=60.0)
 
 
-def failure(tmp_path: Path, text: str, limits: Limits = PATIENT) -> RunFailed:
-    """How the run of a script with this text fails."""
+def failure(tmp_path: Path, text: str, limits: Limits = PATIENT, folder: Path | None = None) -> RunFailed:
+    """How the run of a script with this text fails, in `folder` of the project or at its top."""
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "small_observer.py").write_text(OBSERVER)
-    (tmp_path / "project").mkdir()
-    script = tmp_path / "project" / "train.py"
+    (tmp_path / "project").mkdir(exist_ok=True)
+    script = (folder or tmp_path / "project") / "train.py"
     script.write_text(text)
     work = tmp_path / "work"
     work.mkdir()
@@ -57,6 +57,17 @@ def test_one_clear_reason(tmp_path: Path, text: str, reason: str, output: str) -
     assert reason in found.reason
     assert output in found.output
     assert str(tmp_path / "work") not in found.output  # the user's own paths, not those of the copy
+
+
+def test_a_script_with_relative_imports_runs_as_a_module(tmp_path: Path) -> None:
+    package = tmp_path / "project" / "tuning" / "steps"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package.parent / "rates.py").write_text("RATE = 3")
+    (package / "here.py").write_text("from ..rates import RATE")
+    found = failure(tmp_path, "from .here import RATE\nprint(__name__, __package__)\n1 / (RATE - 3)", folder=package)
+    assert "ZeroDivisionError" in found.output
+    assert f'File "{package / "train.py"}", line 3' in found.output
 
 
 def test_much_output_is_read_and_forgotten(tmp_path: Path) -> None:

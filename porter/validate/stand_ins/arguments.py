@@ -21,6 +21,7 @@ from typing import Any
 from .command_lines import LEFT_OUT, Shown, commands_for, configs_of, project_of
 from .made_up_values import TRUE, is_config, is_model, word_for
 from .model_choice import FOREIGN
+from .project import project_sources
 from .script_needs import insisted_on, read_unasked, streams, words_by_number
 
 KEPT = "arguments.json"
@@ -41,15 +42,18 @@ class Arguments:
 
     @functools.cached_property
     def tree(self) -> ast.AST:
-        try:
-            return ast.parse(self.text)
-        except (SyntaxError, ValueError):
-            return ast.Module([], [])
+        return _tree(self.text)
 
     @functools.cached_property
     def insisted(self) -> set[str]:
         """Settings that the script itself insists on, or can't do without, whatever its parser says."""
-        return insisted_on(self.tree) | read_unasked(self.tree) | ({"max_steps"} if streams(self.text) else set())
+        found = insisted_on(self.tree) | read_unasked(self.tree, self.modules)
+        return found | ({"max_steps"} if streams(self.text) else set())
+
+    @functools.cached_property
+    def modules(self) -> list[ast.AST]:
+        """The modules of its project that the script imports."""
+        return [_tree(text) for text in project_sources(self.script)[1:]] if self.text else []
 
     @functools.cached_property
     def commands(self) -> list[Shown]:
@@ -75,6 +79,13 @@ class Arguments:
         if reason:
             self.note(f"{reason}; words after `--` win")
         return list(words)
+
+
+def _tree(text: str) -> ast.AST:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def recorded_arguments(work: str | Path) -> tuple[str, ...]:

@@ -294,12 +294,7 @@ def rows_wanted(sources: Sequence[str], least: int) -> int:
     `least` is for a batch of eight: where the text sets a larger one, with its accumulation, as many more up to 4,000.
     What the text puts aside for validation comes on top.
     """
-    found: dict[str, int] = {}
-    for text in sources:
-        for name, number in BATCH.findall(text):
-            found[name] = max(found.get(name, 1), int(number))
-    rows = found.get("per_device_train_batch_size", 1) * found.get("gradient_accumulation_steps", 1)
-    most = max(least, COUNT, min(MOST, -(-least * rows // 8)))
+    most = max(least, COUNT, min(MOST, -(-least * rows_of_a_step(sources) // 8)))
     for text in sources:
         try:
             tree = ast.parse(text)
@@ -311,6 +306,15 @@ def rows_wanted(sources: Sequence[str], least: int) -> int:
                 most = max([most, *(min(end, MOST // 2) for end in ends)])
     aside = max((int(number) for text in sources for _, number in HELD_OUT.findall(text)), default=0)
     return most + aside
+
+
+def rows_of_a_step(sources: Sequence[str]) -> int:
+    """The rows of an optimizer step by the batch and the accumulation that the texts set, 1 where they set none."""
+    found: dict[str, int] = {}
+    for text in sources:
+        for name, number in BATCH.findall(text):
+            found[name] = max(found.get(name, 1), int(number))
+    return found.get("per_device_train_batch_size", 1) * found.get("gradient_accumulation_steps", 1)
 
 
 def longest_wanted(sources: Sequence[str]) -> int | None:

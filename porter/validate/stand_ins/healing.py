@@ -31,7 +31,7 @@ SAME_PLACES = (
     "with_format",
 )
 SPLIT = re.compile(r"^(train|test|val|dev|eval|validation|unlabeled|sft|all)", re.IGNORECASE)
-KEPT_TIMES = 4  # rows for each step, which a filter leaves at least
+KEPT = 4  # rows for each step, which a filter leaves at least
 MARK = "_made_up"
 
 
@@ -98,6 +98,11 @@ def missing_in(error: BaseException) -> list[str]:
 
 
 _originals: dict[str, Any] = {}
+
+
+def rows_needed(steps: int, rows: int) -> int:
+    """How many rows a filter leaves at least, for `steps` of `rows` each: a part of them may be held out."""
+    return steps * max(KEPT, rows + rows // 4)
 
 
 def patch_datasets(needed: int) -> None:

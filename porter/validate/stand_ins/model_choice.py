@@ -38,7 +38,7 @@ BEFORE |= {"qwen3": "qwen2", "qwen2": "llama2", "llama3": "llama2"}
 
 # Families that none here computes, as their names are written in ids and folders.
 FOREIGN = re.compile(
-    r"(?<![a-z])(distilgpt2|dialogpt|gpt-?2|gpt-?neo|gpt-?j|gpt-oss|opt-\d|falcon-?(7b|11b|40b|180b|rw|mamba)|phi-?[1-4]?"
+    r"(?<![a-z])([a-z]*gpt-?2|dialogpt|gpt-?neo|gpt-?j|gpt-oss|opt-\d|falcon-?(7b|11b|40b|180b|rw|mamba)|phi-?[1-4]?"
     r"(?![a-z])|bloomz?|flan|t5|mt5|bart|bert|roberta|deberta|electra|pythia|mpt-|stablelm|starcoder|santacoder|baichuan|"
     r"chatglm|glm-?\d|internlm|mixtral|olmo|granite|command-r|c4ai|aya-|minicpm|rwkv|xglm|codegen|whisper|llava|nemotron|"
     r"exaone|jamba|redpajama|cerebras|deepseek-(v\d|coder-v2|vl)|llama-?4|llama-guard|paligemma|recurrentgemma|"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 READING = ("load_dataset", "load_from_disk", "read_csv", "read_json", "read_parquet", "from_json", "from_csv", "open")
 
@@ -20,20 +20,61 @@ def insisted_on(tree: ast.AST) -> set[str]:
     return found
 
 
-def read_unasked(tree: ast.AST) -> set[str]:
-    """Settings that name the data that the script reads, and that it nowhere asks about: `load_dataset(args.data)`."""
+def read_unasked(tree: ast.AST, modules: Sequence[ast.AST] = ()) -> set[str]:
+    """Settings that name the data that the script reads, and that it nowhere asks about: `load_dataset(args.data)`.
+
+    Functions and classes of the script and of `modules` that read what they are given count as reading it.
+    """
     asked, read = set[str](), set[str]()
+    readers = _readers([tree, *modules])
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
             asked |= {part.attr for part in ast.walk(node.test) if isinstance(part, ast.Attribute)}
         elif isinstance(node, ast.BoolOp):
             asked |= {part.attr for part in node.values if isinstance(part, ast.Attribute)}
-        elif isinstance(node, ast.Call) and next(_names(node.func), "") in READING:
-            given = [*node.args[:1], *(word.value for word in node.keywords if word.arg in ("path", "data_files"))]
-            for value in given:
-                values = value.values if isinstance(value, ast.Dict) else [value]
-                read |= {part.attr for part in values if isinstance(part, ast.Attribute)}
+        elif isinstance(node, ast.Call):
+            read |= {part.attr for part in _read_by(node, readers) if isinstance(part, ast.Attribute)}
     return read - asked
+
+
+def _readers(trees: Sequence[ast.AST]) -> dict[str, set[tuple[int, str]]]:
+    """What the functions and classes of these modules read as it is given: places and names of their parameters."""
+    found: dict[str, set[tuple[int, str]]] = {}
+    bodies: list[tuple[str, list[str], list[ast.Call]]] = []
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        name, made = getattr(node, "name", ""), node
+        if isinstance(node, ast.ClassDef):
+            made = next((one for one in node.body if getattr(one, "name", "") == "__init__"), node)
+        if isinstance(made, ast.FunctionDef) and name != "__init__":
+            asked = {name for part in ast.walk(made) for name in _asked_in(part)}
+            names = [one.arg for one in made.args.args[1 if made is not node else 0 :]]
+            names = ["" if one in asked else one for one in names]
+            bodies.append((name, names, [part for part in ast.walk(made) if isinstance(part, ast.Call)]))
+    count = -1
+    while count != (count := sum(map(len, found.values()))):
+        for name, names, calls in bodies:
+            read = {part.id for call in calls for part in _read_by(call, found) if isinstance(part, ast.Name)}
+            found.setdefault(name, set()).update((names.index(one), one) for one in read & {*names})
+    return found
+
+
+def _read_by(call: ast.Call, readers: dict[str, set[tuple[int, str]]]) -> Iterator[ast.expr]:
+    """What a call reads of its arguments."""
+    name = next(_names(call.func), "")
+    places = {(0, "path"), (-1, "data_files")} if name in READING else readers.get(name, set())
+    for place, parameter in places:
+        given = [word.value for word in call.keywords if word.arg == parameter]
+        for value in [*(call.args[place : place + 1] if place >= 0 else []), *given]:
+            yield from value.values if isinstance(value, ast.Dict) else [value]
+
+
+def _asked_in(node: ast.AST) -> Iterator[str]:
+    """Names that are asked for being empty here."""
+    if isinstance(node, ast.If | ast.IfExp | ast.While | ast.Assert):
+        yield from _wanted(node.test)
+        yield from _missing(node.test)
+    elif isinstance(node, ast.BoolOp):
+        yield from (part.id for part in node.values if isinstance(part, ast.Name))
 
 
 def streams(text: str) -> bool:

@@ -246,10 +246,9 @@ def main() -> int:
     asked = json.load(sys.stdin)
     release = tuple(int(part) for part in re.findall(r"\d+", asked["release"])[:2])
     texts, name = asked["texts"], asked["name"]
-    config = Path(name) / "config.json"
     try:
-        if name and config.is_file():
-            choice = of_config(config, name)
+        if asked["config"] and Path(asked["config"]).is_file():
+            choice = of_config(Path(asked["config"]), name)
         else:
             project = Path(asked["project"]) if asked["project"] else None
             choice = choose(name, texts, project, asked["family"], release)

@@ -60,11 +60,15 @@ def write_tokenizer(folder: Path, tokens: Tokens, template: str | None) -> None:
         "model_max_length": 131072,
         "tokenizer_class": tokens.tokenizer_class,
     }
+    if tokens.side is not None:
+        config["padding_side"] = tokens.side
     if tokens.pieces == "sentencepiece":
         # With legacy the slow, the fast and the newest class put the space before text in the same places.
         config |= {"add_bos_token": True, "add_eos_token": False, "legacy": True, "sp_model_kwargs": {}}
         config |= {"use_default_system_prompt": False}
-    elif tokens.tokenizer_class != "PreTrainedTokenizerFast":
+    elif tokens.tokenizer_class == "PreTrainedTokenizerFast":
+        config |= {"model_input_names": ["input_ids", "attention_mask"]}  # else token types, which no model here takes
+    else:
         config |= {"add_prefix_space": False}
     if template is not None:
         config["chat_template"] = template
@@ -104,6 +108,7 @@ def sentencepieces(tokens: Tokens, folder: Path) -> Any:
 
     written = io.BytesIO()
     ids = {token: number for number, token in enumerate(tokens.first)}
+    pads = tokens.pad in set(tokens.first) - {tokens.begin, tokens.end, tokens.unknown}  # with a piece of its own
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(CORPUS),
         model_writer=written,
@@ -119,11 +124,11 @@ def sentencepieces(tokens: Tokens, folder: Path) -> Any:
         unk_id=ids[str(tokens.unknown)],
         bos_id=ids[str(tokens.begin)],
         eos_id=ids[tokens.end],
-        pad_id=ids[tokens.pad] if tokens.pad else -1,
+        pad_id=ids[str(tokens.pad)] if pads else -1,
         unk_piece=tokens.unknown,
         bos_piece=tokens.begin,
         eos_piece=tokens.end,
-        pad_piece=tokens.pad or "<pad>",
+        pad_piece=tokens.pad if pads else "<pad>",
         control_symbols=[token for token in tokens.first if token not in _own(tokens)],
         user_defined_symbols=list(tokens.others),
         num_threads=1,

@@ -18,6 +18,11 @@ INSTRUCT = re.compile(r"instruct|chat|-it\b|-it-|zephyr|vicuna|openchat|starling
 LLAMA_3 = re.compile(r"llama-?3(?!\d*b)|r1-distill-llama", re.IGNORECASE)
 BYTES = re.compile(r"llama-?3(?!\d*b)|r1-distill|smollm|deepseek|falcon3|phi-4", re.IGNORECASE)
 MANY_ROWS = re.compile(r"deepseek-(llm|coder|math)|gemma-3-(4|12|27)b|medgemma", re.IGNORECASE)
+# Published with a token to pad with, which other models of their family lack: the end, or the unknown token.
+ENDS_PAD = re.compile(r"tinyllama.*-chat-v(0\.6|1)|zephyr|mistral-7b-sft|^deepseek", re.IGNORECASE)
+UNKNOWN_PADS = re.compile(r"^vicuna|^yi-", re.IGNORECASE)
+# Published with padding on the right; the tokenizer class of Llama 2 and Mistral pads on the left of itself.
+ON_THE_RIGHT = re.compile(r"llama-?2|tinyllama|vicuna", re.IGNORECASE)
 RESERVED = tuple(f"<|reserved_special_token_{number}|>" for number in (*range(12), 247, 250))
 HEADERS = ("<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>")
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -30,7 +35,7 @@ class Tokens:
 
     `pieces`: what the rest of the vocabulary is made of. `classes`: the tokenizer class that the Hub's files name.
     `prefix`: a space is put before the text. `spare`: embedding rows that no token has. `adds_begin`: `begin` starts
-    every text. `chat`: published with a chat template.
+    every text. `chat`: published with a chat template. `side`: where it pads, None for its class' own.
     """
 
     pieces: Pieces
@@ -45,6 +50,7 @@ class Tokens:
     spare: int = 0
     adds_begin: bool = True
     chat: bool = True
+    side: str | None = None
 
     @property
     def count(self) -> int:
@@ -56,15 +62,18 @@ def tokens_of(family: str, model_id: str = "") -> Tokens:
     """The tokens of a model of `family`, of which `model_id` tells the generation and whether it is tuned to chat."""
     name = model_id.lower().rsplit("/", 1)[-1]
     tuned = INSTRUCT.search(model_id) is not None or not name
+    unsloth = model_id.lower().startswith("unsloth/")  # its copies name a token to pad with
     spare = SPARE if family in ("qwen2", "qwen3") or MANY_ROWS.search(name) else 0
     if family == "qwen3":
         base = name.endswith("-base") or "-base-" in name
-        return _qwen("<|endoftext|>" if base else "<|im_end|>", ("<think>", "</think>"), spare)
+        return _qwen("<|endoftext|>" if base else "<|im_end|>", ("<think>", "</think>"), spare, unsloth=unsloth)
     if family == "qwen2":
-        return _qwen("<|im_end|>" if tuned else "<|endoftext|>", (), spare)
+        return _qwen("<|im_end|>" if tuned else "<|endoftext|>", (), spare, unsloth=unsloth)
     if family == "mistral":
-        turns: tuple[str, ...] = ("[INST]", "[/INST]") if "v0.3" in name or "nemo" in name or "24b" in name else ()
-        return _sentencepiece(turns, spare, chat=tuned)
+        pad = "[control_768]" if "v0.3" in name else "<pad>" if "nemo" in name or "24b" in name else None
+        if pad is None:
+            return _sentencepiece((), spare, _llama_2_pad(name, unsloth=unsloth), chat=tuned)
+        return _sentencepiece(("[INST]", "[/INST]", pad), spare, pad if unsloth else None, chat=tuned)
     if family.startswith("gemma"):
         turns = ("<|turn>", "<turn|>", "<|channel>", "<channel|>") if family == "gemma4" else TURNS
         return Tokens(
@@ -80,7 +89,8 @@ def tokens_of(family: str, model_id: str = "") -> Tokens:
             chat=tuned,
         )
     if is_llama_2(name):
-        return _sentencepiece((), spare, chat=tuned)
+        side = "right" if ON_THE_RIGHT.search(name) else None
+        return _sentencepiece((), spare, _llama_2_pad(name, unsloth=unsloth), side, chat=tuned)
     if "smollm" in name:
         end = "<|im_end|>" if tuned else "<|endoftext|>"
         begin, pad = ("<|im_start|>", "<|im_end|>") if tuned else ("<|endoftext|>", None)
@@ -89,8 +99,9 @@ def tokens_of(family: str, model_id: str = "") -> Tokens:
     padding = "<|finetune_right_pad_id|>"
     others = (*HEADERS, *((padding,) if newer else ()), *RESERVED)
     end = "<|eot_id|>" if tuned else "<|end_of_text|>"
-    # Unsloth's copies name a token to pad with, Meta's don't.
-    pad = padding if newer and model_id.lower().startswith("unsloth/") else None
+    pad = end if ENDS_PAD.search(name) else None
+    if unsloth and pad is None:
+        pad = padding if newer else RESERVED[-1]
     kind, first = "PreTrainedTokenizerFast", ("<|begin_of_text|>", "<|end_of_text|>")
     return Tokens("bytes", kind, "<|begin_of_text|>", end, pad, None, first, others, spare=spare, chat=tuned)
 
@@ -100,12 +111,33 @@ def is_llama_2(name: str) -> bool:
     return bool(name) and BYTES.search(name) is None
 
 
-def _qwen(end: str, more: tuple[str, ...], spare: int) -> Tokens:
-    return Tokens("bytes", "Qwen2Tokenizer", None, end, "<|endoftext|>", None, CHATML, more, spare=spare)
+def _llama_2_pad(name: str, *, unsloth: bool) -> str | None:
+    """What a model with Llama 2's tokens pads with: nothing, but for some."""
+    if ENDS_PAD.search(name):
+        return "</s>"
+    return "<unk>" if unsloth or UNKNOWN_PADS.search(name) else None
 
 
-def _sentencepiece(others: tuple[str, ...], spare: int, *, chat: bool) -> Tokens:
-    first = ("<unk>", "<s>", "</s>")
+def _qwen(end: str, more: tuple[str, ...], spare: int, *, unsloth: bool) -> Tokens:
+    pad = "<|vision_pad|>" if unsloth else "<|endoftext|>"
+    more = (*more, pad) if unsloth else more
+    return Tokens("bytes", "Qwen2Tokenizer", None, end, pad, None, CHATML, more, spare=spare)
+
+
+def _sentencepiece(
+    others: tuple[str, ...], spare: int, pad: str | None, side: str | None = None, *, chat: bool
+) -> Tokens:
     return Tokens(
-        "sentencepiece", "LlamaTokenizer", "<s>", "</s>", None, "<unk>", first, others, True, spare, chat=chat
+        pieces="sentencepiece",
+        tokenizer_class="LlamaTokenizer",
+        begin="<s>",
+        end="</s>",
+        pad=pad,
+        unknown="<unk>",
+        first=("<unk>", "<s>", "</s>"),
+        others=others,
+        prefix=True,
+        spare=spare,
+        chat=chat,
+        side=side,
     )

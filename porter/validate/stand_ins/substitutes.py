@@ -19,7 +19,8 @@ from typing import Any
 
 from ..preloading import client as preloading
 from ..settings import Settings
-from .healing import KEPT_TIMES, mark, patch_datasets
+from .columns import rows_of_a_step
+from .healing import mark, patch_datasets, rows_needed
 from .missing_files import MissingFiles, patch_files
 from .plan import DataPlan, rows_of, users_frame
 
@@ -41,6 +42,7 @@ class Substitutes:
         self.arguments = arguments
         self.notes: list[str] = []
         self._work = Path(settings.work)
+        self._stand_ins = self._work / "stand_in"
         self.outside = (folder or self._work) / "outside"
         self.plan = DataPlan(settings, side, arguments)
         self.missing = MissingFiles(self, self.plan)
@@ -59,11 +61,11 @@ class Substitutes:
         written = Path(self.output(name))
         if _holds_model(written):
             return str(written)
-        if Path(name).is_absolute() and self._work in Path(name).parents:
+        local = Path(name)
+        if self._stand_ins in local.parents:
             return name
         if self.settings.model:
             return self._standing_in(name)
-        local = Path(name)
         if any((local / file).is_file() for file in OF_A_MODEL) and _holds_model(local):
             return name
         return self._standing_in(name)
@@ -72,8 +74,10 @@ class Substitutes:
         if self.settings.model:
             self.note(f"{self.settings.model} was loaded for {name or 'a model without a name'}")
             return str(Path(self.settings.model).absolute())
-        folder, family, reason = self._stand_in(name)
-        self.note(f"a tiny random {family} model stood in for {name or 'a model without a name'}{reason}")
+        # A folder of the project has the same name in both scripts' copies of it.
+        called = self.missing.name_of(name) if os.path.isabs(name) else name
+        folder, family, reason = self._stand_in(called, Path(name, "config.json").absolute())
+        self.note(f"a tiny random {family} model stood in for {called or 'a model without a name'}{reason}")
         return folder
 
     def output(self, path: Any) -> str:
@@ -162,19 +166,21 @@ class Substitutes:
         options = {"sep": "\t"} if file.suffix.lower() == ".tsv" else {}
         return original(loader, data_files=str(file.absolute()), split="train", **options)
 
-    def _stand_in(self, name: str) -> tuple[str, str, str]:
+    def _stand_in(self, name: str, config: Path) -> tuple[str, str, str]:
         """The folder of the tiny model for `name`, its family, and why it is of that family where the id doesn't say.
 
+        `config` is the real model's, where there is one that is too large to train here.
         It is made in a process of the tool's own interpreter: this one may be of an older Python, with older libraries,
         or the port's, which must not import torch.
         """
         name = MIRROR.sub("", name)
-        folder = self._work / "stand_in" / (re.sub(r"[^\w.-]+", "--", name) or "unnamed")
+        folder = self._stand_ins / (re.sub(r"[^\w.-]+", "--", name) or "unnamed")
         answer = folder / "stand_in.json"
         if not answer.exists():
             asked = {
                 "folder": str(folder),
                 "name": name,
+                "config": str(config) if name else "",
                 "family": self.settings.family,
                 "texts": list(self.settings.sources),
                 "project": self.settings.project,
@@ -225,7 +231,8 @@ def patch_loaders(substitutes: Substitutes) -> None:
         for name in ("load_from_disk", "from_json", "from_csv", "from_parquet", "from_text"):
             setattr(cls, name, staticmethod(substitutes.read_dataset(getattr(cls, name))))
     cut_selections()
-    patch_datasets(KEPT_TIMES * substitutes.settings.steps)
+    settings = substitutes.settings
+    patch_datasets(rows_needed(settings.steps, rows_of_a_step(settings.sources)))
     patch_files(substitutes.missing)
 
     import transformers

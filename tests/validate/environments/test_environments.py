@@ -107,6 +107,11 @@ def test_packages_that_compute_come_along_and_the_projects_own_dont(tmp_path: Pa
     script.write_text("import helper\nimport wandb\nfrom sklearn.metrics import f1_score\n")
     assert imported_packages(script, lambda module: False) == ["nltk", "scikit-learn"]
     assert imported_packages(script, lambda module: True) == []
+    port = tmp_path / "far" / "from" / "its" / "source" / "train_tunix.py"
+    port.parent.mkdir(parents=True)
+    port.write_text("import helper\n")
+    (tmp_path / "requirements.txt").touch()
+    assert imported_packages(port, lambda module: False, script) == ["nltk"]
 
 
 def test_a_project_asks_for_packages_by_name(tmp_path: Path) -> None:

@@ -159,3 +159,30 @@ def test_modules_that_the_script_casts_stay_float32(tmp_path: Path) -> None:
     words = [sys.executable, "-W", "ignore", "-c", run, str(script), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0 and "casts of modules to 16 bits" in done.stdout, done.stderr
+
+
+PREPARED = """
+import torch, transformers
+from peft import prepare_model_for_kbit_training
+from transformers import BitsAndBytesConfig
+from porter.validate.torch_side.bitsandbytes_weights import hold
+
+sizes = dict(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1)
+for config in (BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype="float32"), None):
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(num_key_value_heads=1, **sizes))
+    if config is not None:
+        hold(model, config)
+    model = prepare_model_for_kbit_training(model)
+    print(model.is_gradient_checkpointing, model.get_input_embeddings()(torch.tensor([[1]])).requires_grad)
+"""
+
+
+@pytest.mark.real
+def test_peft_prepares_a_quantised_base_as_on_a_gpu(tmp_path: Path) -> None:
+    """Without gradients at the embedding, a Trainer that checkpoints activations finds nothing to train."""
+    script = tmp_path / "script.py"
+    script.write_text(PREPARED, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "CUDA_VISIBLE_DEVICES": ""}
+    words = [sys.executable, "-W", "ignore", "-c", RUN, str(script), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.splitlines() == ["True True", "False False"], done.stderr

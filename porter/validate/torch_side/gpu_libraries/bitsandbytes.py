@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from ..bitsandbytes_weights import HELD
 from .optimizers import of_bitsandbytes
 
 FOUR_BITS = ("nf4", "fp4")
+# PEFT's, which lets gradients through the embedding and checkpoints activations where the base is quantised.
+PREPARING = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 
 
 def modules() -> dict[str, Callable[[], dict[str, Any]]]:
@@ -54,16 +57,18 @@ def layers() -> dict[str, Any]:
 
 
 def patch_flags() -> None:
-    """`model.is_loaded_in_4bit` and `_8bit` tell the script what its base is held in.
+    """`model.is_loaded_in_4bit` and `_8bit` tell the script what its base is held in, and PEFT when it prepares it.
 
-    The libraries don't see them: TRL would cast the adapters to bf16, which the comparison's precision is not.
+    Other code of the libraries doesn't see them: TRL would cast the adapters to bf16, which the comparison's
+    precision is not.
     """
     import transformers
 
     for name, kinds in (("is_loaded_in_4bit", FOUR_BITS), ("is_loaded_in_8bit", ("int8",))):
 
         def held(self: Any, kinds: tuple[str, ...] = kinds) -> bool:
-            return asked_by_script() and self.__dict__.get(HELD) in kinds
+            preparing = sys._getframe(1).f_code.co_name in PREPARING
+            return (preparing or asked_by_script()) and self.__dict__.get(HELD) in kinds
 
         def ignored(self: Any, value: Any) -> None:
             """transformers writes it; what was held says it here."""
