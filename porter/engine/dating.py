@@ -19,6 +19,7 @@ from ..releases.uses import Use, uses_of
 from ..runtime.field_tables import at_version, version_key
 from ..source.pins import pins_of_project
 from .porting import Porting
+from .sites import Site
 
 SOURCES = ("trl", "transformers")
 USES = ("uses",)
@@ -91,6 +92,8 @@ def say_release(porting: Porting) -> None:
     """Tell how the release is known where the source doesn't name it, and what doesn't go with it where it does."""
     site = next((site for site in porting.sites if site.role == "trainer"), None)
     said = porting.versions.get("trl", "")
+    if site is not None:
+        _say_older(porting, site)
     if site is None or said.endswith("(newest table)"):
         return
     version, _, why = said.partition(" ")
@@ -101,6 +104,18 @@ def say_release(porting: Porting) -> None:
     elif wrong := contradictions(porting, "trl", version):
         message = f"{why[1:-1]}: TRL {version} doesn't have {', '.join(wrong[:4])}."
         porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
+
+
+def _say_older(porting: Porting, site: Site) -> None:
+    """A pin of before all that is known: what such a release did isn't known either."""
+    first = history().releases("trl")[0]
+    pin = release_of(porting, "trl")
+    if pin is not None and version_key(pin) < version_key(first):
+        read = porting.versions.get("trl", first).partition(" ")[0]
+        message = (
+            f"trl=={pin} is older than all releases whose ways are known ({first} is the first): read as TRL {read}."
+        )
+        porting.find(site.rule, "warning", message, "Compare what it trains.", site.line, site.column, False)
 
 
 def _of_its_day(porting: Porting, transformers: Date, days: Mapping[str, str]) -> Date | None:
@@ -186,10 +201,8 @@ def date(porting: Porting, library: str) -> Date | None:
             continue  # a lower bound alone
         if not fitting:
             exact = next((version for sign, version in pins if sign.startswith("==")), None)
-            if exact is None:
+            if exact is None or version_key(exact) < version_key(releases[0]):
                 continue
-            if version_key(exact) < version_key(releases[0]):
-                return Date(releases[0], f"the first release that is known, for {said}", pinned=True)
             return Date(exact, said, pinned=True)
         if len(fitting) > 1 and dated:
             fitting = [release for release in fitting if _before(release, dated)] or fitting
