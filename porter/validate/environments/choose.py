@@ -60,9 +60,14 @@ def source_python(
     return made.python, [*told, _told(wanted, made.about or {}), *_missing(made.about or {})]
 
 
-def port_python(port: Path, *, environments: bool = True, say: Say = lambda line: None) -> Path:
-    """The interpreter for `port`: tpu-port's own, with libraries that compute and that only the script has."""
-    extras = imported_packages(port, is_here) if environments else []
+def port_python(
+    port: Path, source: Path | None = None, *, environments: bool = True, say: Say = lambda line: None
+) -> Path:
+    """The interpreter for `port`: tpu-port's own, with libraries that compute and that only the script has.
+
+    Modules of `source`'s project are the port's, too.
+    """
+    extras = imported_packages(port, is_here, source) if environments else []
     try:
         return overlay_for(extras, say).python if extras else Path(sys.executable)
     except CannotMake as error:
@@ -70,12 +75,16 @@ def port_python(port: Path, *, environments: bool = True, say: Say = lambda line
         return Path(sys.executable)
 
 
-def imported_packages(script: Path, installed: Callable[[str], bool]) -> list[str]:
-    """Requirements of the libraries that `script` and its project's modules import and `installed(module)` denies."""
-    files = project_files(script)
+def imported_packages(script: Path, installed: Callable[[str], bool], beside: Path | None = None) -> list[str]:
+    """Requirements of the libraries that `script` and its project's modules import and `installed(module)` denies.
+
+    The project is that of the script `beside` which it runs, where one is given.
+    """
+    files = project_files(script, beside)
     local = {name for file in files for name in (file.stem, file.parent.name)} | {each.stem for each in files}
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    return sorted({found.package for found in missing_packages(texts, installed, local, packages_of_project(script))})
+    asked = packages_of_project(beside or script)
+    return sorted({found.package for found in missing_packages(texts, installed, local, asked)})
 
 
 def is_here(module: str) -> bool:

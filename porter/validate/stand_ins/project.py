@@ -11,10 +11,14 @@ LARGEST = 400_000  # bytes
 LIBRARIES = {"transformers", "trl", "peft", "accelerate", "datasets", "torch", "unsloth", "deepspeed", "verl"}
 
 
-def project_files(script: Path) -> list[Path]:
-    """`script` and the files that it imports from its own folder or those above it, nearest first."""
+def project_files(script: Path, beside: Path | None = None) -> list[Path]:
+    """`script` and the files that it imports from its own folder or those above it, nearest first.
+
+    A port may lie elsewhere: it finds the modules of the script `beside` which it runs, too.
+    """
     script = script.absolute()
-    roots = [script.parent, *list(script.parents)[1:4]]
+    homes = [script, *([beside.absolute()] if beside is not None else [])]
+    roots = list(dict.fromkeys(folder for home in homes for folder in (home.parent, *list(home.parents)[1:4])))
     found, waiting = [script], [script]
     while waiting and len(found) < MOST:
         here = waiting.pop(0)
