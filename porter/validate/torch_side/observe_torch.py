@@ -40,7 +40,7 @@ from ..stand_ins.variables import provide_environment
 from ..unseeded import begin_alike
 from ..world.start import stand_in_world
 from . import left_padding
-from .asked_for import ASKED, keep_asked, keep_turned_off, watch_outputs
+from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs
 from .bitsandbytes_weights import format_of, hold
 from .cuda import APPLE
 from .gpu_libraries.deepspeed import take_deepspeed
@@ -225,7 +225,7 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
             if name in defaults:
                 setattr(self, name, defaults[name])
         keep_asked(self, half=half)
-        self.output_dir = substitutes.output(self.output_dir or "trainer_output")
+        self.output_dir = substitutes.output(named_folder(self.output_dir))
         ASKED[str(self.output_dir)] = self._porter_asked  # a trainer may make its own arguments of these
         self.report_to = "none"
         self.save_strategy = "no"
