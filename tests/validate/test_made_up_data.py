@@ -142,6 +142,8 @@ def test_a_placeholder_is_a_file_where_the_script_tells_its_form(project: tuple[
     run = observed(work, "source", script)
     assert run.stdout.strip() and "No such file or directory: 'LICENSE'" in run.stderr
     assert "a made-up file (q) stood in for Your dataset path" in run.stderr
+    script.write_text(text.replace("PATHS", "NAMES"))  # a port is another text
+    assert observed(work, "port", script).stdout == run.stdout
 
 
 @pytest.mark.real

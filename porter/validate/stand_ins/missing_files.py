@@ -84,8 +84,8 @@ class MissingFiles:
         if handled(frame):
             return None
         read = self.plan.read_at(frame)
-        if not suffix and (read is None or read.form not in FORMS):
-            return None  # a name that is left for its user to fill in, as "your dataset path", is of data that is read
+        if not suffix and not self.is_named_data(path, read):
+            return None
         if suffix in CONFIGURATION or self.is_configuration(path, read):
             place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
             name = self.name_of(path)
@@ -93,6 +93,15 @@ class MissingFiles:
                 f"the configuration {name}, which {place} reads, is not there: give one with --file {name}=FILE"
             )
         return self.write(path, suffix, read)
+
+    def is_named_data(self, path: str, read: Any) -> bool:
+        """Whether a name without a suffix, as "your dataset path", is that of data by how it is read.
+
+        A port's reads aren't those of the source's text: what was made up for that tells.
+        """
+        if self.plan.writes:
+            return read is not None and read.form in FORMS
+        return self.name_of(path) in self.plan.entries
 
     @staticmethod
     def is_configuration(path: str, read: Any) -> bool:
