@@ -44,7 +44,8 @@ class _Finder:
         if depth > DEEPEST:
             return None
         if isinstance(node, ast.Constant):
-            return (node.value, place.replace(".", "/") + ".py" if place else "") if _is_text(node.value) else None
+            text = node.value if isinstance(node.value, str) else ""
+            return (text, place.replace(".", "/") + ".py" if place else "") if text else None
         if isinstance(node, ast.Name):
             return self.named(node.id, place, depth)
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):

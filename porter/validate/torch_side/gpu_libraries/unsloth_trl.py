@@ -175,7 +175,7 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
 
 
 def wants_masks() -> bool:
-    """Whether TRL cuts the masks of rows that are tokens already: 0.15 does, and Unsloth's preparation stands before."""
+    """Whether TRL cuts the masks of rows that are tokens already, as 0.15 does."""
     import trl
 
     return (0, 15) <= version_key(trl.__version__)[:2] < (0, 16)
