@@ -15,6 +15,7 @@ import libcst as cst
 
 from ..releases.history import history
 from ..releases.plain_arguments import clashes, plain_arguments
+from ..releases.uses import taken_by_unsloth
 from ..runtime.field_tables import at_version, version_key
 from ..source.pins import pins_of_project
 from .porting import Porting
@@ -211,12 +212,15 @@ def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
     if library == "trl":
         for trainer, release in plain_arguments(porting.module.text).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
-    if porting.module.text and "unsloth" in porting.module.roots:
-        return  # it makes every release of TRL take the keywords of all others
+    unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     known, seen = history(), set()
     for name, keywords in _uses(porting):
         if name.partition(".")[0] not in (*SOURCES, library):
             continue
+        if unsloth:  # a name alone is one that it keeps
+            keywords = [each for each in keywords if library == "trl" and not taken_by_unsloth(name, [each])]
+            if not keywords:
+                continue
         last = name.rpartition(".")[2]
         for keyword in ("", *keywords):
             text = f"{last}({keyword}=)" if keyword else last

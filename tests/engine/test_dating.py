@@ -235,3 +235,16 @@ def test_a_range_that_the_pinned_trl_cannot_have_dates_nothing(
 def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, said: bool) -> None:
     after = port(f"# pip install {release}\n" + PLAIN.replace("Qwen/Qwen3-0.6B", model)).after
     assert ('transformers="4.45",  # ' in after) == said, after
+
+
+def test_unsloth_takes_every_release_s_trainer_and_not_its_configs() -> None:
+    script = PLAIN.replace("train_dataset=rows", "train_dataset=rows, tokenizer=None").replace(
+        "SFTConfig('out'", "SFTConfig(max_seq_length=9"
+    )
+    assert port(f"import unsloth\n{script}").recipe.versions["trl"].endswith("(newest table)")
+    script = (
+        "import unsloth\nfrom datasets import load_dataset\nfrom trl import GRPOConfig, GRPOTrainer\n"
+        "trainer = GRPOTrainer('Qwen/Qwen3-0.6B', reward_funcs=[len], args=GRPOConfig('out', max_prompt_length=9),\n"
+        "    train_dataset=load_dataset('x', split='train'))\ntrainer.train()\n"
+    )
+    assert port(script).recipe.versions["trl"].startswith("0.27.2 ")

@@ -64,6 +64,8 @@ def with_defaults(original: Any, transformers: str) -> Any:
             field = fields[name]
             again = dataclasses.field(default=literal_eval(text), metadata=field.metadata)
             found.append((name, field.type, again))
+    if "max_seq_length" not in fields:
+        found.append(("max_seq_length", Any, dataclasses.field(default=None)))
     namespace: dict[str, Any] = {"_unsloth": True, "__module__": "trl", "__doc__": original.__doc__}
     if "num_generations" in fields:
         namespace["__post_init__"] = _raising_the_batch(original.__post_init__)
