@@ -31,6 +31,7 @@ import datasets
 from transformers import AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained(pretrained_model_name_or_path="Qwen/Qwen3-0.6B", use_fast=True)
+assert substitutes.model("unsloth/Qwen3-0.6B") == substitutes.model("unsloth/Qwen3-0.6B-unsloth-bnb-4bit")
 tokenizer.save_pretrained(save_directory="/nowhere/tokenizer")
 assert AutoTokenizer.from_pretrained(pretrained_model_name_or_path="/nowhere/tokenizer").vocab == tokenizer.vocab
 rows = datasets.load_from_disk(dataset_path="/nowhere/rows")

@@ -29,6 +29,7 @@ LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".pa
 OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 # Each has a from_pretrained of its own, copied from their base class.
 AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
+MIRROR = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 WEIGHTS = ("*.safetensors", "*.bin")
 
 
@@ -170,9 +171,12 @@ class Substitutes:
     def _stand_in(self, name: str) -> tuple[str, str, str]:
         """The folder of the tiny model for `name`, its family, and why it is of that family where the id doesn't say.
 
+        A mirror in 4 bits is the model that it was made from, which a port loads: both get one stand-in.
+
         It is made in a process of the tool's own interpreter: this one may be of an older Python, with older libraries,
         or the port's, which must not import torch.
         """
+        name = MIRROR.sub("", name)
         folder = self._work / "stand_in" / (re.sub(r"[^\w.-]+", "--", name) or "unnamed")
         answer = folder / "stand_in.json"
         if not answer.exists():
