@@ -15,7 +15,7 @@ import libcst as cst
 
 from ..releases.history import history
 from ..releases.plain_arguments import clashes, plain_arguments
-from ..releases.uses import Use, uses_of
+from ..releases.uses import Use, taken_by_unsloth, uses_of
 from ..runtime.field_tables import at_version, version_key
 from ..source.pins import pins_of_project
 from .porting import Porting
@@ -52,7 +52,7 @@ def versions_in(porting: Porting) -> dict[str, str]:
     chosen = porting.options.source_trl
     days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
     trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
-    trl = trl if trl is not None and trl.pinned else _beside(porting, "trl") or trl
+    trl = _older(trl, _beside(porting, "trl"))
     transformers = date(porting, "transformers")
     clash = clashes(porting.module.text)
     if clash and transformers is not None and trl is not None and not trl.pinned:
@@ -132,6 +132,13 @@ def _of_its_day(porting: Porting, transformers: Date, days: Mapping[str, str]) -
         return Date(able[0], f"the first release with all that it uses, beside {transformers.why}")
     why = f"the newest release of the day of {transformers.why}" if transformers.pinned else transformers.why
     return Date(fitting[-1], why)
+
+
+def _older(found: Date | None, limit: Date | None) -> Date | None:
+    """What was found, unless it isn't pinned and newer than what another library allows."""
+    if found is None or limit is None or found.pinned:
+        return found or limit
+    return min(found, limit, key=lambda date: version_key(date.version))
 
 
 def _beside(porting: Porting, library: str) -> Date | None:
@@ -247,12 +254,15 @@ def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
     if library == "trl":
         for trainer, release in plain_arguments(porting.module.text).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
-    if porting.module.text and "unsloth" in porting.module.roots:
-        return  # it makes every release of TRL take the keywords of all others
+    unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     known, seen = history(), set()
     for name, keywords in _uses(porting):
         if name.partition(".")[0] not in (*SOURCES, library):
             continue
+        if unsloth:  # a name alone is one that it keeps
+            keywords = [each for each in keywords if library == "trl" and not taken_by_unsloth(name, [each])]
+            if not keywords:
+                continue
         last = name.rpartition(".")[2]
         for keyword in ("", *keywords):
             text = f"{last}({keyword}=)" if keyword else last

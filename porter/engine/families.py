@@ -14,6 +14,7 @@ from ..recipe import Value
 from ..runtime.families import Family, find_family, read_family, refusal
 from ..runtime.families import families as known_families
 from ..runtime.mesh import mesh_problems
+from .model_names import usual_value
 from .porting import Porting, families
 
 
@@ -80,11 +81,10 @@ def refused(porting: Porting, family: Family | None) -> bool:
         return True
     identifier = porting.known("model.id")
     if not isinstance(identifier, str):
+        _check_usual_model(porting)
         return False
     if family is None:
-        name = identifier.rstrip("/").rsplit("/", 1)[-1].lower()
-        made_over = identifier.lower().startswith(MADE_OVER)
-        if not made_over and re.search(rf"(?:^|[-_.])(?:{NOT_IN_TUNIX})", name):
+        if _is_known_without(identifier):
             _no_family(porting, identifier)
             return True
         return False
@@ -95,6 +95,36 @@ def refused(porting: Porting, family: Family | None) -> bool:
         message = f"{identifier}: Tunix can't compute this model: {reason}."
         porting.find("TP302", "error", message, "Choose another model.", line, column)
     return reason is not None
+
+
+def _is_known_without(identifier: str) -> bool:
+    """Whether a Hub id of no family that is known is that of a model which Tunix has not."""
+    name = identifier.rstrip("/").rsplit("/", 1)[-1].lower()
+    made_over = identifier.lower().startswith(MADE_OVER)
+    return not made_over and re.search(rf"(?:^|[-_.])(?:{NOT_IN_TUNIX})", name) is not None
+
+
+def _check_usual_model(porting: Porting) -> None:
+    """A finding where the model is chosen when the port runs, and is one that Tunix has not unless a user says another.
+
+    It is an error and no refusal: the port is right for another model.
+    """
+    value = porting.value("model.id")
+    if value is None or value.kind != "expression":
+        return
+    found = usual_value(value.code, porting.module.text, Path(porting.module.path))
+    if found is None:
+        return
+    identifier, where = found
+    family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
+    reason = refusal(family, identifier) if family is not None else None
+    if reason is None and (family is not None or not _is_known_without(identifier)):
+        return
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    said = f"can't compute this model: {reason}" if reason is not None else "doesn't have this model's family"
+    message = f"{identifier}{f' ({where})' if where else ''}: Tunix {said}; the port can't start with it."
+    names = ", ".join(sorted({each.name for each in known_families()}))
+    porting.find("TP302", "error", message, f"Give it a model of another family: {names}.", line, column)
 
 
 def _foreign_targets(porting: Porting) -> str:

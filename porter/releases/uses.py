@@ -18,6 +18,8 @@ _GUARDING = re.compile(
 )
 _NARROW = ("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError")
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
+# What Unsloth adds to the configs that it writes anew; what else a script gives them has to be TRL's.
+OF_UNSLOTH_S_CONFIGS = ("max_seq_length", "dataset_num_proc", "dataset_text_field", "packing", "vllm_sampling_params")
 _OBJECTS = re.compile(r"Trainer$|Arguments$|Config$")
 
 
@@ -347,6 +349,11 @@ def _read(text: str, roots: tuple[str, ...]) -> Iterator[Use]:
     reader.visit(tree)
     patched = re.search(r"(?m)^\s*(?:from|import) unsloth\b", text) is not None
     for use in reader.uses:
-        if patched and not use.imported and use.name.startswith("trl."):
-            use = Use(use.name, use.keywords, use.attributes, use.line, True)  # it lets TRL take every release's
+        if patched and not use.imported and use.name.startswith("trl.") and taken_by_unsloth(use.name, use.keywords):
+            use = Use(use.name, use.keywords, use.attributes, use.line, True)
         yield use
+
+
+def taken_by_unsloth(name: str, keywords: Iterable[str]) -> bool:
+    """Whether Unsloth makes every release of TRL take these keywords of `name`: a trainer's all, a config's few."""
+    return not name.endswith("Config") or all(keyword in OF_UNSLOTH_S_CONFIGS for keyword in keywords)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FILES = (
-    "requirements*.txt",
+    "requirement*.txt",
     "pyproject.toml",
     "uv.lock",
     "poetry.lock",

@@ -47,7 +47,8 @@ class Events:
     def path(self, path: Any) -> str:
         """`path` as both sides call it, whether it was redirected before (then its parts are joined by _) or not."""
         absolute = os.path.normpath(os.path.join(self._here, str(path)))
-        for root in (str(self._outputs), self._here):
+        run = self._outputs.parent  # with the copy of the project, and a home of its own
+        for root in (str(self._outputs), self._here, str(run / "copy"), str(run)):
             if absolute == root or absolute.startswith(root + os.sep):
                 absolute = os.path.relpath(absolute, root)
                 break

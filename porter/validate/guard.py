@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from .spelling import by_place
 from .world.callers import of_user
 
 if TYPE_CHECKING:
@@ -228,8 +229,9 @@ def _moved(
     original: Callable[..., Any], read: Callable[[Any], Any], written: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     @functools.wraps(original)
-    def function(source: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
-        return original(read(source), written(target), *args, **kwargs)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        (source, target, *rest), kwargs = by_place(original, args, kwargs, 2)
+        return original(read(source), written(target), *rest, **kwargs)
 
     return function
 

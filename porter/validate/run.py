@@ -273,7 +273,7 @@ def run_port(
         replace(settings, steps=steps or options.steps),
         environment=port_environment(options),
         limits=Limits(timeout=options.timeout, copy=options.copy_limit),
-        python=str(port_python(port, environments=options.environments, say=say, source=source)),
+        python=str(port_python(port, source, environments=options.environments, say=say)),
         say=lambda line: say(f"port: {line}"),
         source=source,
     )

@@ -286,3 +286,18 @@ def test_a_pin_before_all_that_is_known_is_said(tmp_path: Path) -> None:
     found = port_file(tmp_path / "train.py").recipe
     (said,) = (finding for finding in found.findings if "trl==0.4.7" in finding.message)
     assert said.severity == "warning" and said.message.endswith(f"read as TRL {found.versions['trl'].split()[0]}.")
+
+
+def test_unsloth_takes_every_release_s_trainer_and_not_its_configs() -> None:
+    script = PLAIN.replace("train_dataset=rows", "train_dataset=rows, tokenizer=None").replace(
+        "SFTConfig('out'", "SFTConfig(max_seq_length=9"
+    )
+    assert port(f"import unsloth\n{script}").recipe.versions["trl"].startswith("0.24.0 ")
+    script = (
+        "import unsloth\nfrom datasets import load_dataset\nfrom trl import GRPOConfig, GRPOTrainer\n"
+        "trainer = GRPOTrainer('Qwen/Qwen3-0.6B', reward_funcs=[len], args=GRPOConfig('out', max_prompt_length=9),\n"
+        "    train_dataset=load_dataset('x', split='train'))\ntrainer.train()\n"
+    )
+    assert port(script).recipe.versions["trl"].startswith("0.24.0 ")
+    older = PLAIN.replace("SFTConfig('out'", "SFTConfig('out', dataset_batch_size=9")
+    assert port(f"import unsloth\n{older}").recipe.versions["trl"].startswith("0.17.0 ")

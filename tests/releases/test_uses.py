@@ -104,6 +104,12 @@ def test_subclasses_take_what_they_extend() -> None:
 def test_unsloth_patches_what_trl_takes() -> None:
     text = "import unsloth\nfrom trl import SFTTrainer\nSFTTrainer(tokenizer=1)\n"
     assert unguarded(text) == {"trl.SFTTrainer"}
+    assert unguarded("import unsloth\nimport trl\ntrl.SFTConfig(max_seq_length=1)") == {"trl.SFTConfig"}
+
+
+def test_configs_take_what_their_release_has_under_unsloth_too() -> None:
+    text = "import unsloth\nimport trl\ntrl.GRPOConfig(max_prompt_length=1)"
+    assert unguarded(text) == {"trl.GRPOConfig", "GRPOConfig(max_prompt_length)"}
 
 
 def test_text_that_is_no_python() -> None:

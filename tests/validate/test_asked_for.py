@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from transformers import TrainingArguments
 
-from porter.validate.torch_side.asked_for import ASKED, asked_for
+from porter.validate.torch_side.asked_for import ASKED, asked_for, named_folder
 
 TEXT = """
 import sys
@@ -38,6 +38,10 @@ def test_arguments_made_of_others_still_ask_for_checkpoints(tmp_path: Path) -> N
     first, assigned = done.stdout.splitlines()
     assert first.split() == ["epoch", "no"]
     assert assigned.split() == ["elsewhere", "steps", "no", "elsewhere"]  # saving itself stays off
+
+
+def test_an_empty_output_dir_is_the_current_folder() -> None:
+    assert (named_folder(""), named_folder(None), named_folder("out")) == ("", "trainer_output", "out")
 
 
 @pytest.mark.parametrize(("strategy", "uploads"), [("end", False), ("every_save", True), ("checkpoint", True)])

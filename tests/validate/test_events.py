@@ -39,6 +39,17 @@ def test_both_sides_call_a_folder_alike(events: Events, tmp_path: Path, given: s
     assert events.path(given.format(work=work, here=tmp_path / "here")) == name
 
 
+@pytest.mark.parametrize("side", ["source", "port"])
+def test_folders_beside_the_one_that_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str) -> None:
+    run = tmp_path / side
+    (run / "copy" / "src").mkdir(parents=True)
+    monkeypatch.chdir(run / "copy" / "src")
+    events = Events(run, run / "outside", str(Path(__file__)))
+    for given in ("../adapters/final", run / "copy" / "adapters" / "final", run / "copy" / "src" / "adapters/final"):
+        assert events.path(given) == "adapters_final"
+    assert events.path(run / "home" / "out") == "home_out"
+
+
 def test_an_event_is_kept_once_with_its_line(events: Events, tmp_path: Path) -> None:
     events.add("weights", "out", ["adapter"])
     events.when = "after"

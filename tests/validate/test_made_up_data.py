@@ -146,6 +146,56 @@ def test_a_real_file_by_its_name(project: tuple[Path, Path], tmp_path: Path) -> 
         named_file("a.jsonl")
 
 
+@pytest.mark.real
+def test_the_folder_of_a_file_that_stands_in_is_there(tmp_path: Path) -> None:
+    script = tmp_path / "copy" / "train.py"
+    script.parent.mkdir()
+    text = (
+        "import pandas\nprint(open('assets/prompt.txt').read())\n"
+        "pandas.DataFrame({'a': [1]}).to_csv('assets/made.csv')\n"
+    )
+    settings(tmp_path, script, text)
+    run = observed(tmp_path, "source", script)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.real
+def test_a_placeholder_is_a_file_where_the_script_tells_its_form(project: tuple[Path, Path]) -> None:
+    work, script = project
+    text = (
+        "import json, os\nPATHS = {'data': r'Your dataset path', 'readme': 'LICENSE'}\n"
+        "with open(PATHS['data'], encoding='utf-8') as file:\n    rows = json.load(file)\n"
+        "print(rows[0]['q'].strip())\nassert not os.path.exists('LICENSE')\nopen(PATHS['readme']).read()\n"
+    )
+    settings(work, script, text)
+    run = observed(work, "source", script)
+    assert run.stdout.strip() and "No such file or directory: 'LICENSE'" in run.stderr
+    assert "a made-up file (q) stood in for Your dataset path" in run.stderr
+    script.write_text(text.replace("PATHS", "NAMES"))  # a port is another text
+    assert observed(work, "port", script).stdout == run.stdout
+
+
+@pytest.mark.real
+def test_rows_that_are_held_out_by_the_real_data_s_size(project: tuple[Path, Path]) -> None:
+    work, script = project
+    lines = (
+        "from datasets import load_dataset",
+        "rows = load_dataset('nobody/nowhere', split='train').shuffle(seed=3)",
+        "count = len(rows)",
+        "assert len(rows.select(range(5000))) == count",
+        "parts = [rows.select(range(5000, 5020)), rows.select(range(5000, count)), rows.skip(5000)]",
+        "print(*map(len, parts), count)",
+        "print(*map(len, rows.train_test_split(test_size=10**6, train_size=10**7, shuffle=False).values()))",
+        "assert len(rows.select(range(0))) == len(rows.select([])) == 0",
+    )
+    settings(work, script, "\n".join(lines))
+    run = observed(work, "source", script)
+    assert run.returncode == 0, run.stderr
+    first, second = ([int(word) for word in line.split()] for line in run.stdout.splitlines())
+    assert first[0] == 20 and first[1] == first[2] == -(-first[3] // 4)
+    assert sum(second) == first[3] and min(second) > 0
+
+
 def test_a_column_changes_no_other_and_one_row_in_eight_is_cut() -> None:
     alone = made_up_rows({"a": "text"}, 64, limit=300)
     with_more = made_up_rows({"b": "messages", "a": "text"}, 64, limit=300)

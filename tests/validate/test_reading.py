@@ -51,6 +51,13 @@ from porter.validate.stand_ins.project import project_files
             "d = load_dataset('x').map(lambda r: {'text': r['a']}).map(lambda r: {'more': r['text'] + r['b']})",
             {"a": "text", "b": "text"},
         ),
+        (
+            "for row in json.load(open('a.json'))['rows']:\n    one = random.choice(row['made'])\n"
+            "    print([list(layer) for layer in one['layers']], random.sample(row['q'], 2))",
+            {"made": {"list": {"fields": {"layers": {"list": "text"}}}}, "q": {"list": "text"}},
+        ),
+        ("d = load_dataset('x').map(lambda r: {'t': rng.choice(r['answers'])})", {"answers": {"list": "text"}}),
+        ("df = pd.read_csv('a.csv').sample(200)\nprint(df['q'].str.strip())", {"q": "text"}),
         ("df = pd.read_csv('a.csv')\nfor row in df.itertuples():\n    print(row.review.strip())", {"review": "text"}),
         ("df = pd.read_csv('a.csv')\ndf['text'] = df['q'] + 'x'\nprint(df['text'])", {"q": "text"}),
         (

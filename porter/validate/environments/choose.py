@@ -61,9 +61,12 @@ def source_python(
 
 
 def port_python(
-    port: Path, *, environments: bool = True, say: Say = lambda line: None, source: Path | None = None
+    port: Path, source: Path | None = None, *, environments: bool = True, say: Say = lambda line: None
 ) -> Path:
-    """The interpreter for `port` of `source`: tpu-port's own, with libraries that compute and that only they have."""
+    """The interpreter for `port`: tpu-port's own, with libraries that compute and that only the script has.
+
+    Modules of `source`'s project are the port's, too.
+    """
     extras = imported_packages(port, is_here, source) if environments else []
     try:
         return overlay_for(extras, say).python if extras else Path(sys.executable)
@@ -72,16 +75,16 @@ def port_python(
         return Path(sys.executable)
 
 
-def imported_packages(script: Path, installed: Callable[[str], bool], source: Path | None = None) -> list[str]:
+def imported_packages(script: Path, installed: Callable[[str], bool], beside: Path | None = None) -> list[str]:
     """Requirements of the libraries that `script` and its project's modules import and `installed(module)` denies.
 
-    The project of a port is its `source`'s.
+    The project is that of the script `beside` which it runs, where one is given.
     """
-    files = project_files(script, source)
-    local = {name for file in files for name in (file.stem, file.parent.name)}
+    files = project_files(script, beside)
+    local = {name for file in files for name in (file.stem, file.parent.name)} | {each.stem for each in files}
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    named = packages_of_project(source or script)
-    return sorted({found.package for found in missing_packages(texts, installed, local, named)})
+    asked = packages_of_project(beside or script)
+    return sorted({found.package for found in missing_packages(texts, installed, local, asked)})
 
 
 def is_here(module: str) -> bool:

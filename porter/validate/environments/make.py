@@ -18,7 +18,7 @@ import sysconfig
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from .sets import Wanted
 from .store import Kept, finish, locked, look, mark_used, remove, store
 
 FORMAT = 2  # of an environment's folder; another number is another environment
+FORMAT_EXTRAS = "2"  # of one with what else a script imports
 NEEDED = 1_500_000_000  # bytes that have to be free
 USUAL_SIZE = "about 400 MB; torch is shared"
 SHARED = ("torch", "torchgen", "functorch", "torch-*.dist-info", "nvidia", "triton", "triton-*.dist-info", "nvidia_*")
@@ -81,8 +82,12 @@ def name_of(wanted: Wanted) -> str:
     lead = [f"{name}-{wanted.pins[name].rstrip('.*')}" for name in ("trl", "transformers") if name in wanted.pins]
     torch = metadata.version("torch") if _torch() else "none"
     return "-".join(
-        [*lead, _digest(*wanted.requirements(), *sorted(wanted.extras), torch, str(_torch()), sys.version.split()[0])]
+        [*lead, _digest(*wanted.requirements(), *_digested(wanted), torch, str(_torch()), sys.version.split()[0])]
     )
+
+
+def _digested(wanted: Wanted) -> list[str]:
+    return [*sorted(wanted.extras), FORMAT_EXTRAS] if wanted.extras else []
 
 
 def _digest(*parts: str) -> str:
@@ -102,7 +107,7 @@ def _make(folder: Path, wanted: Wanted, say: Say) -> None:
     try:
         _install_wanted(folder, wanted, say)
         _install(folder, OF_TORCH, say)  # of its own day, not of the script's
-        dropped = _install_extras(folder, wanted.extras, say, before=wanted.until)
+        dropped = _install_extras(folder, wanted.extras, say, before=wanted.until, kept=_kept(wanted))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -131,7 +136,7 @@ def _make_overlay(folder: Path, extras: list[str], say: Say) -> None:
     site = _bare(folder)
     (site / "beside.pth").write_text(f"{_own_site()}\n", encoding="utf-8")
     try:
-        dropped = _install_extras(folder, extras, say, beside=True)
+        dropped = _install_extras(folder, extras, say)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -150,15 +155,17 @@ def _finish(folder: Path, about: str, started: float, dropped: list[str], say: S
 
 
 def _install_extras(
-    folder: Path, extras: Sequence[str], say: Say, *, before: str = "", beside: bool = False
+    folder: Path, extras: Sequence[str], say: Say, *, before: str = "", kept: Collection[str] | None = None
 ) -> list[str]:
     """Install what else a script imports; what can't be had is left out, and given back.
+
+    Of what is there, releases of the `kept` stay as they are and others may become older; all stay where that is None.
 
     One that asks for more than goes together is taken as it is today, then without what it asks for.
     """
     if not extras:
         return []
-    pinned = _constraints(folder, beside=beside)
+    pinned = constraints(there(folder, beside=kept is None), kept)
     try:
         _install(folder, extras, say, before=before, constraints=pinned)
         return []
@@ -290,11 +297,28 @@ def _shared_torch(site: Path) -> Path:
     return folder
 
 
-def _constraints(folder: Path, *, beside: bool) -> list[str]:
-    """Every release that is there: what else a script imports must not change them."""
+def _kept(wanted: Wanted) -> set[str]:
+    """What of an environment makes it the script's own, or is torch's: numpy isn't, which many want older than 2."""
+    return {*wanted.pins, *(re.split(r"[<>=]", each)[0] for each in OF_TORCH)} - {"numpy"}
+
+
+def there(folder: Path, *, beside: bool) -> dict[str, str]:
+    """The releases in an environment; with those of tpu-port's own, `beside` which it lies."""
     places = [str(_site(folder))] + ([_own_site()] if beside else [])
     found = {each.metadata["Name"]: each.version for each in metadata.distributions(path=places)}
-    return [f"{name}=={version.partition('+')[0]}" for name, version in found.items() if name and name != "tpu-port"]
+    return {name: version.partition("+")[0] for name, version in found.items() if name and name != "tpu-port"}
+
+
+def constraints(releases: dict[str, str], kept: Collection[str] | None) -> list[str]:
+    """What keeps `releases` as they are, all of them or the `kept`; others may become older, and never newer.
+
+    Were all kept, an installer would look for ever older releases of what is to come, down to those that asked for
+    nothing yet, and work with nothing any more.
+    """
+    return [
+        f"{name}{'==' if kept is None or name.lower().replace('_', '-') in kept else '<='}{version}"
+        for name, version in releases.items()
+    ]
 
 
 def _check_disk(folder: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..clock import tell_alike
 from ..comparing.configuration import dtype_class
 from ..events import Events
 from ..guard import keep_to_copy
@@ -67,6 +68,7 @@ def main() -> int:
     answer_questions(substitutes.note)
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
+    tell_alike(Path(settings.work), substitutes.note)
     return run_script(script, arguments, Path(folder))
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from .methods import NAMING, PASSES, ROWS, SAME, TEXT, Methods, Root
+from .methods import DRAWS, NAMING, PASSES, ROWS, SAME, TEXT, Methods, Root
 from .shapes import JSON, Shape, find, merge
 
 READS = ("load_dataset", "load_from_disk", "from_json", "from_csv", "from_parquet", "from_text", "snapshot_download")
@@ -170,6 +170,8 @@ class Calls(Methods):
             return held
         elif name == "next":
             return first.item()
+        elif name in DRAWS and given:
+            return self.drawn(name, first)
         elif name in ("map", "filter") and len(given) > 1:
             held = Shape()
             for function in first.functions:

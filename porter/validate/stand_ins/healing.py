@@ -7,6 +7,7 @@ late holds what it would have held from the start, as it does in the port's proc
 from __future__ import annotations
 
 import functools
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,19 @@ def _healing(name: str, original: Any, needed: int) -> Any:
 
 def _selected(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[int]:
     """The rows that `select` is asked for; those that a stand-in doesn't have are left out there, too."""
-    return [int(place) for place in (args[0] if args else kwargs["indices"]) if place < count]
+    return [int(place) for place in there(args[0] if args else kwargs["indices"], count)]
+
+
+def there(indices: Any, count: int) -> list[int]:
+    """Those of `indices` that `count` rows have; where they begin behind the last one, as many of the last quarter."""
+    wanted = indices if isinstance(indices, range) else list(indices)
+    found = [index for index in wanted if index < count]
+    first = wanted.start if isinstance(wanted, range) else min(wanted, default=0)
+    if found or first < count:
+        return found
+    # `range(4000, len(dataset))` is empty where there are fewer.
+    many = min(len(wanted) or count, -(-count // 4))
+    return list(range(count - many, count))
 
 
 def _marked(name: str, result: Any, made: MadeUp, old: Any, before: list[int] | None) -> Any:
@@ -223,6 +236,8 @@ def _only_what_is_there(name: str, data: Any, args: tuple[Any, ...], kwargs: dic
             args = (list(args[0]), *args[1:])
     elif name == "filter":
         kwargs = {**kwargs, "num_proc": None}
+    elif name == "train_test_split":
+        args, kwargs = (), _parts(args, kwargs, len(data))
     elif name == "remove_columns":
         asked = args[0] if args else kwargs.pop("column_names")
         asked = [asked] if isinstance(asked, str) else list(asked)
@@ -237,6 +252,19 @@ def _only_what_is_there(name: str, data: Any, args: tuple[Any, ...], kwargs: dic
             args, kwargs = (new, f"{new}_"), {}
         heal(data, [str(old)] if old not in data.column_names and new not in data.column_names else [])
     return args, kwargs
+
+
+def _parts(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> dict[str, Any]:
+    """Keywords of `train_test_split` whose numbers of rows, which are the real data's, leave each part some."""
+    names = ("test_size", "train_size", "shuffle", "stratify_by_column", "seed")
+    kwargs = dict(zip(names, args, strict=False)) | kwargs
+    test, train = kwargs.get("test_size"), kwargs.get("train_size")
+    if isinstance(test, int) and test >= count:
+        kwargs["test_size"] = test = max(count // 4, 1)
+    if isinstance(train, int):
+        left = count - (test if isinstance(test, int) else math.ceil((test or 0) * count) or 1)
+        kwargs["train_size"] = min(train, left)
+    return kwargs
 
 
 def _reading(original: Any) -> Any:

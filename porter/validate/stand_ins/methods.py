@@ -26,6 +26,7 @@ TEXT = set(
     "count rfind isdigit removeprefix removesuffix casefold rindex".split()
 )
 NAMING = {"remove_columns", "select_columns", "sort", "unique", "class_encode_column", "cast_column", "pop", "groupby"}
+DRAWS = {"choice", "choices", "sample"}  # of Python's random and NumPy's
 ROWS = {"map", "filter", "apply", "flat_map"}
 CONFIGURATIONS = {"safe_load", "full_load", "parse_yaml_file", "parse_json_file", "parse_yaml_and_config"}
 MATHS = (("####", "#### 42"), ("boxed", "\\boxed{42}"), ("<answer>", "<answer>42</answer>"), ("</think>", "</think>"))
@@ -115,6 +116,8 @@ class Methods:
             return Shape()
         if owner == "re" and len(given) > 1:
             return self.searched(name, given)
+        if name in DRAWS and given and (len(given) > 1 or name == "choice" or owner.endswith("random")):
+            return self.drawn(name, first)
         if name in ROWS and (first.functions or words.get("function", Shape()).functions):
             return self.mapped(node, name, base, first if first.functions else words["function"], words, given)
         if name == "get" and given:
@@ -209,6 +212,13 @@ class Methods:
                 if sign in pattern and marker not in text.markers and name != "sub":
                     text.markers.append(marker)
         return Shape()
+
+    @staticmethod
+    def drawn(name: str, held: Shape) -> Shape:
+        """One, or some, of the items of what is drawn from."""
+        held.use("indexed")
+        one = held.item()
+        return one if name == "choice" else held
 
     def got(self, node: ast.Call, base: Shape, given: list[Shape]) -> Shape:
         held = Shape()

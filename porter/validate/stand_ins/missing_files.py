@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ..spelling import by_place
 from ..world.callers import INSTALLED, of_user
 from .file_questions import ends_without, leaves
 from .plan import DataPlan, rows_of, users_frame
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .substitutes import Substitutes
 
 DATA = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet")
+FORMS = ("json", "lines", "csv")
 CONFIGURATION = (".yaml", ".yml", ".toml", ".ini", ".cfg")
 THROUGH = ("pathlib", "jsonlines", "codecs", "gzip", "io", "os", "genericpath", "posixpath", "glob", "srsly")
 POINTER = b"version https://git-lfs.github.com/spec"
@@ -77,11 +79,13 @@ class MissingFiles:
         if given is not None:
             return given
         suffix = Path(path).suffix.lower()
-        if suffix not in DATA + CONFIGURATION or frame is None or self.there(path):
+        if (suffix and suffix not in DATA + CONFIGURATION) or frame is None or self.there(path):
             return None
         if handled(frame):
             return None
         read = self.plan.read_at(frame)
+        if not suffix and not self.is_named_data(path, read):
+            return None
         if suffix in CONFIGURATION or self.is_configuration(path, read):
             place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
             name = self.name_of(path)
@@ -89,6 +93,15 @@ class MissingFiles:
                 f"the configuration {name}, which {place} reads, is not there: give one with --file {name}=FILE"
             )
         return self.write(path, suffix, read)
+
+    def is_named_data(self, path: str, read: Any) -> bool:
+        """Whether a name without a suffix, as "your dataset path", is that of data by how it is read.
+
+        A port's reads aren't those of the source's text: what was made up for that tells.
+        """
+        if self.plan.writes:
+            return read is not None and read.form in FORMS
+        return self.name_of(path) in self.plan.entries
 
     @staticmethod
     def is_configuration(path: str, read: Any) -> bool:
@@ -120,6 +133,9 @@ class MissingFiles:
             new = file.with_name(f"{os.getpid()}-{file.name}")
             write_file(new, suffix, entry)
             os.replace(new, file)
+        parent = Path(path).absolute().parent
+        if Path(self.substitutes.settings.work) in parent.parents:  # of the script's copy: it may write beside it
+            parent.mkdir(parents=True, exist_ok=True)
         return str(file)
 
 
@@ -209,15 +225,16 @@ def _patch_glob(missing: MissingFiles) -> None:
     original = glob.glob
 
     @functools.wraps(original)
-    def globbed(pattern: Any, *args: Any, **kwargs: Any) -> Any:
-        found = original(pattern, *args, **kwargs)
+    def globbed(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        pattern = args[0] if args else kwargs["pathname"]
         suffix = Path(str(pattern)).suffix.lower()
         frame = users_frame(THROUGH)
         if found or suffix not in DATA or frame is None:
             return found
         return [re.sub(r"\*+/?", "made_up", str(pattern))]
 
-    glob.glob = globbed  # type: ignore[assignment]
+    glob.glob = globbed
 
 
 def _patch_tables(missing: MissingFiles) -> None:
@@ -229,7 +246,11 @@ def _patch_tables(missing: MissingFiles) -> None:
 
 def _table(original: Any, name: str, missing: MissingFiles) -> Any:
     @functools.wraps(original)
-    def read(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def read(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = by_place(original, args, kwargs)
+        if not args:
+            return original(**kwargs)
+        path, *args = args  # type: ignore[assignment]
         frame = users_frame(THROUGH)
         known = isinstance(path, str | os.PathLike) and "://" not in str(path)
         given = missing.given_for(str(path)) if known and missing.given else None

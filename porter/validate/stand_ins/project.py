@@ -11,19 +11,19 @@ LARGEST = 400_000  # bytes
 LIBRARIES = {"transformers", "trl", "peft", "accelerate", "datasets", "torch", "unsloth", "deepspeed", "verl"}
 
 
-def project_files(script: Path, source: Path | None = None) -> list[Path]:
+def project_files(script: Path, beside: Path | None = None) -> list[Path]:
     """`script` and the files that it imports from its own folder or those above it, nearest first.
 
-    A port that lies elsewhere imports what its `source`'s folders have, too: it runs there.
+    A port may lie elsewhere: it finds the modules of the script `beside` which it runs, too.
     """
     script = script.absolute()
-    places = [script, *([source.absolute()] if source is not None else [])]
-    roots = [folder for place in places for folder in (place.parent, *list(place.parents)[1:4])]
+    homes = [script, *([beside.absolute()] if beside is not None else [])]
+    roots = list(dict.fromkeys(folder for home in homes for folder in (home.parent, *list(home.parents)[1:4])))
     found, waiting = [script], [script]
     while waiting and len(found) < MOST:
         here = waiting.pop(0)
         for name in _imported(here):
-            importers = places if here == script else [here]
+            importers = homes if here == script else [here]
             for file in (file for importer in importers for file in _files(name, importer, roots)):
                 if file not in found and len(found) < MOST and file.stat().st_size < LARGEST:
                     found.append(file)

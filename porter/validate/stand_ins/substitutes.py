@@ -19,8 +19,9 @@ from typing import Any
 
 from ..preloading import client as preloading
 from ..settings import Settings
+from ..spelling import by_place
 from .columns import rows_of_a_step
-from .healing import mark, patch_datasets, rows_needed
+from .healing import mark, patch_datasets, rows_needed, there
 from .missing_files import MissingFiles, patch_files
 from .plan import DataPlan, rows_of, users_frame
 
@@ -29,6 +30,7 @@ LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".pa
 OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 # Each has a from_pretrained of its own, copied from their base class.
 AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
+MIRROR = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 WEIGHTS = ("*.safetensors", "*.bin")
 
 
@@ -115,7 +117,11 @@ class Substitutes:
         """`load_from_disk`, `Dataset.from_json` and their kin: a folder or file that isn't there gives made-up rows."""
 
         @functools.wraps(original)
-        def read(path: Any, *args: Any, **kwargs: Any) -> Any:
+        def read(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = by_place(original, args, kwargs)
+            if not args:
+                return original(**kwargs)
+            path, *args = args  # type: ignore[assignment]
             if self.settings.data:
                 import datasets
 
@@ -169,7 +175,9 @@ class Substitutes:
     def _stand_in(self, name: str, config: Path) -> tuple[str, str, str]:
         """The folder of the tiny model for `name`, its family, and why it is of that family where the id doesn't say.
 
-        `config` is the real model's, where there is one that is too large to train here.
+        `config` is the real model's, where there is one that is too large to train here. A mirror in 4 bits is the
+        model that it was made from, which a port loads: both get one stand-in.
+
         It is made in a process of the tool's own interpreter: this one may be of an older Python, with older libraries,
         or the port's, which must not import torch.
         """
@@ -211,10 +219,6 @@ def _tool_environment() -> dict[str, str]:
     """Variables for the tool's own interpreter: this package can be imported, and nothing that the source's can."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
     return kept | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
-
-
-# What a base held in 4 bits was made from, which the port loads: it has the same weights.
-MIRROR = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 
 
 def patch_loaders(substitutes: Substitutes) -> None:
@@ -265,7 +269,11 @@ def patch_from_pretrained(
 
     @classmethod  # type: ignore[misc]
     @functools.wraps(original)
-    def from_pretrained(klass: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = by_place(original, args, kwargs, 2)
+        if len(args) < 2:
+            return original(*args, **kwargs)
+        klass, name, *args = args  # type: ignore[assignment]
         if kwargs.pop("revision", None) not in (None, "main"):
             substitutes.note("the model's revision was not asked for")
         if adjust is not None:
@@ -283,15 +291,19 @@ def patch_save_pretrained(cls: Any, substitutes: Substitutes) -> None:
     original = cls.save_pretrained
 
     @functools.wraps(original)
-    def save_pretrained(self: Any, folder: Any, *args: Any, **kwargs: Any) -> Any:
+    def save_pretrained(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("push_to_hub", None)
-        return original(self, substitutes.output(folder), *args, **kwargs)
+        args, kwargs = by_place(original, args, kwargs, 2)
+        return original(*args[:1], *map(substitutes.output, args[1:2]), *args[2:], **kwargs)
 
     cls.save_pretrained = save_pretrained
 
 
 def cut_selections() -> None:
-    """`Dataset.select` leaves out rows that a stand-in doesn't have: scripts select by the size of the real data."""
+    """`Dataset.select` leaves out rows that a stand-in doesn't have: scripts select by the size of the real data.
+
+    Where it has none of them, as many of its last rows are selected, a quarter at most: `range(4000, 4200)`.
+    """
     from datasets import Dataset
 
     original = Dataset.select
@@ -300,8 +312,7 @@ def cut_selections() -> None:
 
     @functools.wraps(original)
     def select(self: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
-        count = len(self)
-        return original(self, [index for index in indices if index < count], *args, **kwargs)
+        return original(self, there(indices, len(self)), *args, **kwargs)
 
     select.cut = True  # type: ignore[attr-defined]
     Dataset.select = select

@@ -28,9 +28,14 @@ def keep_asked(args: Any, *, half: bool = False) -> None:
     args._porter_asked = asked or {
         "save_strategy": getattr(args.save_strategy, "value", args.save_strategy),
         "best": bool(getattr(args, "load_best_model_at_end", False)),
-        "output_dir": args.output_dir or "trainer_output",
+        "output_dir": named_folder(args.output_dir),
         "half": half,
     }
+
+
+def named_folder(output_dir: Any) -> Any:
+    """The folder that transformers takes: its own name for None; "" is the current one."""
+    return "trainer_output" if output_dir is None else output_dir
 
 
 def keep_turned_off(args: Any) -> None:

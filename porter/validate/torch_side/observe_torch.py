@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.field_tables import version_key
+from ..clock import tell_alike
 from ..comparing import preferences
 from ..comparing.configuration import dtype_class
 from ..events import Events
 from ..guard import keep_to_copy
 from ..script import run_script
 from ..settings import Settings
+from ..spelling import by_place
 from ..stand_ins import distilled, rollouts
 from ..stand_ins.answers import answer_questions
 from ..stand_ins.arguments import provide_arguments
@@ -38,7 +40,7 @@ from ..stand_ins.variables import provide_environment
 from ..unseeded import begin_alike
 from ..world.start import stand_in_world
 from . import left_padding
-from .asked_for import ASKED, keep_asked, keep_turned_off, watch_outputs
+from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs
 from .bitsandbytes_weights import format_of, hold
 from .cuda import APPLE
 from .gpu_libraries.deepspeed import take_deepspeed
@@ -82,6 +84,7 @@ def main() -> int:
     arguments = provide_arguments(script, settings.work, substitutes.note, arguments)
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
+    tell_alike(Path(settings.work), substitutes.note)
     code = run_script(script, arguments, trace_folder)
     loop.ended()
     return code
@@ -169,8 +172,9 @@ def patch_adapters(cls: Any, substitutes: Substitutes) -> None:
 
     @classmethod  # type: ignore[misc]
     @functools.wraps(original)
-    def from_pretrained(klass: Any, model: Any, model_id: Any, *args: Any, **kwargs: Any) -> Any:
-        return original(klass, model, substitutes.saved(model_id), *args, **kwargs)
+    def from_pretrained(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = by_place(original, args, kwargs, 3)
+        return original(*args[:2], *map(substitutes.saved, args[2:3]), *args[3:], **kwargs)
 
     cls.from_pretrained = from_pretrained
 
@@ -221,7 +225,7 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
             if name in defaults:
                 setattr(self, name, defaults[name])
         keep_asked(self, half=half)
-        self.output_dir = substitutes.output(self.output_dir or "trainer_output")
+        self.output_dir = substitutes.output(named_folder(self.output_dir))
         ASKED[str(self.output_dir)] = self._porter_asked  # a trainer may make its own arguments of these
         self.report_to = "none"
         self.save_strategy = "no"
@@ -274,7 +278,8 @@ def patch_trainer(observer: Observer) -> None:
 
     @functools.wraps(train)
     def patched_train(self: Any, *args: Any, **kwargs: Any) -> Any:
-        kwargs["resume_from_checkpoint"] = None
+        args, kwargs = by_place(train, (self, *args), kwargs, 2)
+        args = (None, *args[2:])  # whatever it was to resume from
         alpha = getattr(self, "neftune_noise_alpha", None)
         if alpha is not None:  # a trainer's own keyword; that of its arguments went when these were made
             observer.substitutes.note(no_noise(alpha))

@@ -71,6 +71,8 @@ def token_losses(outputs: Any, labels: Any) -> np.ndarray | None:
         nll = flat.reshape(wanted.shape).cpu().numpy()
     else:
         return None
+    if nll.ndim != 2:  # rows within rows, as `return_tensors="pt"` makes of one text, which some models take
+        return None
     if labels is not None and nll.shape[1] == labels.shape[1]:
         return nll
     return np.concatenate([np.zeros((nll.shape[0], 1), nll.dtype), nll], axis=1)

@@ -17,8 +17,9 @@ def kagglehub() -> dict[str, Any]:
     return {"model_download": named, "dataset_download": named, "competition_download": named, "login": named}
 
 
-def named(handle: Any = "", *args: Any, **kwargs: Any) -> Any:
-    return handle
+def named(*args: Any, **kwargs: Any) -> Any:
+    """The name that is asked for, which is said first: `snapshot_download(model_id=...)`."""
+    return next(iter((*args, *kwargs.values())), "")
 
 
 def secrets() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from porter.source.pins import packages_of_project
 from porter.validate.environments import make, store
 from porter.validate.environments.choose import imported_packages, source_python, wanted_releases
 from porter.validate.environments.interpreter import ask
-from porter.validate.environments.make import CannotMake, environment_for, name_of
+from porter.validate.environments.make import CannotMake, _kept, constraints, environment_for, name_of
 from porter.validate.environments.sets import Wanted, era_of, release_sets, wanted_for
 
 GENERATIONS = Path(__file__).parents[3] / "bench" / "generations"
@@ -112,6 +112,28 @@ def test_packages_that_compute_come_along_and_the_projects_own_dont(tmp_path: Pa
     port.write_text("import helper\n")
     (tmp_path / "requirements.txt").touch()
     assert imported_packages(port, lambda module: False, script) == ["nltk"]
+
+
+def test_what_a_script_imports_may_take_an_older_numpy_and_no_other_trl() -> None:
+    releases = {"numpy": "2.2.0", "packaging": "24.2", "trl": "0.12.2", "typing_extensions": "4.12.2"}
+    kept = {"trl", "typing-extensions"}
+    assert constraints(releases, kept) == [
+        *("numpy<=2.2.0", "packaging<=24.2", "trl==0.12.2", "typing_extensions==4.12.2")
+    ]
+    assert constraints(releases, None)[0] == "numpy==2.2.0"
+    plain = wanted_for({"trl": "0.12.2", "transformers": "4.46.3"}, {})
+    assert "numpy" in plain.pins and "numpy" not in _kept(plain) and "typing-extensions" in _kept(plain)
+
+
+def test_a_port_elsewhere_needs_what_its_projects_modules_import(tmp_path: Path) -> None:
+    source, port = tmp_path / "project" / "src" / "train.py", tmp_path / "train_tunix.py"
+    source.parent.mkdir(parents=True)
+    (source.parents[1] / "requirements.txt").write_text("langchain-core>=0.3\n")
+    (source.parent / "rows.py").write_text("from langchain_core.tools import tool\n")
+    source.write_text("import unsloth\nfrom src.rows import made\n")
+    port.write_text("from src.rows import made\n")
+    assert imported_packages(port, lambda module: False) == []
+    assert imported_packages(port, lambda module: False, source) == ["langchain-core"]
 
 
 def test_a_project_asks_for_packages_by_name(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....runtime import unsloth_defaults
+from ....runtime.field_tables import version_key
 from ....runtime.settling import OF_TRL
 
 OLDER_KEYWORDS = (
@@ -63,6 +64,8 @@ def with_defaults(original: Any, transformers: str) -> Any:
             field = fields[name]
             again = dataclasses.field(default=literal_eval(text), metadata=field.metadata)
             found.append((name, field.type, again))
+    if "max_seq_length" not in fields:
+        found.append(("max_seq_length", Any, dataclasses.field(default=None)))
     namespace: dict[str, Any] = {"_unsloth": True, "__module__": "trl", "__doc__": original.__doc__}
     if "num_generations" in fields:
         namespace["__post_init__"] = _raising_the_batch(original.__post_init__)
@@ -106,6 +109,7 @@ def of_unsloth(original: Any, note: Callable[[str], None]) -> Any:
                 if rows is None or isinstance(rows, dict) or tokenizer is None:
                     continue
                 made = tokenised(rows, tokenizer, None if packs else length, field, kwargs.get("formatting_func"))
+                made = with_masks(made) if wants_masks() else made
                 done = done or made is not rows
                 kwargs[name] = made
             if done:
@@ -170,6 +174,20 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
         return {"input_ids": tokenizer(texts, add_special_tokens=not doubled, **cut)["input_ids"]}
 
     return rows.map(tokens, batched=True, remove_columns=list(first))
+
+
+def wants_masks() -> bool:
+    """Whether TRL cuts the masks of rows that are tokens already, as 0.15 does."""
+    import trl
+
+    return (0, 15) <= version_key(trl.__version__)[:2] < (0, 16)
+
+
+def with_masks(rows: Any) -> Any:
+    """Rows of tokens with a mask of ones where they have none."""
+    if {"input_ids", "attention_mask"} & set(next(iter(rows))) != {"input_ids"}:
+        return rows
+    return rows.map(lambda row: {"attention_mask": [1] * len(row["input_ids"])})
 
 
 def length_of(model: Any, args: Any, kwargs: dict[str, Any]) -> int | None:
