@@ -216,34 +216,37 @@ def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> A
     Perhaps: the function may also give the model back as it is, `if not use_lora: return model`.
     """
     asked = binding.node
-    if asked in _ASKED or len(_ASKED) > MAX_NESTED or binding.kind != "assign":
+    if asked in _ASKED or len(_ASKED) > MAX_NESTED or binding.kind not in ("assign", "unpack"):
         return "no"
     _ASKED.append(asked)
     try:
-        values = _returns(module, binding)
-        wrapped = [_wrapped(module, value) for value in values]
-        others = [value for value, inner in zip(values, wrapped, strict=True) if inner is None]
-        adapted = [inner for inner in wrapped if inner is not None]
-        same = (*adapted, *others)
-        if not adapted or not all(any(is_same(module, v, variable) for v in origins(module, one)) for one in same):
+        chains = _chains(module, binding)
+        wrapped = [_wrapped(module, chain) for chain in chains]
+        others = [chain for chain, inner in zip(chains, wrapped, strict=True) if inner is None]
+        adapted = [list(origins(module, inner)) for inner in wrapped if inner is not None]
+        if not adapted or not all(any(is_same(module, v, variable) for v in one) for one in (*adapted, *others)):
             return "no"
         return "perhaps" if others else "yes"
     finally:
         _ASKED.pop()
 
 
-def _returns(module: Module, binding: Binding) -> list[cst.BaseExpression]:
-    """What a binding's value may be: where a function of the file with several returns gives it, each of them."""
-    last = [*binding_origins(module, binding)][-1:]
-    function = module.callees.get(last[0]) if last and isinstance(last[0], cst.Call) else None
-    if function is None or function.name.value == "__init__":
-        return [binding.value] if binding.value is not None else []
-    return returned(module, function)
+def _chains(module: Module, binding: Binding) -> list[list[cst.BaseExpression]]:
+    """What a binding's value may be, each back to what made it: one for every return of a function of the file."""
+    chain = [*binding_origins(module, binding)]
+    last = chain[-1] if chain else binding.value
+    function = module.callees.get(last) if isinstance(last, cst.Call) else None
+    if function is None or function.name.value == "__init__" or not (values := returned(module, function)):
+        return [chain] if chain else []
+    if chain or binding.index is None:
+        return [[*origins(module, value)] for value in values]
+    parts = [_element(module, value, binding.index) for value in values]
+    return [[*origins(module, part[0])] if part is not None else [] for part in parts]
 
 
-def _wrapped(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | None:
+def _wrapped(module: Module, chain: list[cst.BaseExpression]) -> cst.BaseExpression | None:
     """The model that a value puts adapters into; None when it puts none in."""
-    made = next((node for node in origins(module, value) if _puts_in(module, node)), None)
+    made = next((node for node in chain if _puts_in(module, node)), None)
     return made.args[0].value if isinstance(made, cst.Call) else None
 
 

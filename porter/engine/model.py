@@ -73,9 +73,13 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
 
 
 def reaches_trainer(porting: Porting, site: Site) -> bool:
-    """Whether the trainer may get what a get_peft_model in another function gives: its name is bound to that."""
+    """Whether the trainer may get what a get_peft_model gives: it is bound to its variable, be it `self.model`, or in
+    another function that returns it."""
     module, trainer = porting.module, porting.trainer
     model = trainer.argument("model") if trainer is not None else None
+    held = module.meaning(model.node) if model is not None else None
+    if held is not None and site.variable == porting.names.model and site.home is held[0]:
+        return True
     function = function_around(module, site.node)
     if model is None or function is None:
         return False
@@ -203,7 +207,8 @@ def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
     """The from_pretrained calls of which a variable holds one or another; none where it may hold something else."""
     module = porting.module
     found: list[Site] = []
-    node = unprepared(module, argument.node) if argument is not None else None
+    path = [*origins(module, argument.node)] if argument is not None else []
+    node = path[-1] if path else None
     while (inner := _returned_name(porting, node)) is not None:
         node = inner
     for binding in bindings_of(module, node):

@@ -255,11 +255,7 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
     """`if use_lora: model = get_peft_model(model, config)`: put in where it stands, from the config as it is there."""
     saved = is_saved(porting, site)
     model, config = site.argument("model"), site.argument("model_id" if saved else "peft_config")
-    trainer = porting.trainer
-    assert trainer is not None
-    same = site.scope is trainer.scope
-    known = site.variable == porting.names.model if same else reaches_trainer(porting, site)
-    if model is None or config is None or not known:
+    if model is None or config is None or not reaches_trainer(porting, site):
         message = "get_peft_model: whether the trainer gets this model is not known at port time."
         fix = "Write model = rt.apply_peft(model, config, mesh, seed=...) where it does."
         porting.find(site.rule, "error", message, fix, site.line, site.column)
