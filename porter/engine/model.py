@@ -10,6 +10,8 @@ import libcst as cst
 
 from ..recipe import Origin, Value, literal_code
 from ..source.calls import function_around, returned
+from ..source.module import Module
+from ..source.scopes import Binding
 from ..source.values import dict_items, read_value
 from .flow import binding_origins, is_itself, origins, unprepared
 from .model_config import is_from_scratch, without_config
@@ -215,12 +217,36 @@ def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
         values = list(binding_origins(module, binding))
         made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
         if made:
-            found += [site for site in made[:1] if site.role == "model" and site not in found]
+            first = made[0]
+            loads = [first]
+            if first.role == "inject":
+                adapted = first.argument("model")
+                if node is None or (
+                    adapted is not None and _is_bound_by(module, adapted.node, bindings_of(module, node))
+                ):
+                    continue
+                loads = _loads_of(porting, adapted)
+                if not loads:
+                    return []
+                porting.branch_injects += (first,)
+            found += [site for site in loads if site not in found]
         elif is_from_scratch(porting, binding.value):
             continue
         elif node is None or not (is_itself(module, binding, node) or _is_none(binding.value)):
             return []
     return found
+
+
+def _loads_of(porting: Porting, argument: Argument | None) -> list[Site]:
+    """The from_pretrained calls, one or several in branches, of which a variable holds the model."""
+    one = follow(porting, argument, "model")
+    return [one] if one is not None else _in_branches(porting, argument)
+
+
+def _is_bound_by(module: Module, node: cst.BaseExpression | None, bindings: list[Binding]) -> bool:
+    """Whether a name, or `self.x`, means a variable with these bindings."""
+    found = module.meaning(unprepared(module, node))
+    return found is not None and any(binding in found[1] for binding in bindings)
 
 
 def _returned_name(porting: Porting, node: cst.BaseExpression | None) -> cst.Name | None:

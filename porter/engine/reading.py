@@ -241,9 +241,15 @@ def _or_default(argument: Argument, row: Row | None) -> Value:
     """The value of a keyword; one that a dictionary may lack, `kw.get("packing")`, has its default there."""
     value = argument.value
     default = read_literal(row.default) if row is not None and row.default is not None else None
-    if argument.certain or default in (None, "auto") or not value.code.endswith('")'):
+    if argument.certain or default in (None, "auto"):
         return value
-    read = f"{value.code[:-1]}, {python(default)})"
+    missing, read = python(default), value.code
+    if read.endswith('")'):
+        read = f"{read[:-1]}, {missing})"
+    elif read.endswith(" else None)"):
+        read = f"{read.removesuffix('None)')}{missing})"
+    elif not read.endswith("]") and argument.node is not None:  # given where it is not None
+        read = f"({read} if {read} is not None else {missing})"
     return replace(value, code=read, text=read)
 
 

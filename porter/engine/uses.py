@@ -117,5 +117,6 @@ def _trained(porting: Porting) -> list[cst.Name | cst.Attribute]:
 
 def made_by(porting: Porting) -> list[tuple[str, Site]]:
     """The sites that make the trainer and the model."""
-    made = (("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject))
+    further = [("model", site) for site in porting.branch_injects]
+    made = [("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject), *further]
     return [(role, site) for role, site in made if site is not None]

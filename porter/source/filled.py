@@ -50,6 +50,29 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> lis
     return list(found.values())
 
 
+def chosen_items(module: Module, node: cst.BaseExpression) -> list[Item] | None:
+    """The items of `**({"token": token} if token else {})`, whose dictionary has no name to be read from."""
+    if not isinstance(node, cst.IfExp):
+        return None
+    one, other = dict_items(module, node.body), dict_items(module, node.orelse)
+    if one is None or other is None:
+        return None
+    test = module.code(node.test)
+    opposite = f"not {test}" if isinstance(node.test, cst.Name | cst.Attribute) else f"not ({test})"
+    found = {key: Item(key, value, False, f"({module.code(value)} if {test} else None)") for key, value in one}
+    for key, value in other:
+        if key in found:
+            read = found[key].read.removesuffix("None)") + f"{module.code(value)})"
+        else:
+            read = f"({module.code(value)} if {opposite} else None)"
+        found[key] = Item(key, value, False, read)
+    for key, value in one:
+        given = module.code(value)
+        if test == f"{given} is not None" and key not in dict(other):
+            found[key] = Item(key, value, False, given)
+    return list(found.values())
+
+
 def _first(module: Module, name: str, value: cst.BaseExpression) -> dict[str, Item] | None:
     """What the dictionary is made with: `{...}`, or `{...} if token else {}`."""
     items = dict_items(module, value)

@@ -224,6 +224,19 @@ def test_keywords_of_a_dictionary_that_is_one_of_two(release: str, missing: str)
     assert port(text.replace("else {'torch_dtype': 'bfloat16'}", "else keywords()")).status == "partial"
 
 
+def test_keywords_by_condition_at_the_call() -> None:
+    head = f"from peft import LoraConfig\n{HEAD}wanted = len(rows) > 9\npeft = LoraConfig(r=4) if wanted else None\n"
+    length = "**({'max_length': len(rows)} if wanted else {'packing': True})"
+    keywords = "**({'peft_config': peft} if peft is not None else {})"
+    text = f"{head}trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=SFTConfig('out'), train_dataset=rows, {keywords})\n"
+    text += "trainer.train()\n"
+    check_becomes(text, "if peft is not None:\n    model = rt.apply_peft(model, peft, mesh", gone=("LoraConfig(r=4)}",))
+    older = text.replace("SFTConfig('out')", f"SFTConfig('out'), {length}").replace("max_length", "max_seq_length")
+    found = port(older, source_trl="0.12.2")
+    assert "max_length=(len(rows) if wanted else 1024)" in found.after
+    assert "packing=(True if not wanted else False)" in found.after
+
+
 def test_what_a_dictionary_of_keywords_loaded_is_not_loaded_again() -> None:
     text = f"{HEAD}kw = dict(train_dataset=load_dataset('y'), args=SFTConfig('out'))\n"
     after = check_becomes(f"{text}trainer = SFTTrainer('Qwen/Qwen3-0.6B', **kw)\ntrainer.train()\n").after

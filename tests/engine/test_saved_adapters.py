@@ -51,3 +51,32 @@ def test_settings_of_the_call_are_kept_or_named() -> None:
     ported = port(script(SAVED.replace('"out/sft"', '"a/b", subfolder="last", revision="v1", config=other')))
     assert 'seed=42, subfolder="last", revision="v1")' in ported.after
     assert any("adapter_config.json" in finding.message for finding in ported.findings if finding.severity == "error")
+
+
+@pytest.mark.parametrize("wrap", ["base", "model"])
+def test_a_saved_adapter_or_a_new_one(wrap: str) -> None:
+    branches = f"""model = None
+base.config.use_cache = False
+if os.path.isdir("out/sft"):
+    {wrap} = PeftModel.from_pretrained(base, "out/sft", is_trainable=True)
+else:
+    config = LoraConfig(r=8)
+    {wrap} = get_peft_model(base, config)
+"""
+    source = script(branches).replace("import PeftModel", "import LoraConfig, PeftModel, get_peft_model")
+    source = f"import os\n{source}"
+    end = "model.print_trainable_parameters()\nmodel.save_pretrained('last')\n"
+    if wrap == "base":
+        source = source.replace("model,\n    args", "base,\n    args")
+        end = end.replace("model.", "base.")
+    ported = port(source + end)
+    assert ported.status == "ported", ported.findings
+    assert f'    {wrap} = rt.apply_adapter(base, "out/sft", mesh, seed=42)\n' in ported.after
+    assert f"    {wrap} = rt.apply_peft(base, config, mesh, seed=42)\n" in ported.after
+    assert f"rt.print_trainable_parameters({wrap})\nrt.save_model({wrap}, 'last')" in ported.after
+    assert "use_cache" not in ported.after
+
+
+def test_an_adapter_in_one_branch_and_another_model_in_the_other() -> None:
+    load = f"if len('x'):\n    {SAVED}else:\n    model = make()\n"
+    assert port(script(load)).status == "partial"
