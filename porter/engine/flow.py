@@ -55,7 +55,11 @@ def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | N
 
 
 def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """The model in `prepare_model_for_kbit_training(model)`, `set_peft_model_state_dict(model, weights)`."""
+    """The model in `prepare_model_for_kbit_training(model)`, `set_peft_model_state_dict(model, weights)`, and in what
+    merges a saved adapter into it."""
+    merged = module.memory.get("merged", {})
+    if node in merged:
+        return unprepared(module, without_placement(merged[node]))
     if isinstance(node, cst.Call) and node.args and (_wraps(module, node) or _prepares(module, node)):
         named = next(
             (arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "model"), node.args[0]
@@ -298,7 +302,9 @@ def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) ->
     """`starts`, and the variables and calls that are given the same value; `placed`: through `.to(device)`, too."""
 
     def is_placed(around: cst.CSTNode) -> bool:
-        return placed and isinstance(around, cst.Attribute) and around.attr.value in PLACEMENT
+        if not isinstance(around, cst.Attribute) or not placed:
+            return False
+        return around.attr.value in PLACEMENT or module.parents[around] in module.memory.get("merged", {})
 
     def placed_on(node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
         around = module.parents[node]

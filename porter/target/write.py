@@ -13,6 +13,7 @@ import libcst as cst
 
 from ..engine.flow import unprepared
 from ..engine.linear_names import write_linear_names
+from ..engine.merged_adapters import write_merged
 from ..engine.model import reaches_trainer
 from ..engine.parts import behind_imports
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
@@ -60,6 +61,7 @@ def write(
     mesh_code = _mesh_code(porting, mesh)
     mesh_elsewhere = _write_mesh(porting, mesh_code)
     _write_model(porting)
+    write_merged(porting)
     write_linear_names(porting)
     write_quantization(porting)
     write_preparation(porting)
