@@ -26,6 +26,8 @@ from .unsloth import read_fast_model
 
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
 
+TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix removesuffix join as_posix".split())
+
 
 def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
     """Follow the trainer's `model=` to what loads it, and through `get_peft_model` to what it wraps."""
@@ -145,9 +147,14 @@ def _is_model_object(porting: Porting, model: Argument) -> bool:
 
 
 def _makes_text(porting: Porting, call: cst.Call) -> bool:
-    """Whether a call gives a name or a path: one of Python's own, or a function of the file that says so."""
+    """Whether a call gives a name or a path: one of Python's own, a method of texts, or a function of the file that
+    says so."""
     if porting.module.qualified(call.func) in MAKES_TEXT:
         return True
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in TEXT_METHODS:
+        return True
+    if isinstance(call.func, cst.Name) and call.func.value == "str":
+        return porting.module.scope(call).lookup("str") is None
     made = [binding.node for binding in bindings_of(porting.module, call.func)]
     returns = [node.returns.annotation for node in made if isinstance(node, cst.FunctionDef) and node.returns]
     return bool(made) and len(returns) == len(made) and all(porting.module.code(each) == "str" for each in returns)

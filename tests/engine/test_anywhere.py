@@ -421,3 +421,9 @@ def test_what_stands_before_the_function_that_imports_has_its_imports() -> None:
     text += f"    def inner():\n{inner.replace(chr(39) + 'Qwen/Qwen3-0.6B' + chr(39), 'model')}    inner()\nmain()\n"
     after = port(text).after
     assert after.index("import jax\n") < after.index("mesh = jax.make_mesh(") < after.index("def main"), after
+
+
+@pytest.mark.parametrize("made", ['os.environ["BASE"].strip()', 'str(os.environ["BASE"])', '"a/{}".format(rows)'])
+def test_a_name_that_a_method_of_texts_gives(made: str) -> None:
+    text = PLAIN.replace("trainer = ", f"model_id = {made}\ntrainer = ").replace("'Qwen/Qwen3-0.6B'", "model_id")
+    check_becomes(f"import os\n{text}", "model = rt.load_model(model_id, mesh")

@@ -76,8 +76,9 @@ def test_of_warmup_ratio_and_steps_the_releases_own_choice_counts(release: str, 
 
 def test_a_model_made_by_branches_is_said_to_be() -> None:
     text = f"""import sys
+from mine import load
 from peft import LoraConfig, PeftModel, get_peft_model
-{TOP}base = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')
+{TOP}base = load('Qwen/Qwen3-0.6B')
 if sys.argv[1:]:
     model = PeftModel.from_pretrained(base, sys.argv[1], is_trainable=True)
 else:

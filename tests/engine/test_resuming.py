@@ -118,3 +118,12 @@ def test_an_expression_of_what_is_set_later_is_named(asked: str) -> None:
 def test_a_condition_of_its_own_is_a_condition_still() -> None:
     ported = port(script(TRAIN.format("sys.argv[1] if resume else None")))
     assert 'rt.resume_dir("out") if (sys.argv[1] if resume else None) else' in ported.after
+
+
+@pytest.mark.parametrize("named", ["", "last = get_last_checkpoint('out')\nif last:\n    print(last)\n"])
+def test_transformers_own_search_is_orbaxs_at_the_trainer(named: str) -> None:
+    value = "last" if named else "get_last_checkpoint('out')"
+    for config in ("", ", save_strategy=sys.argv[1]"):
+        ported = port(script(f"{named}trainer.train(resume_from_checkpoint={value})", config=config))
+        assert ported.status == "ported", ported.findings
+        assert "get_last_checkpoint" not in ported.after.replace("rt.get_last_checkpoint('out')", "")

@@ -164,13 +164,14 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
 
 
 def patch_adapters(cls: Any, substitutes: Substitutes) -> None:
-    """An adapter that the script has saved is loaded from where it went."""
+    """An adapter that the script has saved is loaded from where it went, one that isn't here is made up."""
     original = cls.__dict__["from_pretrained"].__func__
 
     @classmethod  # type: ignore[misc]
     @functools.wraps(original)
     def from_pretrained(klass: Any, model: Any, model_id: Any, *args: Any, **kwargs: Any) -> Any:
-        return original(klass, model, substitutes.saved(model_id), *args, **kwargs)
+        found = substitutes.adapter(model_id, getattr(model, "name_or_path", ""), kwargs.get("subfolder"))
+        return original(klass, model, found, *args, **kwargs)
 
     cls.from_pretrained = from_pretrained
 
