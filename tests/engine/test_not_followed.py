@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from porter.engine.pipeline import port_module
-from porter.port import Options, Port
+from porter.port import Options, Port, port_file
 from porter.source.parsing import parse_module
+
+from .porting import write
 
 TOP = """from datasets import load_dataset
 from transformers import AutoModelForCausalLM
@@ -88,6 +92,18 @@ trainer.train()
 """
     (message,) = [message for _, message in said(port(text)) if message.startswith("model ")]
     assert message.startswith("model is made by PeftModel.from_pretrained or get_peft_model in one branch")
+
+
+def test_a_model_of_another_file_of_the_project_is_followed_in_its_folder(tmp_path: Path) -> None:
+    text = f"from mine import load\n{TOP}model = load('Qwen/Qwen3-0.6B')\n"
+    text += f"trainer = {TRAINER.replace(chr(39) + 'Qwen/Qwen3-0.6B' + chr(39), 'model', 1)}\ntrainer.train()\n"
+    script = write(tmp_path, text)
+    assert [finding.fix for finding in port_file(script).findings if "comes from" in finding.message] == [
+        "Make model with rt.load_model and the mesh."
+    ]
+    write(tmp_path, "def load(name):\n    return name\n", "mine.py")
+    (fix,) = [finding.fix for finding in port_file(script).findings if "comes from" in finding.message]
+    assert fix == "It is made in mine.py: port the project's folder, where it is followed."
 
 
 def test_a_function_s_annotation_names_a_class_that_is_there() -> None:
