@@ -228,9 +228,9 @@ def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
             loads = [first]
             if first.role == "inject":
                 adapted = first.argument("model")
-                if node is None or (
-                    adapted is not None and _is_bound_by(module, adapted.node, bindings_of(module, node))
-                ):
+                given = binding.value.args if isinstance(binding.value, cst.Call) else ()  # also `attach(model)`
+                handed = [*(argument.value for argument in given), adapted.node if adapted is not None else None]
+                if node is None or any(_is_bound_by(module, each, bindings_of(module, node)) for each in handed):
                     continue
                 loads = _loads_of(porting, adapted)
                 if not loads:

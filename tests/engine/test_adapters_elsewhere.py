@@ -107,6 +107,19 @@ def test_a_model_of_two_branches_that_a_function_puts_them_into() -> None:
         assert "    model = rt.apply_lora(model, config, mesh, seed=42" in ported.after
 
 
+def test_two_calls_of_the_function_each_with_a_model_of_its_own() -> None:
+    calls = (
+        "    if len(sys.argv) > 1:\n        model, _ = load('Qwen/Qwen3-0.6B'), 1\n        model = add_lora(model, 1)\n"
+    )
+    calls += "    else:\n        model, _ = load('Qwen/Qwen3-1.7B'), 2\n        model = add_lora(model, 2)\n"
+    source = SCRIPT.format(load="", early="", call=calls).replace('    model = load("Qwen/Qwen3-0.6B")\n', "")
+    again = source[source.index("def load") : source.index("def add_lora")].replace("load", "second", 1)
+    source = source.replace("def add_lora", f"{again}def add_lora").replace("load('Qwen/Qwen3-1.7B')", "second('x')")
+    ported = port(source)
+    assert not any("which is decided" in finding.message for finding in ported.findings), ported.findings
+    assert ported.after.count("= rt.load_model(name, mesh, dtype=jnp.bfloat16)") == 2
+
+
 METHODS = """class Tuning:
     def __init__(self):
         self.model = None
