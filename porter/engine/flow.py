@@ -12,7 +12,7 @@ from typing import Literal
 
 import libcst as cst
 
-from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
+from ..source.calls import argument_of, calls_of, function_around, may_not_run, parameter_of, returned
 from ..source.module import Module
 from ..source.scopes import Binding, Scope
 from .sites import PAIRS, Site
@@ -189,7 +189,7 @@ def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     made = found[1] if len(found[1]) == 1 else [item for item in found[1] if not _is_later(module, item, node)]
     makers = made if len(made) == 1 else [item for item in made if not is_itself(module, item, node)]
     makers = _without_adapters(module, makers, node)
-    return makers[0] if len(makers) == 1 and not makers[0].conditional else None
+    return makers[0] if len(makers) == 1 and not may_not_run(module, makers[0], node) else None
 
 
 def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
@@ -208,7 +208,9 @@ def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpre
     wraps = [item for item, _ in found]
     if len(makers) < 2 or len(wraps) != 1:
         return makers
-    if wraps[0].conditional or found[0][1] == "perhaps":  # with adapters or without, the other one loads it
+    if (
+        may_not_run(module, wraps[0], node) or found[0][1] == "perhaps"
+    ):  # with adapters or without, the other one loads it
         return [item for item in makers if item is not wraps[0]]
     behind = module.span(wraps[0].node)[1] <= module.span(node)[0]
     return wraps if behind else [item for item in makers if item is not wraps[0]]

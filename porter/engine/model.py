@@ -9,7 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from ..recipe import Origin, Value, literal_code
-from ..source.calls import function_around, returned
+from ..source.calls import function_around, may_not_run, returned
 from ..source.module import Module
 from ..source.scopes import Binding
 from ..source.values import dict_items, read_value
@@ -169,8 +169,9 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
     for binding in bindings_of(porting.module, unprepared(porting.module, argument.node)):
         values = binding_origins(porting.module, binding)
         site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
-        if site is not None and (site, binding.conditional) not in found:
-            found.append((site, binding.conditional))
+        if site is not None and argument.node is not None:
+            item = site, may_not_run(porting.module, binding, argument.node)
+            found += [item] if item not in found else []
     return found[0][0] if len(found) == 1 and not found[0][1] else None
 
 

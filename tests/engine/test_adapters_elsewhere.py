@@ -120,6 +120,18 @@ def test_two_calls_of_the_function_each_with_a_model_of_its_own() -> None:
     assert ported.after.count("= rt.load_model(name, mesh, dtype=jnp.bfloat16)") == 2
 
 
+@pytest.mark.parametrize("wrap", ["try:", "if len(sys.argv) > 1:"])
+def test_all_of_it_in_a_try_or_a_branch(wrap: str) -> None:
+    source = SCRIPT.format(load="", early="", call=CALL)
+    at = source.index("def main():\n") + len("def main():\n")
+    body = "".join(f"    {line}\n" for line in source[at : source.index("\n\nmain()")].splitlines())
+    caught = "    except OSError as error:\n        print(error)\n" if wrap == "try:" else ""
+    ported = port(f"{source[:at]}    {wrap}\n{body}{caught}\n\nmain()\n")
+    assert ported.status == "ported", ported.findings
+    assert "    model = rt.apply_lora(model, config, mesh, seed=42" in ported.after
+    assert 'rt.save_adapter(model, "out/last"' in ported.after
+
+
 METHODS = """class Tuning:
     def __init__(self):
         self.model = None
