@@ -12,7 +12,7 @@ from typing import Literal
 
 import libcst as cst
 
-from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
+from ..source.calls import argument_of, calls_of, function_around, may_not_run, parameter_of, returned
 from ..source.module import Module
 from ..source.scopes import Binding, Scope
 from .sites import PAIRS, Site
@@ -55,7 +55,11 @@ def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | N
 
 
 def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """The model in `prepare_model_for_kbit_training(model)`, `set_peft_model_state_dict(model, weights)`."""
+    """The model in `prepare_model_for_kbit_training(model)`, `set_peft_model_state_dict(model, weights)`, and in what
+    merges a saved adapter into it."""
+    merged = module.memory.get("merged", {})
+    if node in merged:
+        return unprepared(module, without_placement(merged[node]))
     if isinstance(node, cst.Call) and node.args and (_wraps(module, node) or _prepares(module, node)):
         named = next(
             (arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "model"), node.args[0]
@@ -185,7 +189,7 @@ def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     made = found[1] if len(found[1]) == 1 else [item for item in found[1] if not _is_later(module, item, node)]
     makers = made if len(made) == 1 else [item for item in made if not is_itself(module, item, node)]
     makers = _without_adapters(module, makers, node)
-    return makers[0] if len(makers) == 1 and not makers[0].conditional else None
+    return makers[0] if len(makers) == 1 and not may_not_run(module, makers[0], node) else None
 
 
 def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
@@ -204,7 +208,9 @@ def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpre
     wraps = [item for item, _ in found]
     if len(makers) < 2 or len(wraps) != 1:
         return makers
-    if wraps[0].conditional or found[0][1] == "perhaps":  # with adapters or without, the other one loads it
+    if (
+        may_not_run(module, wraps[0], node) or found[0][1] == "perhaps"
+    ):  # with adapters or without, the other one loads it
         return [item for item in makers if item is not wraps[0]]
     behind = module.span(wraps[0].node)[1] <= module.span(node)[0]
     return wraps if behind else [item for item in makers if item is not wraps[0]]
@@ -216,34 +222,37 @@ def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> A
     Perhaps: the function may also give the model back as it is, `if not use_lora: return model`.
     """
     asked = binding.node
-    if asked in _ASKED or len(_ASKED) > MAX_NESTED or binding.kind != "assign":
+    if asked in _ASKED or len(_ASKED) > MAX_NESTED or binding.kind not in ("assign", "unpack"):
         return "no"
     _ASKED.append(asked)
     try:
-        values = _returns(module, binding)
-        wrapped = [_wrapped(module, value) for value in values]
-        others = [value for value, inner in zip(values, wrapped, strict=True) if inner is None]
-        adapted = [inner for inner in wrapped if inner is not None]
-        same = (*adapted, *others)
-        if not adapted or not all(any(is_same(module, v, variable) for v in origins(module, one)) for one in same):
+        chains = _chains(module, binding)
+        wrapped = [_wrapped(module, chain) for chain in chains]
+        others = [chain for chain, inner in zip(chains, wrapped, strict=True) if inner is None]
+        adapted = [list(origins(module, inner)) for inner in wrapped if inner is not None]
+        if not adapted or not all(any(is_same(module, v, variable) for v in one) for one in (*adapted, *others)):
             return "no"
         return "perhaps" if others else "yes"
     finally:
         _ASKED.pop()
 
 
-def _returns(module: Module, binding: Binding) -> list[cst.BaseExpression]:
-    """What a binding's value may be: where a function of the file with several returns gives it, each of them."""
-    last = [*binding_origins(module, binding)][-1:]
-    function = module.callees.get(last[0]) if last and isinstance(last[0], cst.Call) else None
-    if function is None or function.name.value == "__init__":
-        return [binding.value] if binding.value is not None else []
-    return returned(module, function)
+def _chains(module: Module, binding: Binding) -> list[list[cst.BaseExpression]]:
+    """What a binding's value may be, each back to what made it: one for every return of a function of the file."""
+    chain = [*binding_origins(module, binding)]
+    last = chain[-1] if chain else binding.value
+    function = module.callees.get(last) if isinstance(last, cst.Call) else None
+    if function is None or function.name.value == "__init__" or not (values := returned(module, function)):
+        return [chain] if chain else []
+    if chain or binding.index is None:
+        return [[*origins(module, value)] for value in values]
+    parts = [_element(module, value, binding.index) for value in values]
+    return [[*origins(module, part[0])] if part is not None else [] for part in parts]
 
 
-def _wrapped(module: Module, value: cst.BaseExpression) -> cst.BaseExpression | None:
+def _wrapped(module: Module, chain: list[cst.BaseExpression]) -> cst.BaseExpression | None:
     """The model that a value puts adapters into; None when it puts none in."""
-    made = next((node for node in origins(module, value) if _puts_in(module, node)), None)
+    made = next((node for node in chain if _puts_in(module, node)), None)
     return made.args[0].value if isinstance(made, cst.Call) else None
 
 
@@ -295,7 +304,9 @@ def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) ->
     """`starts`, and the variables and calls that are given the same value; `placed`: through `.to(device)`, too."""
 
     def is_placed(around: cst.CSTNode) -> bool:
-        return placed and isinstance(around, cst.Attribute) and around.attr.value in PLACEMENT
+        if not isinstance(around, cst.Attribute) or not placed:
+            return False
+        return around.attr.value in PLACEMENT or module.parents[around] in module.memory.get("merged", {})
 
     def placed_on(node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
         around = module.parents[node]

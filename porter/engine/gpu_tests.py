@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ..source.calls import parameter_of
+from ..source.scopes import Scope
 from ..source.values import TORCH_TYPES, Unknown, evaluate
 from .counting import inside
 from .porting import Porting
@@ -25,6 +27,7 @@ REASON = "decided as on the GPU, which a TPU machine hasn't"
 GUARD = "the GPU run never came here"
 SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
 ENDS = frozenset({"sys.exit", "os._exit"})
+MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
 
 
@@ -278,11 +281,44 @@ def _read_by_settings(porting: Porting, assign: cst.Assign) -> bool:
     if not isinstance(_known(porting, assign.value), bool):
         return True  # a type
     found = module.scope(assign).lookup(target.value)
-    uses = module.references(target.value, found[0]) if found is not None else ()
+    return found is not None and _only_settings_read(porting, target.value, found[0])
+
+
+def _only_settings_read(porting: Porting, name: str, scope: Scope, depth: int = 0) -> bool:
+    """Whether keywords of settings alone read a variable, other switches and functions' parameters in between; what
+    is printed counts for nothing."""
+    module = porting.module
     calls = [site.node for site in porting.sites if site.role in SETTINGS]
-    return all(
-        any(item in calls for item in module.ancestors(use)) or porting.covered(module.span(use)[0]) for use in uses
-    )
+    for use in module.references(name, scope):
+        around = [*module.ancestors(use)]
+        if any(item in calls for item in around) or porting.covered(module.span(use)[0]) or _is_said(porting, around):
+            continue
+        further = _handed_on(porting, use)
+        if further is None or depth > MAX_HANDED or not _only_settings_read(porting, *further, depth + 1):
+            return False
+    return True
+
+
+def _is_said(porting: Porting, around: list[cst.CSTNode]) -> bool:
+    call = next((item for item in around if isinstance(item, cst.Call | cst.BaseStatement)), None)
+    return isinstance(call, cst.Call) and porting.module.code(call.func).rsplit(".", 1)[-1] in SAYS
+
+
+def _handed_on(porting: Porting, use: cst.BaseExpression) -> tuple[str, Scope] | None:
+    """The switch that a use is part of, or the parameter of a function of the file that it is given to."""
+    module = porting.module
+    whole = use
+    while isinstance(parent := module.parents[whole], cst.BooleanOperation | cst.UnaryOperation):
+        whole = parent
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
+        name = parent.targets[0].target.value
+        found = module.scope(parent).lookup(name)
+        return (name, found[0]) if found is not None else None
+    call = module.parents[parent]
+    if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
+        return None
+    parameter = parameter_of(module, parent, call)
+    return (parameter, module.scopes[module.callees[call]]) if parameter is not None else None
 
 
 def _is_precision(porting: Porting, value: cst.BaseExpression) -> bool:

@@ -55,6 +55,7 @@ def apply_members(porting: Porting) -> None:
             continue
         if (
             _asked_state(porting, use)
+            or _asked_method(porting, use, rules)
             or _drop_set(porting, use, rules)
             or use.kind == "bare"
             or _replace_held(porting, use)
@@ -105,6 +106,22 @@ def _asked_state(porting: Porting, use: Use) -> bool:
         return False
     end = module.span(use.name)[1]
     porting.edit(end, end, ".training_hooks", "TP362", "the hooks keep what transformers' TrainerState has")
+    return True
+
+
+def _asked_method(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
+    """`hasattr(model, "save_pretrained")`: the port does it by another name, so that it is there."""
+    module = porting.module
+    argument = module.parents[use.name]
+    call = module.parents[argument]
+    if use.kind != "bare" or not isinstance(call, cst.Call) or module.code(call.func) != "hasattr":
+        return False
+    if len(call.args) != 2 or call.args[0] is not argument:
+        return False
+    rule = rules.get(f"@{use.role}.{module.code(call.args[1].value).strip(QUOTES)}()")
+    if rule is None or (isinstance(rule, Rewrite) and rule.action == "remove"):
+        return False
+    porting.edit(*module.span(call), "True", rule.id, "the port does it by another name")
     return True
 
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 import libcst as cst
 
 from ..recipe import Origin, Value, literal_code
-from ..source.calls import function_around, returned
+from ..source.calls import function_around, may_not_run, returned
+from ..source.module import Module
+from ..source.scopes import Binding
 from ..source.values import dict_items, read_value
 from .flow import binding_origins, is_itself, origins, unprepared
 from .model_config import is_from_scratch, without_config
@@ -23,6 +25,8 @@ from .sites import PAIRS, Argument, Site
 from .unsloth import read_fast_model
 
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
+
+TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix removesuffix join as_posix".split())
 
 
 def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
@@ -73,9 +77,13 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
 
 
 def reaches_trainer(porting: Porting, site: Site) -> bool:
-    """Whether the trainer may get what a get_peft_model in another function gives: its name is bound to that."""
+    """Whether the trainer may get what a get_peft_model gives: it is bound to its variable, be it `self.model`, or in
+    another function that returns it."""
     module, trainer = porting.module, porting.trainer
     model = trainer.argument("model") if trainer is not None else None
+    held = module.meaning(model.node) if model is not None else None
+    if held is not None and site.variable == porting.names.model and site.home is held[0]:
+        return True
     function = function_around(module, site.node)
     if model is None or function is None:
         return False
@@ -139,9 +147,14 @@ def _is_model_object(porting: Porting, model: Argument) -> bool:
 
 
 def _makes_text(porting: Porting, call: cst.Call) -> bool:
-    """Whether a call gives a name or a path: one of Python's own, or a function of the file that says so."""
+    """Whether a call gives a name or a path: one of Python's own, a method of texts, or a function of the file that
+    says so."""
     if porting.module.qualified(call.func) in MAKES_TEXT:
         return True
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in TEXT_METHODS:
+        return True
+    if isinstance(call.func, cst.Name) and call.func.value == "str":
+        return porting.module.scope(call).lookup("str") is None
     made = [binding.node for binding in bindings_of(porting.module, call.func)]
     returns = [node.returns.annotation for node in made if isinstance(node, cst.FunctionDef) and node.returns]
     return bool(made) and len(returns) == len(made) and all(porting.module.code(each) == "str" for each in returns)
@@ -156,8 +169,9 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
     for binding in bindings_of(porting.module, unprepared(porting.module, argument.node)):
         values = binding_origins(porting.module, binding)
         site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
-        if site is not None and (site, binding.conditional) not in found:
-            found.append((site, binding.conditional))
+        if site is not None and argument.node is not None:
+            item = site, may_not_run(porting.module, binding, argument.node)
+            found += [item] if item not in found else []
     return found[0][0] if len(found) == 1 and not found[0][1] else None
 
 
@@ -203,19 +217,44 @@ def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
     """The from_pretrained calls of which a variable holds one or another; none where it may hold something else."""
     module = porting.module
     found: list[Site] = []
-    node = unprepared(module, argument.node) if argument is not None else None
+    path = [*origins(module, argument.node)] if argument is not None else []
+    node = path[-1] if path else None
     while (inner := _returned_name(porting, node)) is not None:
         node = inner
     for binding in bindings_of(module, node):
         values = list(binding_origins(module, binding))
         made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
         if made:
-            found += [site for site in made[:1] if site.role == "model" and site not in found]
+            first = made[0]
+            loads = [first]
+            if first.role == "inject":
+                adapted = first.argument("model")
+                given = binding.value.args if isinstance(binding.value, cst.Call) else ()  # also `attach(model)`
+                handed = [*(argument.value for argument in given), adapted.node if adapted is not None else None]
+                if node is None or any(_is_bound_by(module, each, bindings_of(module, node)) for each in handed):
+                    continue
+                loads = _loads_of(porting, adapted)
+                if not loads:
+                    return []
+                porting.branch_injects += (first,)
+            found += [site for site in loads if site not in found]
         elif is_from_scratch(porting, binding.value):
             continue
         elif node is None or not (is_itself(module, binding, node) or _is_none(binding.value)):
             return []
     return found
+
+
+def _loads_of(porting: Porting, argument: Argument | None) -> list[Site]:
+    """The from_pretrained calls, one or several in branches, of which a variable holds the model."""
+    one = follow(porting, argument, "model")
+    return [one] if one is not None else _in_branches(porting, argument)
+
+
+def _is_bound_by(module: Module, node: cst.BaseExpression | None, bindings: list[Binding]) -> bool:
+    """Whether a name, or `self.x`, means a variable with these bindings."""
+    found = module.meaning(unprepared(module, node))
+    return found is not None and any(binding in found[1] for binding in bindings)
 
 
 def _returned_name(porting: Porting, node: cst.BaseExpression | None) -> cst.Name | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import libcst as cst
 
+from ..files import is_file
+from ..source.merged import Merged
 from .flow import binding_origins
 from .porting import Porting
 from .reading import bindings_of
@@ -34,14 +38,30 @@ def makers(porting: Porting, model: Argument) -> list[str]:
     return found
 
 
+def _elsewhere(porting: Porting, model: Argument) -> str:
+    """The file of the project beside this one whose function makes the model, where it isn't ported with this one."""
+    module = porting.module
+    if isinstance(module, Merged):
+        return ""
+    values = [model.node, *(binding.value for binding in bindings_of(module, model.node))]
+    for value in values:
+        name = module.qualified(value.func) if isinstance(value, cst.Call) else None
+        parts = name.lstrip(".").split(".")[:-1] if name else []
+        file = Path(module.path).parent.joinpath(*parts).with_suffix(".py") if parts else None
+        if file is not None and is_file(file):
+            return "/".join(parts) + ".py"
+    return ""
+
+
 def where_from(porting: Porting, model: Argument) -> tuple[str, str]:
     """What is wrong with where a model comes from, and what to do."""
     made = makers(porting, model)
     if not made:
-        return (
-            f"{model.text}: where this model comes from is not a from_pretrained call in this file.",
-            f"Make {model.text} with rt.load_model and the mesh.",
-        )
+        message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
+        elsewhere = _elsewhere(porting, model)
+        if elsewhere:
+            return message, f"It is made in {elsewhere}: port the project's folder, where it is followed."
+        return message, f"Make {model.text} with rt.load_model and the mesh."
     by = " or ".join(made)
     return (
         f"{model.text} is made by {by} in one branch, otherwise in another: which is decided when the script runs.",

@@ -46,6 +46,7 @@ from .leftovers import drop_leftovers
 from .loop_trainer import LOOP, find_loops
 from .lost_names import find_lost_names
 from .members import apply_members
+from .merged_adapters import note_merged
 from .metadata import script_metadata
 from .model_config import answer_configs
 from .named_types import rewrite_named_types
@@ -132,6 +133,7 @@ def _port_module(module: Module, options: Options) -> Port:
     porting = Porting(module, options, packs)
     mesh = parse_mesh(options.mesh) if options.mesh is not None else None
     find_sites(porting)
+    note_merged(porting)
     porting.versions = versions_in(porting) if porting.sites else {}
     porting.recipe = Recipe(module.path, versions=porting.versions)
     _check_release(porting)

@@ -64,6 +64,7 @@ class Porting:
     references: tuple[Site, ...] = ()  # where a preference trainer's ref_model is loaded
     loads: dict[cst.CSTNode, Mapping[str, Value]] = field(default_factory=dict)  # models by branch, with their values
     inject: Site | None = None
+    branch_injects: tuple[Site, ...] = ()  # of which one or another puts the adapters in, into a variable of its own
     arguments: Site | None = None
     config: Site | None = None  # the training config's call, also where it stays an object
     arguments_object: str = ""

@@ -14,6 +14,7 @@ from ..recipe import Fate, Field, Origin, Value, read_literal
 from ..runtime.field_tables import Row
 from ..source.module import Module
 from ..source.scopes import Binding
+from ..target.expressions import python
 from .dead_code import is_dead
 from .edits import whole_lines
 from .flow import PLACEMENT, origins
@@ -189,6 +190,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
     """Put what a call says into the recipe, and give every keyword of it a fate."""
     version = rule.table.version(versions)
     now = rule.table.rows(versions)
+    defaults = rule.table.defaults(versions)
     short = short_name(site)
     ignored: list[Argument] = []
     for argument in site.arguments:
@@ -217,7 +219,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.find(rule.id, "error", message, fix, argument.line, argument.column)
             continue
         if row.place and not _wrong_kind(argument.value, row):
-            porting.fill({row.place: argument.value})
+            porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
             fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
@@ -233,6 +235,22 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         porting.fate(Field(f"{short}.**", text, "manual", "", reason, rule.id, line, column))
         message = f"{short}(..., {text}): the keywords in it are not known at port time."
         porting.find(rule.id, "error", message, "Write them at the call.", line, column)
+
+
+def _or_default(argument: Argument, row: Row | None) -> Value:
+    """The value of a keyword; one that a dictionary may lack, `kw.get("packing")`, has its default there."""
+    value = argument.value
+    default = read_literal(row.default) if row is not None and row.default is not None else None
+    if argument.certain or default in (None, "auto"):
+        return value
+    missing, read = python(default), value.code
+    if read.endswith('")'):
+        read = f"{read[:-1]}, {missing})"
+    elif read.endswith(" else None)"):
+        read = f"{read.removesuffix('None)')}{missing})"
+    elif not read.endswith("]") and argument.node is not None:  # given where it is not None
+        read = f"({read} if {read} is not None else {missing})"
+    return replace(value, code=read, text=read)
 
 
 def _take_out(porting: Porting, arguments: Sequence[Argument], rule: str, reason: str) -> None:

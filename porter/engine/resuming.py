@@ -63,11 +63,16 @@ def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
     elif NAMED in code:
         _say_names(porting, value)
     code = code if holds else f"not ({code})"
-    code = re.sub(r"(?<![\w.])get_last_checkpoint\(", f"{porting.rt('get_last_checkpoint')}(", code)
+    code = _of_runtime(porting, code)
     if module.code(value) == "True":
         is_bool = not holds or isinstance(test, cst.Comparison) or not porting.arguments_object
         return code if is_bool else f"bool({code})"
     return f"({resume_code(porting, value)} if {code} else None)"
+
+
+def _of_runtime(porting: Porting, code: str) -> str:
+    """Code that asks transformers for its last checkpoint asks for Orbax's."""
+    return re.sub(r"(?<![\w.])get_last_checkpoint\(", f"{porting.rt('get_last_checkpoint')}(", code)
 
 
 def _say_names(porting: Porting, value: cst.BaseExpression) -> None:
@@ -145,6 +150,7 @@ def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
         if not _is_there(porting, text, value):
             _say_later(porting, value)
         porting.resumes_from = not _is_bool(value)
+        text = _of_runtime(porting, text)
         return f"({text})" if isinstance(value, cst.IfExp | cst.Lambda | cst.NamedExpr) else text
     porting.resumes_from = not any(_is_bool(origin) for origin in origins(module, value))
     if found is None:
@@ -156,7 +162,7 @@ def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
     if choices is not None and len(later) == len(found[1]):
         if NAMED in " ".join(choices):
             _say_names(porting, value)
-        return " or ".join(choices)
+        return _of_runtime(porting, " or ".join(choices))
     _say_later(porting, value)
     return text
 

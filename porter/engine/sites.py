@@ -14,7 +14,7 @@ from typing import Literal
 import libcst as cst
 
 from ..recipe import Origin, Value
-from ..source.filled import Item, built_items
+from ..source.filled import Item, built_items, chosen_items
 from ..source.module import Module
 from ..source.remarks import UNSAID, Remark, remarks_in
 from ..source.returned import ReturnedItem, returned_items
@@ -212,6 +212,10 @@ def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) ->
             if items is None and (built := built_items(module, argument.value, call)) is not None:
                 yield from (_held(module, _built(module, item, rule), argument.value) for item in built)
                 continue
+            if items is None and (chosen := chosen_items(module, argument.value)) is not None:
+                given = (_built(module, item, rule) for item in chosen)
+                yield from (item for item in given if not item.value.is_literal(None))
+                continue
             if items is None:
                 returned = returned_items(module, argument.value)
                 if returned is None:
@@ -242,6 +246,9 @@ def _held(module: Module, argument: Argument, keywords: cst.BaseExpression) -> A
 
 def _built(module: Module, item: Item, rule: str) -> Argument:
     """An item of a dictionary that the script fills step by step; what is set by condition is read when it runs."""
+    if not item.certain and item.read == module.code(item.value):
+        given = _argument(module, item.name, item.value, rule)
+        return replace(given, certain=given.value.known)
     if not item.certain:
         line, column = module.location(item.value)
         value = Value("expression", item.read, Origin(module.path, line, column, rule), item.read)

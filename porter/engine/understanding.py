@@ -125,9 +125,12 @@ def _holds_plain_arguments(porting: Porting, site: Site) -> bool:
 def _unset_length(porting: Porting, version: str) -> None:
     """TRL before 0.15 cut at 1024 tokens when no length was given, 0.9 at the tokenizer's own limit."""
     value = porting.value("data.max_length")
-    if value is None or not value.is_literal(None) or not version or version_key(version) >= (0, 15):
+    if value is None or not version or version_key(version) >= (0, 15) or (0, 9) <= version_key(version) < (0, 10):
         return
-    if (0, 9) <= version_key(version) < (0, 10):
+    if value.code.endswith(" else None)"):  # given by condition
+        code = f"{value.code.removesuffix('None)')}1024)"
+        porting.fill({"data.max_length": replace(value, code=code, text=code)})
+    if not value.is_literal(None):
         return
     porting.fill({"data.max_length": Value("default", "1024", value.origin)})
     for source in ("SFTTrainer.max_seq_length", "SFTConfig.max_seq_length"):

@@ -70,6 +70,8 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
         rivals = [mate.trainer for mate in porting.mates if mate.trainer is not None]
         nodes = [name for place in places for name in porting.module.references(place.variable, place.scope)]
         for node in dict.fromkeys([*nodes, *calls]):
+            if _is_merging(porting, node):
+                continue
             if role == "trainer" and not reaches(porting.module, site, rivals, node):
                 continue
             if role == "model" and (is_another(porting, node) or _is_before(porting, site, node)):
@@ -79,6 +81,12 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
         others: list[Variable] = [*_models_of_trainer(porting), *_trained(porting), *models_of_callbacks(porting)]
         for other in others:
             yield _use(porting, "model", other)
+
+
+def _is_merging(porting: Porting, use: cst.CSTNode) -> bool:
+    """Whether a use only has a saved adapter merged into the model."""
+    around = porting.module.parents[use]
+    return porting.module.parents.get(around) in porting.module.memory.get("merged", {})
 
 
 def _is_before(porting: Porting, site: Site, use: cst.CSTNode) -> bool:
@@ -117,5 +125,6 @@ def _trained(porting: Porting) -> list[cst.Name | cst.Attribute]:
 
 def made_by(porting: Porting) -> list[tuple[str, Site]]:
     """The sites that make the trainer and the model."""
-    made = (("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject))
+    further = [("model", site) for site in porting.branch_injects]
+    made = [("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject), *further]
     return [(role, site) for role, site in made if site is not None]

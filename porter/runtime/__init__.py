@@ -36,7 +36,7 @@ _HOMES = {
     "lora_provider": ("PEFT_INIT", "LoraProvider"),
     "loss": ("chunked_token_loss", "model_inputs", "token_loss"),
     "main_process": ("main_print", "push_to_hub"),
-    "merging": ("merge_and_unload",),
+    "merging": ("merge_adapter", "merge_and_unload"),
     "metrics_trainer": ("MetricsTrainer",),
     "mixtures": ("get_dataset",),
     "models": ("load_model",),

@@ -1,4 +1,5 @@
-"""`merge_and_unload`: the trained adapters added to the weights, as PEFT does it at the end of a script."""
+"""Adapters added to the weights, as PEFT's `merge_and_unload` does: the trained ones at the end of a script, and saved
+ones before its training."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from .adapters import adapter_state
+from . import weights
+from .adapters import adapter_state, apply_adapter
 from .main_process import push_to_hub
 from .saving import save_whole, tensors_of
 
@@ -54,10 +57,50 @@ def merge_and_unload(model: nnx.Module) -> MergedModel:
     return MergedModel(model)
 
 
+def merge_adapter(
+    model: nnx.Module, adapter: str | Path, mesh: jax.sharding.Mesh, *, subfolder: str = "", revision: str | None = None
+) -> nnx.Module:
+    """`model` with a saved adapter merged into its weights, to train from there: PeftModel.from_pretrained(model,
+    adapter).merge_and_unload().
+
+    W + scale · B · A in float32, rounded to the weights' dtype. ValueError for a quantised base, and as
+    `rt.apply_adapter` has them. Call it before `rt.apply_lora`.
+    """
+    if getattr(model, "lora", None) is not None:
+        raise ValueError("merge the saved adapter before new ones are put in")
+    if model.porter.quantization is not None:
+        raise ValueError("a quantised base can't be merged into: load it in full precision")
+    adapted = apply_adapter(model, adapter, mesh, subfolder=subfolder, revision=revision, dropout=False)
+    state, scales, info = adapter_state(adapted), _scales(adapted), model.porter
+    plan = weights.plan(info.family, info.config, weights.read_headers(Path(info.path)), info.id)
+    held = dict(nnx.to_flat_state(nnx.state(model, nnx.Param)))
+    names = {"/".join(map(str, path)): path for path in held}
+    for name, tensor in plan.tensors.items():
+        linear = name.removesuffix(".weight")
+        if linear not in scales:
+            continue
+        a, b = (state[f"base_model.model.{linear}.lora_{letter}.weight"] for letter in "AB")
+        path = names[tensor.tunix]
+        old = held[path].get_value()
+        added = weights.to_tunix(tensor, scales.pop(linear) * (b @ a))
+        part = old[tensor.slot] if tensor.slots > 1 else old
+        new = (part.astype(jnp.float32) + added).astype(old.dtype)
+        new = old.at[tensor.slot].set(new) if tensor.slots > 1 else new
+        held[path] = held[path].replace(jax.device_put(new, old.sharding))
+    if scales:
+        raise ValueError(f"the checkpoint has no tensors of these names: {', '.join(sorted(scales)[:3])}")
+    nnx.update(model, nnx.from_flat_state(held))
+    return model
+
+
+def _scales(model: nnx.Module) -> dict[str, float]:
+    """alpha / rank by the linears that have adapters, under the checkpoint's names."""
+    return {block.hf: site.alpha / site.rank for site in model.lora.sites for block in site.blocks}
+
+
 def _merged(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
     """The tensors of the checkpoint with what the adapters add."""
-    state = adapter_state(model)
-    scales = {block.hf: site.alpha / site.rank for site in model.lora.sites for block in site.blocks}
+    state, scales = adapter_state(model), _scales(model)
     left = set(scales)
     for name, tensor in tensors_of(model):
         linear = name.removesuffix(".weight")

@@ -92,6 +92,14 @@ def returned(module: Module, function: cst.FunctionDef) -> list[cst.BaseExpressi
     return list(module.memory["returned"].get(function, ()))
 
 
+def may_not_run(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
+    """Whether a name may be read at `node` without this binding: not where it stands above in the same `try:`."""
+    if not binding.conditional or module.span(binding.node)[1] > module.span(node)[0]:
+        return binding.conditional
+    block = next((item for item in module.ancestors(binding.node) if isinstance(item, cst.BaseSuite)), None)
+    return block is None or block not in module.ancestors(node)
+
+
 def _positional(module: Module, function: cst.FunctionDef, call: cst.Call) -> list[str]:
     names = [parameter.name.value for parameter in (*function.params.posonly_params, *function.params.params)]
     is_method = isinstance(module.scope(function).node, cst.ClassDef) and first_parameter(function) is not None

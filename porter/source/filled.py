@@ -32,12 +32,11 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> lis
     binding = module.single_binding(node)
     if not isinstance(node, cst.Name) or binding is None or binding.kind != "assign" or binding.value is None:
         return None
-    first = dict_items(module, binding.value)
-    scope = module.scope(node)
-    if first is None or scope is not module.scope(binding.node):
-        return None
     name, end = node.value, module.span(call)[0]
-    found = {key: Item(key, value, True, f'{name}["{key}"]') for key, value in first}
+    found = _first(module, name, binding.value)
+    scope = module.scope(node)
+    if found is None or scope is not module.scope(binding.node):
+        return None
     blocks = [*module.ancestors(call)]
     for use in module.references(name, scope):
         changes = list(_changes(module, use)) if module.span(use)[0] < end else []
@@ -49,6 +48,48 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> lis
             read = f'{name}["{key}"]' if certain or key in found else f'{name}.get("{key}")'
             found[key] = Item(key, value, certain, read)
     return list(found.values())
+
+
+def chosen_items(module: Module, node: cst.BaseExpression) -> list[Item] | None:
+    """The items of `**({"token": token} if token else {})`, whose dictionary has no name to be read from."""
+    if not isinstance(node, cst.IfExp):
+        return None
+    one, other = dict_items(module, node.body), dict_items(module, node.orelse)
+    if one is None or other is None:
+        return None
+    test = module.code(node.test)
+    opposite = f"not {test}" if isinstance(node.test, cst.Name | cst.Attribute) else f"not ({test})"
+    found = {key: Item(key, value, False, f"({module.code(value)} if {test} else None)") for key, value in one}
+    for key, value in other:
+        if key in found:
+            read = found[key].read.removesuffix("None)") + f"{module.code(value)})"
+        else:
+            read = f"({module.code(value)} if {opposite} else None)"
+        found[key] = Item(key, value, False, read)
+    for key, value in one:
+        given = module.code(value)
+        if test == f"{given} is not None" and key not in dict(other):
+            found[key] = Item(key, value, False, given)
+    return list(found.values())
+
+
+def _first(module: Module, name: str, value: cst.BaseExpression) -> dict[str, Item] | None:
+    """What the dictionary is made with: `{...}`, or `{...} if token else {}`."""
+    items = dict_items(module, value)
+    if items is not None:
+        return {key: Item(key, item, True, f'{name}["{key}"]') for key, item in items}
+    if not isinstance(value, cst.IfExp):
+        return None
+    one, other = _first(module, name, value.body), _first(module, name, value.orelse)
+    if one is None or other is None:
+        return None
+    found = {}
+    for key, item in {**other, **one}.items():
+        both = key in one and key in other
+        alike = both and one[key].value.deep_equals(other[key].value) and one[key].certain and other[key].certain
+        read = f'{name}["{key}"]' if both else f'{name}.get("{key}")'
+        found[key] = Item(key, item.value, alike, read)
+    return found
 
 
 def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[str, cst.BaseExpression] | None]:

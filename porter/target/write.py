@@ -13,6 +13,7 @@ import libcst as cst
 
 from ..engine.flow import unprepared
 from ..engine.linear_names import write_linear_names
+from ..engine.merged_adapters import write_merged
 from ..engine.model import reaches_trainer
 from ..engine.parts import behind_imports
 from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
@@ -60,6 +61,7 @@ def write(
     mesh_code = _mesh_code(porting, mesh)
     mesh_elsewhere = _write_mesh(porting, mesh_code)
     _write_model(porting)
+    write_merged(porting)
     write_linear_names(porting)
     write_quantization(porting)
     write_preparation(porting)
@@ -255,11 +257,7 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
     """`if use_lora: model = get_peft_model(model, config)`: put in where it stands, from the config as it is there."""
     saved = is_saved(porting, site)
     model, config = site.argument("model"), site.argument("model_id" if saved else "peft_config")
-    trainer = porting.trainer
-    assert trainer is not None
-    same = site.scope is trainer.scope
-    known = site.variable == porting.names.model if same else reaches_trainer(porting, site)
-    if model is None or config is None or not known:
+    if model is None or config is None or not reaches_trainer(porting, site):
         message = "get_peft_model: whether the trainer gets this model is not known at port time."
         fix = "Write model = rt.apply_peft(model, config, mesh, seed=...) where it does."
         porting.find(site.rule, "error", message, fix, site.line, site.column)

@@ -59,6 +59,113 @@ def test_a_function_that_may_put_them_in(early: str, call: str) -> None:
     assert ported.after.index("mesh = jax.make_mesh") < ported.after.index("def load(")
 
 
+PAIR = "    model, config = add_lora(model, len(sys.argv) > 1)\n"
+
+
+@pytest.mark.parametrize("prepared", ["", "    if wanted:\n        model = prepare_model_for_kbit_training(model)\n"])
+def test_a_function_that_gives_the_model_and_its_config(prepared: str) -> None:
+    source = SCRIPT.format(load="", early=prepared, call=PAIR).replace(
+        "model, config)\n    return model", "model, config)\n    return model, config"
+    )
+    ported = port(source.replace("import LoraConfig", "import LoraConfig, prepare_model_for_kbit_training"))
+    assert ported.status == "ported", ported.findings
+    assert "    model = rt.apply_peft(model, config, mesh, seed=42)" in ported.after
+    assert "    model, config = add_lora(" in ported.after and "rt.save_adapter(model" in ported.after
+
+
+def test_a_pair_that_may_hold_the_model_as_it_is() -> None:
+    early = "    if not wanted:\n        return model, None\n"
+    source = SCRIPT.format(load="", early=early, call=PAIR)
+    ported = port(source.replace("model, config)\n    return model", "model, config)\n    return model, config"))
+    assert ported.status == "ported", ported.findings
+    assert "    model = rt.apply_peft(model, config, mesh, seed=42)" in ported.after
+    assert "rt.save_model(model" in ported.after  # an adapter, or the whole model
+
+
+BRANCHES = """    if len(sys.argv) > 1:
+        model = AutoModelForCausalLM.from_pretrained(name, quantization_config=BitsAndBytesConfig(load_in_4bit=True))
+    else:
+        model = AutoModelForCausalLM.from_pretrained(name, dtype="bfloat16")
+"""
+PREPARED = "    if len(sys.argv) > 1:\n        model = prepare_model_for_kbit_training(model)\n"
+
+
+def test_a_model_of_two_branches_that_a_function_puts_them_into() -> None:
+    source = SCRIPT.format(load="", early="", call=PREPARED + CALL)
+    one = '    model = AutoModelForCausalLM.from_pretrained(name, dtype="bfloat16")\n'
+    assert one in source
+    source = source.replace(one, BRANCHES).replace("AutoTokenizer\n", "AutoTokenizer, BitsAndBytesConfig\n", 1)
+    source = source.replace("import LoraConfig", "import LoraConfig, prepare_model_for_kbit_training")
+    for pair in (
+        source,
+        source.replace("    return model\n", "    return model, 1\n", 1).replace("= load", ", _ = load"),
+    ):
+        ported = port(pair)
+        assert ported.status == "ported", ported.findings
+        assert 'rt.load_model(name, mesh, quantization="fp4")' in ported.after
+        assert "rt.load_model(name, mesh, dtype=jnp.bfloat16)" in ported.after
+        assert "    model = rt.apply_lora(model, config, mesh, seed=42" in ported.after
+
+
+def test_two_calls_of_the_function_each_with_a_model_of_its_own() -> None:
+    calls = (
+        "    if len(sys.argv) > 1:\n        model, _ = load('Qwen/Qwen3-0.6B'), 1\n        model = add_lora(model, 1)\n"
+    )
+    calls += "    else:\n        model, _ = load('Qwen/Qwen3-1.7B'), 2\n        model = add_lora(model, 2)\n"
+    source = SCRIPT.format(load="", early="", call=calls).replace('    model = load("Qwen/Qwen3-0.6B")\n', "")
+    again = source[source.index("def load") : source.index("def add_lora")].replace("load", "second", 1)
+    source = source.replace("def add_lora", f"{again}def add_lora").replace("load('Qwen/Qwen3-1.7B')", "second('x')")
+    ported = port(source)
+    assert not any("which is decided" in finding.message for finding in ported.findings), ported.findings
+    assert ported.after.count("= rt.load_model(name, mesh, dtype=jnp.bfloat16)") == 2
+
+
+@pytest.mark.parametrize("wrap", ["try:", "if len(sys.argv) > 1:"])
+def test_all_of_it_in_a_try_or_a_branch(wrap: str) -> None:
+    source = SCRIPT.format(load="", early="", call=CALL)
+    at = source.index("def main():\n") + len("def main():\n")
+    body = "".join(f"    {line}\n" for line in source[at : source.index("\n\nmain()")].splitlines())
+    caught = "    except OSError as error:\n        print(error)\n" if wrap == "try:" else ""
+    ported = port(f"{source[:at]}    {wrap}\n{body}{caught}\n\nmain()\n")
+    assert ported.status == "ported", ported.findings
+    assert "    model = rt.apply_lora(model, config, mesh, seed=42" in ported.after
+    assert 'rt.save_adapter(model, "out/last"' in ported.after
+
+
+METHODS = """class Tuning:
+    def __init__(self):
+        self.model = None
+
+    def set_up(self, adapt=True):
+        self.model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
+        if adapt:
+            self.model = get_peft_model(self.model, LoraConfig(r=8))
+
+    def train(self):
+        self.set_up()
+        trainer = SFTTrainer(
+            {given},
+            args=SFTConfig("out", max_steps=5, report_to="none"),
+            train_dataset=load_dataset("some/rows", split="train"),
+            processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"),
+        )
+        trainer.train()
+
+
+Tuning().train()
+"""
+
+
+def test_adapters_that_another_method_puts_in_by_condition() -> None:
+    head = SCRIPT[: SCRIPT.index("\n\ndef load")]
+    ported = port(f"{head}\n\n{METHODS.format(given='self.model')}")
+    assert ported.status == "ported", ported.findings
+    assert "            self.model = rt.apply_peft(self.model, LoraConfig(r=8), mesh, seed=42)\n" in ported.after
+    assert ported.after.index("mesh = jax.make_mesh") < ported.after.index("class Tuning")
+    other = METHODS.replace("self.model = None", "self.model = self.base = None").format(given="self.base")
+    assert port(f"{head}\n\n{other}").status == "partial"
+
+
 def test_adapters_by_condition_where_the_model_is_loaded() -> None:
     inside = "    if len(sys.argv) > 1:\n        model = get_peft_model(model, LoraConfig(r=8))\n"
     source = SCRIPT.format(load=inside, early="", call="")

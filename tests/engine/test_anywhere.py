@@ -211,6 +211,32 @@ def test_keywords_that_are_filled_step_by_step() -> None:
     assert found.status == "partial"
 
 
+@pytest.mark.parametrize(("release", "missing"), [("1.6.0", ""), ("0.12.2", ', "float32"')])
+def test_keywords_of_a_dictionary_that_is_one_of_two(release: str, missing: str) -> None:
+    made = "kw = {'quantization_config': bits, 'token': key} if len(rows) > 9 else {'torch_dtype': 'bfloat16'}\n"
+    load = f"{made}m = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', **kw)\n"
+    imports = "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\n"
+    config = "bits = BitsAndBytesConfig(load_in_4bit=True)\n"
+    head = f"{imports}{HEAD}key = None\n{config}"
+    text = f"{head}{load}{PLAIN.removeprefix(HEAD)}".replace("SFTTrainer('Qwen/Qwen3-0.6B'", "SFTTrainer(m")
+    read = f'dtype=kw.get("torch_dtype"{missing}), quantization=kw.get("quantization_config")'
+    check_becomes(text, read, source_trl=release)
+    assert port(text.replace("else {'torch_dtype': 'bfloat16'}", "else keywords()")).status == "partial"
+
+
+def test_keywords_by_condition_at_the_call() -> None:
+    head = f"from peft import LoraConfig\n{HEAD}wanted = len(rows) > 9\npeft = LoraConfig(r=4) if wanted else None\n"
+    length = "**({'max_length': len(rows)} if wanted else {'packing': True})"
+    keywords = "**({'peft_config': peft} if peft is not None else {})"
+    text = f"{head}trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=SFTConfig('out'), train_dataset=rows, {keywords})\n"
+    text += "trainer.train()\n"
+    check_becomes(text, "if peft is not None:\n    model = rt.apply_peft(model, peft, mesh", gone=("LoraConfig(r=4)}",))
+    older = text.replace("SFTConfig('out')", f"SFTConfig('out'), {length}").replace("max_length", "max_seq_length")
+    found = port(older, source_trl="0.12.2")
+    assert "max_length=(len(rows) if wanted else 1024)" in found.after
+    assert "packing=(True if not wanted else False)" in found.after
+
+
 def test_what_a_dictionary_of_keywords_loaded_is_not_loaded_again() -> None:
     text = f"{HEAD}kw = dict(train_dataset=load_dataset('y'), args=SFTConfig('out'))\n"
     after = check_becomes(f"{text}trainer = SFTTrainer('Qwen/Qwen3-0.6B', **kw)\ntrainer.train()\n").after
@@ -395,3 +421,9 @@ def test_what_stands_before_the_function_that_imports_has_its_imports() -> None:
     text += f"    def inner():\n{inner.replace(chr(39) + 'Qwen/Qwen3-0.6B' + chr(39), 'model')}    inner()\nmain()\n"
     after = port(text).after
     assert after.index("import jax\n") < after.index("mesh = jax.make_mesh(") < after.index("def main"), after
+
+
+@pytest.mark.parametrize("made", ['os.environ["BASE"].strip()', 'str(os.environ["BASE"])', '"a/{}".format(rows)'])
+def test_a_name_that_a_method_of_texts_gives(made: str) -> None:
+    text = PLAIN.replace("trainer = ", f"model_id = {made}\ntrainer = ").replace("'Qwen/Qwen3-0.6B'", "model_id")
+    check_becomes(f"import os\n{text}", "model = rt.load_model(model_id, mesh")

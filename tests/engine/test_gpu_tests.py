@@ -164,3 +164,14 @@ def test_a_batch_size_by_the_gpus_memory_is_left_to_a_person() -> None:
     ported = port(script(asked, extra=", per_device_train_batch_size=rows"))
     (said,) = (finding for finding in ported.findings if finding.rule == "TP526")
     assert ported.status == "partial" and "it decides rows, which the training takes" in said.message
+
+
+def test_a_switch_that_a_function_hands_to_the_settings() -> None:
+    made = "def make(half):\n    return SFTConfig('out', max_steps=5, report_to='none', bf16=half)\n"
+    asks = "gpu = torch.cuda.is_available()\nhalf = gpu and torch.cuda.is_bf16_supported()\nprint(f'GPU: {gpu}')\n"
+    text = script(f"{made}{asks}args = make(half)\n", more="args.seed = len(sys.argv)\n")
+    start, end = text.index("SFTConfig(output_dir"), text.index(",\n    train_dataset")
+    found = port(f"{text[:start]}args{text[end:]}")
+    assert "gpu = True\n" in found.after and "is_available" not in found.after
+    other = port(f"{text[:start]}args{text[end:]}".replace("print(f'GPU: {gpu}')", "load(gpu)"))
+    assert "gpu = torch.cuda.is_available()\n" in other.after

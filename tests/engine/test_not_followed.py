@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from porter.engine.pipeline import port_module
-from porter.port import Options, Port
+from porter.port import Options, Port, port_file
 from porter.source.parsing import parse_module
+
+from .porting import write
 
 TOP = """from datasets import load_dataset
 from transformers import AutoModelForCausalLM
@@ -76,8 +80,9 @@ def test_of_warmup_ratio_and_steps_the_releases_own_choice_counts(release: str, 
 
 def test_a_model_made_by_branches_is_said_to_be() -> None:
     text = f"""import sys
+from mine import load
 from peft import LoraConfig, PeftModel, get_peft_model
-{TOP}base = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')
+{TOP}base = load('Qwen/Qwen3-0.6B')
 if sys.argv[1:]:
     model = PeftModel.from_pretrained(base, sys.argv[1], is_trainable=True)
 else:
@@ -87,6 +92,18 @@ trainer.train()
 """
     (message,) = [message for _, message in said(port(text)) if message.startswith("model ")]
     assert message.startswith("model is made by PeftModel.from_pretrained or get_peft_model in one branch")
+
+
+def test_a_model_of_another_file_of_the_project_is_followed_in_its_folder(tmp_path: Path) -> None:
+    text = f"from mine import load\n{TOP}model = load('Qwen/Qwen3-0.6B')\n"
+    text += f"trainer = {TRAINER.replace(chr(39) + 'Qwen/Qwen3-0.6B' + chr(39), 'model', 1)}\ntrainer.train()\n"
+    script = write(tmp_path, text)
+    assert [finding.fix for finding in port_file(script).findings if "comes from" in finding.message] == [
+        "Make model with rt.load_model and the mesh."
+    ]
+    write(tmp_path, "def load(name):\n    return name\n", "mine.py")
+    (fix,) = [finding.fix for finding in port_file(script).findings if "comes from" in finding.message]
+    assert fix == "It is made in mine.py: port the project's folder, where it is followed."
 
 
 def test_a_function_s_annotation_names_a_class_that_is_there() -> None:

@@ -1,6 +1,6 @@
 """Every keyword of a configuration or trainer call has a row, whoever takes it."""
 
-from .porting import port
+from .porting import port, sft_script
 
 TRAINER = """from datasets import load_dataset
 from peft import LoraConfig
@@ -59,3 +59,11 @@ def test_what_is_inside_a_keyword_has_its_fate() -> None:
     source = TRAINER.replace("LoraConfig\n", "EvaConfig, LoraConfig\n") + config
     found = fates(source + TRAINED.format(more="peft_config=config,"))
     assert found["EvaConfig.rho"][0] == found["LoraConfig.eva_config"][0] == "changed"
+
+
+def test_what_the_port_does_by_another_name_is_there() -> None:
+    after = "trainer.train()\nif hasattr(model, 'save_pretrained'):\n    model.save_pretrained('last')\n"
+    ported = port(sft_script(after=after))
+    assert "if True:\n    rt.save_model(model, 'last')" in ported.after
+    unknown = port(sft_script(after=after.replace("'save_pretrained')", "'hf_device_map')")))
+    assert "if hasattr(model, 'hf_device_map'):" in unknown.after

@@ -70,3 +70,18 @@ def test_layers_that_no_family_has_are_refused(model: str, targets: list[str], s
     assert ported.status == status
     errors = [finding.message for finding in ported.findings if finding.severity == "error"]
     assert all("Tunix has no implementation of " in message for message in errors)
+
+
+@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "GPTNeoXForCausalLM", "PhiForCausalLM"])
+@pytest.mark.parametrize("further", ["", "model.to('cuda')\n", "model = get_peft_model(model, LoraConfig(r=8))\n"])
+def test_a_class_of_an_architecture_that_tunix_lacks_is_refused(name: str, further: str) -> None:
+    load = f"from transformers import {name}\nmodel = {name}.from_pretrained(name)\n{further}"
+    ported = port(SCRIPT.format(kind="SFT", model=load))
+    assert ported.status == "unsupported" and "rt." not in ported.after
+    [error] = [finding for finding in ported.findings if finding.severity == "error"]
+    assert error.message == f"{name}: Tunix has no implementation of this model family."
+
+
+def test_a_class_of_a_family_that_tunix_has_is_not() -> None:
+    load = "from transformers import Qwen3ForCausalLM\nmodel = Qwen3ForCausalLM.from_pretrained(name)\n"
+    assert port(SCRIPT.format(kind="SFT", model=load)).status == "ported"

@@ -140,3 +140,12 @@ def test_the_best_of_what_is_never_evaluated(evaluates: str, refused: bool) -> N
     )
     said = [found.message for found in port(script).findings if found.severity == "error"]
     assert any("load_best_model_at_end" in text for text in said) is refused, said
+
+
+@pytest.mark.parametrize("named", ["", "last = get_last_checkpoint('out')\nif last:\n    print(last)\n"])
+def test_transformers_own_search_is_orbaxs_at_the_trainer(named: str) -> None:
+    value = "last" if named else "get_last_checkpoint('out')"
+    for config in ("", ", save_strategy=sys.argv[1]"):
+        ported = port(script(f"{named}trainer.train(resume_from_checkpoint={value})", config=config))
+        assert ported.status == "ported", ported.findings
+        assert "get_last_checkpoint" not in ported.after.replace("rt.get_last_checkpoint('out')", "")

@@ -51,3 +51,73 @@ def test_settings_of_the_call_are_kept_or_named() -> None:
     ported = port(script(SAVED.replace('"out/sft"', '"a/b", subfolder="last", revision="v1", config=other')))
     assert 'seed=42, subfolder="last", revision="v1")' in ported.after
     assert any("adapter_config.json" in finding.message for finding in ported.findings if finding.severity == "error")
+
+
+@pytest.mark.parametrize("wrap", ["base", "model"])
+def test_a_saved_adapter_or_a_new_one(wrap: str) -> None:
+    branches = f"""model = None
+base.config.use_cache = False
+if os.path.isdir("out/sft"):
+    {wrap} = PeftModel.from_pretrained(base, "out/sft", is_trainable=True)
+else:
+    config = LoraConfig(r=8)
+    {wrap} = get_peft_model(base, config)
+"""
+    source = script(branches).replace("import PeftModel", "import LoraConfig, PeftModel, get_peft_model")
+    source = f"import os\n{source}"
+    end = "model.print_trainable_parameters()\nmodel.save_pretrained('last')\n"
+    if wrap == "base":
+        source = source.replace("model,\n    args", "base,\n    args")
+        end = end.replace("model.", "base.")
+    ported = port(source + end)
+    assert ported.status == "ported", ported.findings
+    assert f'    {wrap} = rt.apply_adapter(base, "out/sft", mesh, seed=42)\n' in ported.after
+    assert f"    {wrap} = rt.apply_peft(base, config, mesh, seed=42)\n" in ported.after
+    assert f"rt.print_trainable_parameters({wrap})\nrt.save_model({wrap}, 'last')" in ported.after
+    assert "use_cache" not in ported.after
+
+
+def test_an_adapter_in_one_branch_and_another_model_in_the_other() -> None:
+    load = f"if len('x'):\n    {SAVED}else:\n    model = make()\n"
+    assert port(script(load)).status == "partial"
+
+
+MERGED = [
+    'model = PeftModel.from_pretrained(base, "out/sft").merge_and_unload()\n',
+    'adapted = PeftModel.from_pretrained(base, "out/sft")\nmodel = adapted.merge_and_unload()\n',
+    'model = PeftModel.from_pretrained(base, model_id="out/sft", token="")\nmodel = model.merge_and_unload()\n',
+]
+
+
+@pytest.mark.parametrize("load", MERGED)
+@pytest.mark.parametrize("extra", ["", ", peft_config=LoraConfig(r=8)"])
+def test_a_saved_adapter_merged_before_the_training(load: str, extra: str) -> None:
+    source = script(f"{load}model.config.use_cache = False\n", "DPO").replace(",\n)", f"{extra},\n)")
+    source = source.replace("import PeftModel", "import LoraConfig, PeftModel")
+    ported = port(f"{source}trainer.save_model('last')\n")
+    assert ported.status == "ported", ported.findings
+    assert ' = rt.merge_adapter(base, "out/sft", mesh)\n' in ported.after
+    assert "merge_and_unload" not in ported.after and "use_cache" not in ported.after
+    assert ("rt.apply_lora(model" in ported.after) is bool(extra)
+    assert f"rt.save_{'adapter' if extra else 'model'}(model, 'last'" in ported.after
+
+
+def test_a_function_that_merges_and_one_loaded_in_the_same_expression() -> None:
+    lines = script(MERGED[0]).splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith("base = "))
+    load = lines[at].removeprefix("base = ").rstrip()
+    made = f"def start(path):\n    return PeftModel.from_pretrained({load}, path, subfolder='v1').merge_and_unload()\n"
+    ported = port("".join([*lines[:at], made, "model = start('out/sft')\n", *lines[at + 2 :]]))
+    assert ported.status == "ported", ported.findings
+    loaded = 'rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)'
+    assert f"    return rt.merge_adapter({loaded}, path, mesh, subfolder='v1')\n" in ported.after
+
+
+def test_what_is_merged_into_a_quantised_model_or_behind_the_training_is_not() -> None:
+    quantised = script(MERGED[0]).replace(
+        'dtype="bfloat16"', "quantization_config=BitsAndBytesConfig(load_in_4bit=True)"
+    )
+    ported = port(quantised.replace("AutoTokenizer\n", "AutoTokenizer, BitsAndBytesConfig\n", 1))
+    assert any("can't be merged into a quantised" in finding.message for finding in ported.findings)
+    behind = script("model = base\n") + MERGED[0].replace("model =", "merged =") + "merged.save_pretrained('whole')\n"
+    assert "rt.merge_adapter" not in port(behind).after

@@ -21,7 +21,7 @@ from porter.runtime.adapters import adapter_state, apply_adapter, load_adapter, 
 from porter.runtime.families import family_of
 from porter.runtime.lora import adapters, apply_lora, apply_peft, lora_rules
 from porter.runtime.lora_provider import PEFT_INIT, LoraProvider
-from porter.runtime.merging import merge_and_unload
+from porter.runtime.merging import merge_adapter, merge_and_unload
 from porter.runtime.models import load_model
 from porter.runtime.rematerialize import remat
 from porter.runtime.saving import save_model
@@ -276,3 +276,27 @@ def test_a_merged_model_is_pefts_merged_model(
     found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
     assert expected.keys() == found.keys()
     assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
+
+
+@pytest.mark.parametrize("name", mostly_long(LAYOUTS, short=("llama3", "gemma")))
+def test_a_saved_adapter_is_merged_before_training(
+    name: str, tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path
+) -> None:
+    base, mesh = tiny(name), tiny_mesh(*fitting(name))
+    adapted = apply_peft(load_model(base, mesh), {"r": 2, "lora_alpha": 6, "target_modules": SEVEN}, mesh, seed=0)
+    dice = np.random.default_rng(0)
+    load_adapter(adapted, {key: dice.normal(size=value.shape) for key, value in adapter_state(adapted).items()})
+    save_adapter(adapted, tmp_path / "adapter")
+
+    model = load_model(base, mesh)
+    assert merge_adapter(model, tmp_path / "adapter", mesh) is model
+
+    save_model(model, tmp_path / "merged")
+    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
+    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
+    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
+    assert expected.keys() == found.keys()
+    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
+    again = apply_peft(model, {"r": 2, "target_modules": ["q_proj"]}, mesh, seed=0)
+    with pytest.raises(ValueError, match="before new ones"):
+        merge_adapter(again, tmp_path / "adapter", mesh)

@@ -192,7 +192,8 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
 
     @functools.wraps(apply_adapter)
     def patched_adapter(model: Any, adapter: Any, *args: Any, **kwargs: Any) -> Any:
-        return apply_adapter(model, substitutes.saved(adapter), *args, **kwargs)
+        found = substitutes.adapter(adapter, model.porter.path, kwargs.get("subfolder"))
+        return apply_adapter(model, found, *args, **kwargs)
 
     @functools.wraps(load_trained)
     def patched_trained(path: Any, *args: Any, **kwargs: Any) -> Any:

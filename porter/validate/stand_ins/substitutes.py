@@ -20,6 +20,7 @@ from typing import Any
 from ..preloading import client as preloading
 from ..settings import Settings
 from ..spelling import by_place
+from .adapter import make_adapter
 from .columns import rows_of_a_step
 from .healing import mark, patch_datasets, rows_needed, there
 from .missing_files import MissingFiles, patch_files
@@ -88,6 +89,17 @@ class Substitutes:
         if self._work in absolute.parents:
             return str(absolute)
         return str(self.outside / str(absolute).lstrip("/"))
+
+    def adapter(self, path: Any, base: Any, subfolder: str | None = None) -> Any:
+        """Where an adapter is: what the script has written, what is there, or one made up for the model in `base`."""
+        saved, here = self.saved(path), Path(str(path)).expanduser() / (subfolder or "")
+        if saved != path or (here / "adapter_config.json").is_file() or not Path(str(base)).is_dir():
+            return saved
+        folder = self._work / "stand_in_adapter" / (re.sub(r"[^\w.-]+", "--", str(path)) or "unnamed")
+        if not make_adapter(folder / (subfolder or ""), Path(str(base))):
+            return path
+        self.note(f"a made-up adapter on q_proj and v_proj stood in for {path}")
+        return str(folder)
 
     def saved(self, path: Any) -> Any:
         """Where an adapter is that the script may have written to `path`."""
