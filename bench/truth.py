@@ -41,6 +41,7 @@ DANGEROUS = re.compile(
 TRAINS = re.compile(r"Trainer\(|\.backward\(")
 # A TODO at one of these is one at the training: what can't be the same until a person has decided.
 AT_THE_TRAINING = re.compile(r"# TODO\(tpu-port")
+NOTEBOOK = ".ipynb"  # is ported, but validate trains scripts
 VERDICTS = ("equal", "differs", "none")
 
 
@@ -70,7 +71,11 @@ class Result:
 
     @property
     def counts(self) -> bool:
-        """Whether a verdict is wanted: the port is one, and nothing in it waits for a person."""
+        """Whether a verdict is wanted: the port is one, nothing in it waits for a person, and it is no notebook."""
+        return not self.name.endswith(NOTEBOOK) and self.ported
+
+    @property
+    def ported(self) -> bool:
         return self.status == "ported" or (self.status == "partial" and not self.todos)
 
 
@@ -139,7 +144,7 @@ def judge(script: Script, port_only: bool = False) -> Result:
             script.name, "skipped", said="starts programs, deletes trees or opens sockets: nobody has read it"
         )
     with tempfile.TemporaryDirectory(prefix="truth-") as work:
-        port = Path(work) / f"{Path(script.path).stem}_tunix.py"
+        port = Path(work) / f"{Path(script.path).stem}_tunix{Path(script.path).suffix}"
         done = tpu_port([script.path, "-o", str(port), "--json"], Path(script.path).parent)
         status = json_of(done).get("status", "error" if done.returncode == 2 else "crash")
         if not port.is_file() or status not in ("ported", "partial"):
@@ -213,7 +218,8 @@ def table(results: list[Result]) -> Iterator[str]:
     yield f"tried         {len(tried)}"
     for status, count in Counter(result.status for result in tried).most_common():
         yield f"  {status:<12}{count}"
-    yield f"ported without a TODO {len(wanted)}"
+    notebooks = sum(result.ported and not result.counts for result in tried)
+    yield f"ported without a TODO {len(wanted)}" + (f", and {notebooks} notebooks" if notebooks else "")
     yield f"started       {sum(result.started for result in wanted)} of {len(wanted)}"
     yield f"verdicts      {share(len(judged), len(wanted))}"
     yield f"equal         {share(sum(result.verdict == 'equal' for result in judged), len(judged))}"
