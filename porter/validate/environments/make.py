@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -23,7 +24,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ..processes import kill_group
-from .sets import Wanted
+from .sets import LIBRARIES, Wanted
 from .store import Kept, finish, locked, look, mark_used, remove, store
 
 FORMAT = 2  # of an environment's folder; another number is another environment
@@ -115,15 +116,17 @@ def _make(folder: Path, wanted: Wanted, say: Say) -> None:
 
 
 def _install_wanted(folder: Path, wanted: Wanted, say: Say) -> None:
-    """The releases as they are wanted; failing that, those that the script was dated by with others of their day."""
+    """The releases as they are wanted; failing that, the source libraries', or only those that the script was dated by,
+    with others of their day.
+    """
     said = ""
-    for strict, before in ((True, wanted.until), (True, ""), (False, wanted.until), (False, "")):
+    for kept, before in itertools.product((None, LIBRARIES, ("trl", "transformers")), (wanted.until, "")):
         try:
-            _install(folder, wanted.requirements(strict=strict), say, before=before)
+            _install(folder, wanted.requirements(kept=kept), say, before=before)
         except _NoFit as error:
             said = said or str(error)
             continue
-        if not strict:
+        if kept is not None:
             say(f"not all of {wanted} go together ({said}): other releases of that day were taken beside TRL's")
         return
     raise CannotMake(f"no releases go together with {wanted}: {said}")

@@ -41,11 +41,11 @@ class Wanted:
     extras: tuple[str, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
 
-    def requirements(self, *, strict: bool = True) -> tuple[str, ...]:
-        """As an installer takes them; not `strict`, only the libraries that the script was dated by are pinned."""
-        pins = self.pins if strict else {name: self.pins[name] for name in ("trl", "transformers") if name in self.pins}
-        free = () if strict else tuple(name for name in (*LIBRARIES, "datasets") if name not in pins)
-        old = ("numpy<2", "pyarrow<17", "pandas<2.3") if not strict and self.day < "2024-12" else ()
+    def requirements(self, *, kept: Sequence[str] | None = None) -> tuple[str, ...]:
+        """As an installer takes them; with `kept`, only the releases of these are pinned."""
+        pins = self.pins if kept is None else {name: self.pins[name] for name in kept if name in self.pins}
+        free = () if kept is None else tuple(name for name in (*LIBRARIES, "datasets") if name not in pins)
+        old = ("numpy<2", "pyarrow<17", "pandas<2.3") if kept is not None and self.day < "2024-12" else ()
         return (*(f"{name}=={version}" for name, version in pins.items()), *free, *old, *ALWAYS)
 
     @property

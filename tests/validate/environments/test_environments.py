@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -283,3 +285,23 @@ def test_an_old_python_is_refused(tmp_path: Path) -> None:
     (tmp_path / "python").chmod(0o755)
     with pytest.raises(InputError, match=r"is Python 3\.8\.1"):
         ask(tmp_path / "python")
+
+
+def test_a_set_that_does_not_go_together_keeps_the_source_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only datasets stood against transformers 4.34.1: peft stays the one that the script imports from."""
+    installs: list[list[str]] = []
+    wanted = replace(small(monkeypatch, installs), pins={"trl": "0.7.11", "peft": "0.5.0", "datasets": "2.17.1"})
+    original = make._run
+
+    def refuses(words: Any, environment: Any) -> str | None:
+        asked = " ".join(words)
+        if "datasets==" in asked:
+            return "No solution found\nBecause datasets==2.17.1"
+        return original(words, environment)
+
+    monkeypatch.setattr(make, "_run", refuses)
+    said: list[str] = []
+    environment_for(wanted, said.append)
+    first = " ".join(installs[0])
+    assert "trl==0.7.11" in first and "peft==0.5.0" in first and "datasets" in first and "datasets==" not in first
+    assert any("not all of" in line for line in said)
