@@ -12,6 +12,7 @@ import re
 
 import libcst as cst
 
+from ..source.module import Module
 from .loop_trainer import LANGUAGE_MODELS, LOOP
 from .porting import Porting
 from .reading import mentions_import, trainers_known
@@ -45,9 +46,15 @@ def _unknown_trainer(porting: Porting) -> str | None:
         own = class_of(module, call.func) is not None
         base = imported_base(module, call.func)
         home = module.qualified(base) or ""
-        if home in known or not (home or (own and LIBRARIES & module.roots)):
+        made = not home and _is_made(module, call.func)
+        if home in known or not (home or ((own or made) and LIBRARIES & module.roots)):
             continue
         line, column = module.location(call)
+        if made:
+            message = f"{name} is chosen when the script runs: which class trains can't be told from here."
+            fix = f"Import the class by its name: from trl import {name.rpartition('.')[2]}."
+            porting.find(RULE, "error", message, fix, line, column, todo=False)
+            return name
         said = f"{name} is a class of this file" if own else f"{name} is {home}"
         if own and home:
             said = f"{name} extends {home}"
@@ -56,6 +63,12 @@ def _unknown_trainer(porting: Porting) -> str | None:
         porting.find(RULE, "error", message, fix, line, column, todo=False)
         return home or name
     return None
+
+
+def _is_made(module: Module, name: cst.BaseExpression) -> bool:
+    """Whether a name is bound to what a call gives: `GRPOTrainer, GRPOConfig = load_trl()`, `getattr(trl, "X")`."""
+    found = module.meaning(name)
+    return found is not None and any(isinstance(binding.value, cst.Call) for binding in found[1])
 
 
 def _lone_step(porting: Porting) -> str | None:

@@ -64,3 +64,18 @@ def test_rows_that_may_be_none_are_asked_first(before: str, given: str, guarded:
     found = port(text.replace("train_dataset=rows", f"train_dataset=rows, eval_dataset={given}"))
     assert found.status == "ported"
     assert ("is not None:\n    eval_batches = batches.evaluation(" in found.after) == guarded, found.after
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "def load():\n    from trl import GRPOTrainer, GRPOConfig\n    return GRPOTrainer, GRPOConfig\n\n"
+        "GRPOTrainer, GRPOConfig = load()",
+        "import trl\nGRPOTrainer, GRPOConfig = getattr(trl, 'GRPOTrainer'), getattr(trl, 'GRPOConfig')",
+        "import trl\nGRPOTrainer = getattr(trl, 'GRPOTrainer', None)\nGRPOConfig = trl.GRPOConfig",
+    ],
+)
+def test_a_class_that_is_chosen_when_the_script_runs_is_no_nothing(made: str) -> None:
+    text = f"from datasets import load_dataset\n{made}\ntrainer = GRPOTrainer(model='x', args=GRPOConfig('out'))\n"
+    found = port(text + "trainer.train()\n")
+    assert found.status == "unsupported" and [finding.rule for finding in found.findings] == ["TP004"], found.findings
