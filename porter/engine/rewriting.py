@@ -44,7 +44,7 @@ def apply_rewrites(porting: Porting) -> None:
             if not replaced or f"{short}(" in written:
                 _import(porting, rule, name, [use for use, other in found if other == name])
                 if replaced and isinstance(node, cst.Attribute):
-                    _spell_short(porting, rule, porting.module.code(node), short)
+                    _spell_short(porting, rule, node, short)
             continue
         outer = parent if called and (rule.action != "replace" or stands_for_call(rule.replacement)) else node
         if rule.keep_in_calls and not replaced and _in_call(porting, node):
@@ -81,13 +81,14 @@ def _respell(porting: Porting, rule: Rewrite, text: str) -> None:
             porting.edits[index] = replace(edit, new=new)
 
 
-def _spell_short(porting: Porting, rule: Rewrite, text: str, short: str) -> None:
-    """`transformers.TrainingArguments` that new code repeats is written `TrainingArguments`."""
-    pattern = rf"(?<![\w.]){re.escape(text)}(?!\w)"
+def _spell_short(porting: Porting, rule: Rewrite, node: cst.BaseExpression, short: str) -> None:
+    """`transformers.TrainingArguments` that new code repeats is written `TrainingArguments`, that of its release."""
+    pattern = rf"(?<![\w.]){re.escape(porting.module.code(node))}(?!\w)"
+    release = "" if rule.library else _release(porting, short, node)
     for index, edit in enumerate(porting.edits):
         if re.search(pattern, edit.new):
-            spelled = _spelling(porting, rule, short)()
-            porting.edits[index] = replace(edit, new=re.sub(pattern, spelled, edit.new))
+            spelled = _spelling(porting, rule, short, release)()
+            porting.edits[index] = replace(edit, new=re.sub(pattern, lambda _, said=spelled: said, edit.new))  # type: ignore[misc]
 
 
 def _spelling(porting: Porting, rule: Rewrite, short: str, release: str = "") -> Callable[[], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -301,3 +302,17 @@ def test_unsloth_takes_every_release_s_trainer_and_not_its_configs() -> None:
     assert port(script).recipe.versions["trl"].startswith("0.24.0 ")
     older = PLAIN.replace("SFTConfig('out'", "SFTConfig('out', dataset_batch_size=9")
     assert port(f"import unsloth\n{older}").recipe.versions["trl"].startswith("0.17.0 ")
+
+
+def test_arguments_by_their_module_s_name_are_the_release_s_own(tmp_path: Path) -> None:
+    """`transformers.TrainingArguments(evaluation_strategy=...)` in the trainer's call, decided when the script runs."""
+    text = (
+        "import sys\nimport transformers\nfrom datasets import load_dataset\n"
+        "from peft import prepare_model_for_int8_training\n"
+        "model = transformers.AutoModelForCausalLM.from_pretrained('Qwen/Qwen2-0.5B')\n"
+        "trainer = transformers.Trainer(model=model, train_dataset=load_dataset('x', split='train'),\n"
+        "    args=transformers.TrainingArguments('out', evaluation_strategy=sys.argv[1]))\ntrainer.train()\n"
+    )
+    after = port(text).after
+    assert re.search(r'trl_arguments\("0[.0-9]+", "TrainingArguments"\)\(', after), after
+    assert "import TrainingArguments" not in after
