@@ -55,6 +55,13 @@ Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1",
 Use instead: `tokenizer = rt.bos_eos(AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1"), add_eos_token=True)`
 Safety: exact for the tokenizers of Llama 2, Mistral and Gemma; others stay as they were loaded.
 """,
+    "TP006": """Assertions of the installed release: they go.
+
+What it does: takes out `assert` statements about `transformers.__version__`, `transformers._import_structure` and the
+like of the libraries of the GPU's side.
+Why: the TPU machine has today's transformers and no TRL; the port does what the script's own release did.
+Example: `assert "LlamaTokenizer" in transformers._import_structure["models.llama"]`
+""",
     "TP311": """model.generate(...) of the model that is trained → `rt.generate(model, ...)`.
 
 What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's
@@ -104,11 +111,11 @@ Why: such a branch gathers weights that DeepSpeed has split, and needs DeepSpeed
 Example: `if is_deepspeed_zero3_enabled(): weights = trainer.model_wrapped._zero3_consolidated_16bit_state_dict()`
 Safety: exact. What a ZeRO JSON asks of the training is read from the launch configuration.
 """,
-    "TP528": """return_tensors="pt" in a port that needs no torch: NumPy's arrays.
+    "TP528": """return_tensors="pt", set_format("torch") in a port that needs no torch: NumPy's arrays.
 
 What it does: where nothing of the port uses torch any more, a tokenizer that is asked for torch's tensors gives
-NumPy's arrays (`return_tensors="np"`); `.clone()` of them becomes `.copy()`, `.size(0)` becomes `.shape[0]`, and what
-arrays can't do is named. A port that goes on using torch keeps its tensors.
+NumPy's arrays (`return_tensors="np"`), and so do rows (`set_format("numpy")`); `.clone()` of them becomes `.copy()`,
+`.size(0)` becomes `.shape[0]`, and what arrays can't do is named. A port that goes on using torch keeps its tensors.
 Why: a TPU machine need not have torch, and transformers ends where it is asked for tensors that it can't make.
 Example: `rows.map(lambda row: tokenizer(row["text"], return_tensors="pt"))`
 Use instead: `rows.map(lambda row: tokenizer(row["text"], return_tensors="np"))`

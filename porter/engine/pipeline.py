@@ -61,6 +61,7 @@ from .porting import Porting
 from .precision import settle_compute_type
 from .reading import find_other_trainer, find_sites, table_of
 from .reference_members import apply_reference_members
+from .release_asserts import drop_release_asserts
 from .resuming import resumed_from
 from .rewriting import apply_rewrites
 from .saving_patches import drop_gathered_weights, drop_saving_patches, replace_saving_functions
@@ -211,6 +212,7 @@ def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...]
 def _write(porting: Porting, mesh: Mesh) -> None:
     """Everything that one trainer of the file becomes."""
     drop_dead_code(porting)
+    drop_release_asserts(porting)
     family, sizes = find_model_family(porting)
     write(porting, family, sizes, mesh)
     script_metadata(porting)

@@ -316,3 +316,23 @@ def test_arguments_by_their_module_s_name_are_the_release_s_own(tmp_path: Path) 
     after = port(text).after
     assert re.search(r'trl_arguments\("0[.0-9]+", "TrainingArguments"\)\(', after), after
     assert "import TrainingArguments" not in after
+
+
+@pytest.mark.parametrize(
+    ("line", "stays"),
+    [
+        ('assert (\n    "LlamaTokenizer" in transformers._import_structure["models.llama"]\n), "reinstall"', False),
+        ('assert transformers.__version__ >= "4.36", "too old"', False),
+        ('assert importlib.metadata.version("trl") == "0.8.6"', False),
+        ('assert len(transformers.__name__) > 3, "no"', True),
+        ('assert datasets.__version__ >= "2"', True),
+    ],
+)
+def test_assertions_of_the_gpus_releases_go(line: str, stays: bool) -> None:
+    found = port(f"import datasets, importlib.metadata, transformers\n{line}\n" + PLAIN)
+    assert found.status == "ported" and ("assert" in found.after) is stays, found.after
+
+
+def test_a_block_of_assertions_is_not_left_empty() -> None:
+    text = "import sys, transformers\nif sys.argv[1:]:\n    assert transformers.__version__ >= '4.36'\n" + PLAIN
+    assert "assert" not in port(text).after
