@@ -186,3 +186,16 @@ def test_peft_prepares_a_quantised_base_as_on_a_gpu(tmp_path: Path) -> None:
     words = [sys.executable, "-W", "ignore", "-c", RUN, str(script), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.splitlines() == ["True True", "False False"], done.stderr
+
+
+@pytest.mark.parametrize(("pin", "looks"), [("", True), ("unsloth==2025.5.9", False), ("unsloth==2026.8.19", True)])
+def test_unsloth_saw_the_first_character_of_a_text(
+    pin: str, looks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts that begin with a BOS got a second one then, in the source as in the port."""
+    from porter.validate.torch_side.gpu_libraries.unsloth_trl import looks_at_texts
+
+    (tmp_path / "requirements.txt").write_text(pin)
+    (tmp_path / "train.py").write_text("import unsloth\n")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
+    assert looks_at_texts() is looks

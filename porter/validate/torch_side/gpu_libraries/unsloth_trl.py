@@ -12,16 +12,19 @@ import os
 import sys
 from ast import literal_eval
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ....runtime import unsloth_defaults
 from ....runtime.field_tables import version_key
 from ....runtime.settling import OF_TRL
+from ....source.pins import pins_of_project
 
 OLDER_KEYWORDS = (
     *("dataset_text_field", "max_seq_length", "packing", "dataset_num_proc", "dataset_kwargs", "dataset_batch_size"),
     *("eval_packing", "neftune_noise_alpha", "num_of_sequences", "chars_per_token", "model_init_kwargs"),
 )
+LOOKS_AT_TEXTS = (2026, 8, 2)
 CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
 
 
@@ -164,7 +167,10 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
     text = first[field] if formatting is None else formatting(first)
     if formatting is not None and not isinstance(text, list):
         raise ValueError("Unsloth: The `formatting_func` should return a list of processed strings.")
-    text = text if formatting is None else text[0]
+    if formatting is not None:
+        text = text[0]
+    elif not looks_at_texts():
+        text = text[:1]
     start = tokenizer.bos_token
     doubled = start is not None and (text.startswith(start) or start in (tokenizer.chat_template or ""))
 
@@ -174,6 +180,17 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
         return {"input_ids": tokenizer(texts, add_special_tokens=not doubled, **cut)["input_ids"]}
 
     return rows.map(tokens, batched=True, remove_columns=list(first))
+
+
+def looks_at_texts() -> bool:
+    """Whether the Unsloth that the project pins looks at a row's text for a BOS; older ones saw its first character."""
+    script = Path(sys.argv[0])
+    text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
+    for _, pins in pins_of_project(script, text, "unsloth"):
+        exact = [version for sign, version in pins if sign.startswith("==")]
+        if exact:
+            return version_key(exact[0]) >= LOOKS_AT_TEXTS
+    return True
 
 
 def wants_masks() -> bool:
