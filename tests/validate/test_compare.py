@@ -456,3 +456,14 @@ def test_what_the_run_leaves_behind_comes_after_training() -> None:
     assert (found[-1].name, found[-1].status) == (checks.LEFT, "differs")
     assert not Verdict("a.py", "b.py", tuple(found)).equal
     assert {check.status for check in found[:-1]} == {"equal"}
+
+
+def test_a_divergence_alone_is_measured_against_the_answers_by_chance() -> None:
+    """KTO logs no log-probabilities where all its rows of a step are of one kind."""
+    source = with_steps(run(), lambda number, step: replace(step, metrics={"kl": 8e-4}))
+    longest = max(row.trained for step in source.steps for row in step.rows)
+    digit = 6.0 * longest / 50 * FLOAT32.metrics
+    for off, status in ((0.5 * digit, "equal"), (2 * digit, "differs")):
+        port = with_steps(source, lambda number, step, off=off: replace(step, metrics={"kl": 8e-4 + off}))  # type: ignore[misc]
+        [check] = checks.check_metrics(source, port, FLOAT32)
+        assert check.status == status

@@ -31,6 +31,7 @@ WEIGHTS = "final adapter weights"
 EVALUATION = "evaluation loss"
 MEASURED = "metrics of every evaluation"
 DEVICES = "the same port on {}"
+NATS = 6.0  # of a token's log-probability by chance, in the vocabulary of a stand-in
 # A norm below a hundredth of the run's largest is what rounding left of terms that cancel.
 SMALL_NORM, LEAST_NORM = 1e-2, 1e-7
 # A token's loss is a logarithm of a sum less a logit, which float32 knows to about 1e-6, however small it comes out.
@@ -143,14 +144,16 @@ def check_metrics(source: Trace, port: Trace, tolerances: Tolerances) -> list[Ch
 
     A difference counts as a share of the metric's largest value in the run, or of a fiftieth of the largest
     log-probability: rewards start at zero, and are differences of log-probabilities, of which float32 keeps seven
-    digits. A share of pairs whose reward is right is compared where the margin isn't next to zero.
+    digits. Where none is logged (KTO's kl alone), it is that of the longest answer by chance. A share of pairs whose
+    reward is right is compared where the margin isn't next to zero.
     """
     pairs = list(zip(source.steps, port.steps, strict=False))
     names = list(dict.fromkeys(name for step in source.steps for name in step.metrics))
     if not names:
         return []
     largest = {name: max(abs(step.metrics.get(name, 0.0)) for step in source.steps) for name in names}
-    floor = max((value for name, value in largest.items() if name.startswith("logps/")), default=0.0) / 50 or 1.0
+    told = max((value for name, value in largest.items() if name.startswith("logps/")), default=0.0)
+    floor = (told or NATS * max((row.trained for step in source.steps for row in step.rows), default=0)) / 50 or 1.0
     largest = {name: max(value, floor) for name, value in largest.items()}
     worst, where, at = 0.0, names[0], 1
     for number, (ours, theirs) in enumerate(pairs, 1):
