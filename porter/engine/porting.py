@@ -276,10 +276,12 @@ class Porting:
         kind = self.trainer.qualified.rpartition(".")[2].removesuffix("Trainer")
         release = version_key(self.versions.get("trl", "").partition(" ")[0] or "0")
         model = self.value("model.id")
-        if release < NAMED_AFTER_MODEL.get(kind, (999,)) or model is None:
+        if release < NAMED_AFTER_MODEL.get(kind, (999,)):
             return '"tmp_trainer"'
-        if isinstance(model.literal, str):
-            return python(f"{model.literal.rpartition('/')[2]}-{kind}")
+        if model is None or (self.model is None and not model.known):
+            return '"trainer_output"'  # an object that this file doesn't load has no name here
+        if model.known:
+            return python(f"{str(model.literal).rpartition('/')[2]}-{kind}")
         return f'{self.text("model.id")}.split("/")[-1] + "-{kind}"'
 
     def eval_rows(self) -> str:

@@ -105,6 +105,7 @@ def test_what_these_calls_can_not_do_is_named(end: str, said: str) -> None:
         ('SFTTrainer("Qwen/Qwen3-0.6B"', "0.14.0", "tmp_trainer"),
         ('GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=lambda completions, **k: [0.0]', "1.16.0", "Qwen3-0.6B-GRPO"),
         ('SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig()', "1.16.0", "trainer_output"),
+        ("SFTTrainer(model", "1.16.0", "trainer_output"),
     ],
 )
 def test_where_a_trainer_without_arguments_saves(trainer: str, release: str, folder: str) -> None:
@@ -113,3 +114,12 @@ def test_where_a_trainer_without_arguments_saves(trainer: str, release: str, fol
         f"trainer = {trainer}, train_dataset=load_dataset('x', split='train'))\ntrainer.train()\n"
     )
     assert f'rt.fresh_dir("{folder}")' in port(text, source_trl=release).after
+
+
+def test_the_folder_of_a_model_whose_name_is_read_when_it_runs() -> None:
+    text = (
+        "import sys\nfrom datasets import load_dataset\nfrom transformers import AutoModelForCausalLM\n"
+        "from trl import SFTTrainer\nmodel = AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
+        "trainer = SFTTrainer(model, train_dataset=load_dataset('x', split='train'))\ntrainer.train()\n"
+    )
+    assert 'rt.fresh_dir(sys.argv[1].split("/")[-1] + "-SFT")' in port(text).after
