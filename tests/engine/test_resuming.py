@@ -149,3 +149,8 @@ def test_transformers_own_search_is_orbaxs_at_the_trainer(named: str) -> None:
         ported = port(script(f"{named}trainer.train(resume_from_checkpoint={value})", config=config))
         assert ported.status == "ported", ported.findings
         assert "get_last_checkpoint" not in ported.after.replace("rt.get_last_checkpoint('out')", "")
+
+
+def test_a_path_or_the_last_of_its_own_checkpoints_is_for_a_person() -> None:
+    ported = port(script(f"path = sys.argv[-1]\n{FOUND}" + TRAIN.format("path or last")))
+    assert [finding.rule for finding in ported.findings if finding.severity == "error"], ported.findings
