@@ -52,7 +52,8 @@ def versions_in(porting: Porting) -> dict[str, str]:
     chosen = porting.options.source_trl
     days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
     trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
-    trl = _older(trl, _beside(porting, "trl"))
+    limit = _beside(porting, "trl")
+    trl = _older(trl, limit)
     transformers = date(porting, "transformers")
     clash = clashes(porting.module.text)
     if clash and transformers is not None and trl is not None and not trl.pinned:
@@ -67,7 +68,7 @@ def versions_in(porting: Porting) -> dict[str, str]:
     if transformers is not None and (trl is None or not trl.pinned):
         of_its_day = _of_its_day(porting, transformers, days)
         if of_its_day is not None and (trl is None or trl.version != of_its_day.version):
-            trl = of_its_day
+            trl = _older(of_its_day, limit)
     found = {"trl": str(trl)} if trl is not None else {}
     if transformers is not None and transformers.pinned and not (trl and _is_too_old_for(transformers, trl)):
         found["transformers"] = str(transformers)
@@ -142,7 +143,7 @@ def _older(found: Date | None, limit: Date | None) -> Date | None:
 
 
 def _beside(porting: Porting, library: str) -> Date | None:
-    """The newest release of `library` that another one, which the script imports before it, is installed with."""
+    """The newest release of `library` that a library of the script's is installed with."""
     for pack in porting.packs:
         for rule in pack.tables:
             allowed = rule.head.get("beside", {}).get(library)

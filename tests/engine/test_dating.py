@@ -336,3 +336,10 @@ def test_assertions_of_the_gpus_releases_go(line: str, stays: bool) -> None:
 def test_a_block_of_assertions_is_not_left_empty() -> None:
     text = "import sys, transformers\nif sys.argv[1:]:\n    assert transformers.__version__ >= '4.36'\n" + PLAIN
     assert "assert" not in port(text).after
+
+
+def test_the_day_of_another_pin_is_within_what_unsloth_takes(tmp_path: Path) -> None:
+    """transformers 5.1 is of the day of TRL 0.28, which no Unsloth is installed with."""
+    text = PLAIN.replace("from trl", "from unsloth import FastLanguageModel\nfrom trl", 1)
+    text = text.replace("train_dataset=rows)", "train_dataset=rows, processing_class=None)")
+    assert read_as(text, tmp_path, "transformers==5.1.0\n") == "0.24.0"
