@@ -111,31 +111,34 @@ def _asked_state(porting: Porting, use: Use) -> bool:
 
 def _asked_method(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
     """`hasattr(model, "save_pretrained")`: the port does it by another name, so that it is there."""
+    asked = _has(porting, use)
+    rule = rules.get(f"@{use.role}.{asked[1]}()") if asked is not None else None
+    if asked is None or rule is None or (isinstance(rule, Rewrite) and rule.action == "remove"):
+        return False
+    porting.edit(*porting.module.span(asked[0]), "True", rule.id, "the port does it by another name")
+    return True
+
+
+def _has(porting: Porting, use: Use) -> tuple[cst.Call, str] | None:
+    """The call and the name in `hasattr(model, "save_pretrained")`."""
     module = porting.module
     argument = module.parents[use.name]
     call = module.parents[argument]
     if use.kind != "bare" or not isinstance(call, cst.Call) or module.code(call.func) != "hasattr":
-        return False
+        return None
     if len(call.args) != 2 or call.args[0] is not argument:
-        return False
-    rule = rules.get(f"@{use.role}.{module.code(call.args[1].value).strip(QUOTES)}()")
-    if rule is None or (isinstance(rule, Rewrite) and rule.action == "remove"):
-        return False
-    porting.edit(*module.span(call), "True", rule.id, "the port does it by another name")
-    return True
+        return None
+    return call, module.code(call.args[1].value).strip(QUOTES)
 
 
 def _drop_asked(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
     """`if hasattr(model, "enable_input_require_grads"): ... else: ...`, two ways to do what nobody needs here."""
-    module = porting.module
-    argument = module.parents[use.name]
-    call = module.parents[argument]
-    test = isinstance(call, cst.Call) and module.code(call.func) == "hasattr" and len(call.args) == 2
-    holder = module.parents[call]
-    if use.kind != "bare" or not test or not isinstance(call, cst.Call) or not isinstance(holder, cst.If):
+    asked = _has(porting, use)
+    holder = porting.module.parents[asked[0]] if asked is not None else None
+    if asked is None or not isinstance(holder, cst.If) or holder.test is not asked[0] or holder.orelse is None:
         return False
-    rule = rules.get(f"@{use.role}.{module.code(call.args[1].value).strip(QUOTES)}()")
-    if not isinstance(rule, Rewrite) or rule.action != "remove" or holder.test is not call or holder.orelse is None:
+    rule = rules.get(f"@{use.role}.{asked[1]}()")
+    if not isinstance(rule, Rewrite) or rule.action != "remove":
         return False
     porting.remove_statement(holder, rule.id, rule.reason)
     return True
