@@ -115,7 +115,15 @@ def _asked_method(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rew
     rule = rules.get(f"@{use.role}.{asked[1]}()") if asked is not None else None
     if asked is None or rule is None or (isinstance(rule, Rewrite) and rule.action == "remove"):
         return False
-    porting.edit(*porting.module.span(asked[0]), "True", rule.id, "the port does it by another name")
+    reason = "the port does it by another name"
+    start, end = porting.module.span(asked[0])
+    both = porting.module.parents[asked[0]]
+    if isinstance(both, cst.BooleanOperation) and isinstance(both.operator, cst.And):
+        first = both.left is asked[0]
+        other = porting.module.span(both.right if first else both.left)
+        porting.edit(*((start, other[0]) if first else (other[1], end)), "", rule.id, reason)
+    else:
+        porting.edit(start, end, "True", rule.id, reason)
     return True
 
 

@@ -1,5 +1,7 @@
 """Every keyword of a configuration or trainer call has a row, whoever takes it."""
 
+import pytest
+
 from .porting import port, sft_script
 
 TRAINER = """from datasets import load_dataset
@@ -67,3 +69,22 @@ def test_what_the_port_does_by_another_name_is_there() -> None:
     assert "if True:\n    rt.save_model(model, 'last')" in ported.after
     unknown = port(sft_script(after=after.replace("'save_pretrained')", "'hf_device_map')")))
     assert "if hasattr(model, 'hf_device_map'):" in unknown.after
+
+
+@pytest.mark.parametrize(
+    ("added", "said"), [("tokenizer.add_special_tokens({'pad_token': '<pad>'})\n", True), ("", False)]
+)
+def test_tokens_of_its_own_need_rows_that_many_models_have_not(added: str, said: bool) -> None:
+    loaded = "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+    found = port(sft_script(between=f"{loaded}{added}model.resize_token_embeddings(len(tokenizer))"))
+    assert found.status == "ported"
+    assert any(finding.rule == "TP312" and finding.severity == "warning" for finding in found.findings) is said
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["hasattr(model, 'save_pretrained') and len(rows) > 3", "len(rows) > 3 and hasattr(model, 'save_pretrained')"],
+)
+def test_a_method_that_is_there_is_not_asked_for_among_others(test: str) -> None:
+    found = port(sft_script("rows = [1]", after=f"trainer.train()\nif {test}:\n    model.save_pretrained('last')\n"))
+    assert "if len(rows) > 3:\n" in found.after and "True" not in found.after.rsplit("if len(rows)", 1)[1]
