@@ -18,7 +18,7 @@ from ..target.expressions import python
 from .dead_code import is_dead
 from .edits import whole_lines
 from .flow import PLACEMENT, origins
-from .packs import Pack, Rewrite, TableRule
+from .packs import Pack, Rewrite, TableRule, by_claim
 from .porting import Porting
 from .sites import Argument, Site, assigned_name, read_site, shown
 from .subclasses import added, base_of, refusal, trains_otherwise
@@ -141,13 +141,9 @@ def mentions_import(text: str, packages: Iterable[str]) -> bool:
 
 
 def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
-    """The tables by every name of their class; earlier packs win."""
-    found: dict[str, TableRule] = {}
-    for pack in packs:
-        for rule in pack.tables:
-            for name in rule.names:
-                found.setdefault(name, rule)
-    return found
+    """The tables by every name of their class."""
+    rules = by_claim(rule for pack in packs for rule in pack.tables)
+    return {name.removesuffix("()"): rule for name, rule in rules.items()}
 
 
 def table_of(porting: Porting, site: Site) -> TableRule:
