@@ -104,10 +104,9 @@ def test_a_class_with_a_table_can_have_no_rule_beside_it(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_rule_leaves_calls_to_the_one_it_stands_for(tmp_path: Path, first: bool) -> None:
-    mine = (
-        "if site.text('level') != '1':\n        return porting.NOT_MINE\n    porting.replace(site, 'print(1)', 'ours')"
-    )
-    mine = mine.replace("site.text('level')", "site.argument('level').text")
+    mine = """if site.argument("level").text != "1":
+        return porting.NOT_MINE
+    porting.replace(site, "print(1)", "ours")"""
     front = pack(tmp_path / "one", "one", report=rule(mine, id="ONE1", more='INSTEAD_OF = ("ACME1",)'))
     behind = pack(tmp_path / "two", "two", report=rule())
     script = SCRIPT + "acme.report('again', level=1)\n"
