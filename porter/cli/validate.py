@@ -155,7 +155,7 @@ def command(
         return 2
 
     if html is not None:
-        from ..output import replace_file
+        from ..front.output import replace_file
         from ..report.html import verdict_page
 
         html.parent.mkdir(parents=True, exist_ok=True)

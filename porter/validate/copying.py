@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .script import as_module
-from .stand_ins.command_lines import project_of
-from .stand_ins.project import project_files
+from .stand_ins.command_line.command_lines import project_of
+from .stand_ins.command_line.project import project_files
 
 LEFT_OUT = {
     ".git",

@@ -59,7 +59,7 @@ def test_our_values_are_the_same_as_the_port_loads(bitsandbytes: Any) -> None:
     import jax.numpy as jnp
     import torch
 
-    from porter.runtime.quantization import dequantize, quantize
+    from porter.runtime.models.quantization import dequantize, quantize
     from porter.validate.torch_side.bitsandbytes_weights import held
 
     weight = bitsandbytes["weight"]

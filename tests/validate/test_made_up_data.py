@@ -13,8 +13,8 @@ import pytest
 from porter.cli.validate import named_file
 from porter.errors import InputError
 from porter.validate.settings import Settings
-from porter.validate.stand_ins.known import known_dataset
-from porter.validate.stand_ins.rows import made_up_rows, made_up_value
+from porter.validate.stand_ins.data.known import known_dataset
+from porter.validate.stand_ins.data.rows import made_up_rows, made_up_value
 from porter.validate.stand_ins.substitutes import Substitutes
 
 OBSERVED = """

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from porter.cli.validate import FAMILIES
-from porter.runtime.families import families
-from porter.validate.stand_ins.model_choice import MEMBERS, choose
-from porter.validate.stand_ins.stand_in import as_on_the_hub
-from porter.validate.stand_ins.stand_in_tokenizer import write_tokenizer
-from porter.validate.stand_ins.stand_in_tokens import tokens_of
+from porter.runtime.facts.families import families
+from porter.validate.stand_ins.models.model_choice import MEMBERS, choose
+from porter.validate.stand_ins.models.stand_in import as_on_the_hub
+from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
+from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from ...runtime.field_tables import version_key
+from ...runtime.facts.field_tables import version_key
 from ..clock import tell_alike
 from ..comparing import preferences
 from ..comparing.configuration import dtype_class
@@ -26,9 +26,10 @@ from ..guard import keep_to_copy
 from ..script import run_script
 from ..settings import Settings
 from ..spelling import by_place
-from ..stand_ins import distilled, rollouts
-from ..stand_ins.answers import answer_questions
-from ..stand_ins.arguments import provide_arguments
+from ..stand_ins.command_line.answers import answer_questions
+from ..stand_ins.command_line.arguments import provide_arguments
+from ..stand_ins.command_line.variables import provide_environment
+from ..stand_ins.sampled import distilled, rollouts
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
     Substitutes,
@@ -36,7 +37,6 @@ from ..stand_ins.substitutes import (
     patch_loaders,
     patch_save_pretrained,
 )
-from ..stand_ins.variables import provide_environment
 from ..unseeded import begin_alike
 from ..world.start import stand_in_world
 from . import left_padding

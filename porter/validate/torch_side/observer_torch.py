@@ -14,7 +14,7 @@ from ..comparing.configuration import one_dtype
 from ..comparing.trace import Row, Step, Trace, numbers
 from ..events import Events
 from ..settings import LATE, Settings
-from ..stand_ins import rollouts
+from ..stand_ins.sampled import rollouts
 from ..stand_ins.substitutes import Substitutes
 from .asked_for import asked_for
 from .gpu_libraries.deepspeed import weights_dtype

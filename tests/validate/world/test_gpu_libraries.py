@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from porter.validate.script import run_script
-from porter.validate.stand_ins.variables import provide_environment
+from porter.validate.stand_ins.command_line.variables import provide_environment
 from porter.validate.world.start import stand_in_world
 told = SimpleNamespace(note=lambda text: None, output=str, settings=SimpleNamespace(dtype="float32"))
 stand_in_world(told, "source", [])
