@@ -68,7 +68,7 @@ def show(rule: str, rules: tuple[Path, ...], no_color: bool) -> int:
 @click.help_option("-h", "--help")
 def test(path: Path, update: bool, no_color: bool) -> int:
     """Port every case of the pack at PATH and compare with what it expects."""
-    from ..engine.packs.cases import run_cases, update_cases
+    from ..front.cases import run_cases, update_cases
     from ..report.rules import show_cases
 
     for file in update_cases(path) if update else ():
@@ -82,7 +82,7 @@ def test(path: Path, update: bool, no_color: bool) -> int:
 @click.help_option("-h", "--help")
 def new(path: Path) -> int:
     """Start a pack at PATH: a table, a rule and cases that pass `rules test` as they are."""
-    from ..engine.packs.scaffold import new_pack
+    from ..front.scaffold import new_pack
 
     for file in new_pack(path):
         say(f"Wrote {file}")

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from ..validate.jax_side.observe_jax import fitted, replace_everywhere, runtimes, without_torch
-from ..validate.script import run_script
+from ..validate.running.script import run_script
 from .absent import Absent, BatchShapes, Unplanned
 from .compiled_step import compiled, described
 from .config import cut_layers, one_period, read_config

@@ -27,7 +27,7 @@ from typing import Any
 from ..errors import InputError
 from ..own_imports import PYTHON
 from ..tables import rules_folder
-from ..validate.processes import kill_group
+from ..validate.running.processes import kill_group
 from .slices import Slice, xla_seconds
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "google-tunix", "qwix", "optax", "transformers")

@@ -20,11 +20,11 @@ from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances
 from .comparing.trace import Trace
 from .comparing.verdict import Check, Verdict, distinct
-from .copying import COPY_LIMIT
 from .environments.choose import port_python, source_python
 from .helping import cause_of_crash, crash_of, is_environment, last_error
-from .processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
-from .settings import LATE, Dtype, Settings
+from .observing.settings import LATE, Dtype, Settings
+from .running.copying import COPY_LIMIT
+from .running.processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
 from .stand_ins.command_line.arguments import recorded_arguments
 from .stand_ins.command_line.command_lines import project_of
 from .stand_ins.command_line.project import project_sources

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.packs.cases import run_cases
+from porter.front.cases import run_cases
 from porter.front.port_file import port_file
 from porter.port import Options
 from porter.runtime.facts.families import find_family, read_family

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -24,9 +24,11 @@ from ...source.values import SEES_GPU
 from ...text.edit import Edit
 from ...text.edits import begins_paragraph, comments_above, whole_lines
 from ...text.expressions import python, quoted
-from ..libraries.torch.training_loops import Loop
 from ..packs.packs import Pack
 from .sites import Site, indentation, shown, small_statement
+
+if TYPE_CHECKING:
+    from ..libraries.torch.training_loops import Loop
 
 TRAINER_BLOCK = "Tunix's trainer, its data and its optimizer"
 

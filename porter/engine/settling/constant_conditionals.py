@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ...source.scopes import inside
 from ...text.edit import Edit
 from ...text.edits import apply_edits
-from ..libraries.peft.parameter_counts import inside
 from ..script.porting import Porting
 
 RULE = "TP101"

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..events import Events
+from ..observing.events import Events
 
 if TYPE_CHECKING:
     from .observer_jax import Observer

@@ -17,9 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ..observing.settings import Settings
+from ..observing.spelling import by_place
 from ..preloading import client as preloading
-from ..settings import Settings
-from ..spelling import by_place
 from .data.columns import rows_of_a_step
 from .data.healing import mark, patch_datasets, rows_needed, there
 from .data.missing_files import MissingFiles, patch_files

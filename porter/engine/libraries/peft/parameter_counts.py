@@ -6,12 +6,11 @@ A function of the file that does no more than count and print them is `rt.print_
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import libcst as cst
 
 from ....source.calls import calls_of
-from ....source.scopes import children
+from ....source.scopes import inside
 from ...script.porting import Porting
 from ...script.sites import small_statement
 from ...script.uses_of_training import Use, role_uses
@@ -130,9 +129,3 @@ def _only_counts(porting: Porting, function: cst.FunctionDef) -> bool:
     return (
         len(function.params.params) == 1 and "numel" in called and called - logs <= COUNTING and not (changes or gives)
     )
-
-
-def inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in children(node):
-        yield from inside(child)

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ....source.calls import parameter_of
-from ....source.scopes import Scope
+from ....source.scopes import Scope, inside
 from ....source.values import TORCH_TYPES, Unknown, evaluate
 from ...script.porting import Porting
 from ...settling.kept_branch import keep_branch
-from ..peft.parameter_counts import inside
 
 RULE = "TP526"
 AVAILABLE = "torch.cuda.is_available"

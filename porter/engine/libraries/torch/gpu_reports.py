@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....source.scopes import Binding, Scope
+from ....source.scopes import Binding, Scope, inside
 from ...script.porting import Porting
-from ..peft.parameter_counts import inside
 
 RULE = "TP513"
 REASON = "tells of a GPU"

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ...world.callers import asking_line
+from ...observing.callers import asking_line
 from .made_up_values import text_value, word_for
 
 # Words that mean "go on"; `[Y/n]`, `(yes/no)`, `yes or no`.

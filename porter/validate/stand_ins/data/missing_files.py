@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ...spelling import by_place
-from ...world.callers import INSTALLED, of_user
+from ...observing.callers import INSTALLED, of_user
+from ...observing.spelling import by_place
 from .file_questions import ends_without, leaves
 from .plan import DataPlan, rows_of, users_frame
 from .rows import made_up_value

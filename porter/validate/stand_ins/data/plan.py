@@ -11,8 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ...settings import Settings
-from ...world.callers import of_user
+from ...observing.callers import of_user
+from ...observing.settings import Settings
 from .columns import Found, Read, find_reads, longest_wanted, rows_wanted
 from .known import known_dataset
 from .rows import OVER, made_up_rows

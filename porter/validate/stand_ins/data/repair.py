@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...world.callers import of_user
+from ...observing.callers import of_user
 from .columns import NEVER
 from .healing import missing_in
 from .plan import KEPT

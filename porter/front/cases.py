@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
-from ...front.port_file import port_file
-from ...port import Options, Port
-from ...tables import packs as built_in_packs
-from .packs import load_pack
+from ..engine.packs.packs import load_pack
+from ..errors import InputError
+from ..port import Options, Port
+from ..tables import packs as built_in_packs
+from .port_file import port_file
 
 OPTIONS = ("processes", "mesh", "source_trl", "launch_config", "vendor", "select", "ignore")
 EXPECTED = ("status", "findings")

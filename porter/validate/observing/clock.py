@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .world.callers import of_user
+from .callers import of_user
 
 STARTED = "started.txt"  # of the work folder: the time of the first run
 TICK = 0.001  # seconds from one question to the next: a script that waits for a time comes to its end

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from ..world.callers import asked_by_script
+from ...observing.callers import asked_by_script
 
 NAME = "NVIDIA A100-SXM4-80GB"
 CAPABILITY = (8, 0)  # of an A100: bf16, no fp8

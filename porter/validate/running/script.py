@@ -13,8 +13,8 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from .stand_ins.command_line.command_lines import project_of
-from .stand_ins.data.repair import write_repair
+from ..stand_ins.command_line.command_lines import project_of
+from ..stand_ins.data.repair import write_repair
 
 CRASHED = "crash.txt"
 

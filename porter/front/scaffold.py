@@ -10,9 +10,9 @@ import keyword
 import re
 from pathlib import Path
 
-from ...errors import InputError
-from ...front.port_file import port_file
-from ...port import Options
+from ..errors import InputError
+from ..port import Options
+from .port_file import port_file
 
 MANIFEST = """\
 name = "{name}"

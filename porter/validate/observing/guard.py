@@ -21,12 +21,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from .callers import of_user
 from .spelling import by_place
-from .world.callers import of_user
 
 if TYPE_CHECKING:
+    from ..stand_ins.substitutes import Substitutes
     from .settings import Settings
-    from .stand_ins.substitutes import Substitutes
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HUB_HOSTS = ("huggingface.co", "hf.co")

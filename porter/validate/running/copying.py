@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..stand_ins.command_line.command_lines import project_of
+from ..stand_ins.command_line.project import project_files
 from .script import as_module
-from .stand_ins.command_line.command_lines import project_of
-from .stand_ins.command_line.project import project_files
 
 LEFT_OUT = {
     ".git",

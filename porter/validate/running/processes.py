@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .comparing.trace import Trace, join_ranks
+from ..comparing.trace import Trace, join_ranks
+from ..observing.settings import Settings
+from ..observing.unseeded import ENVIRONMENT
+from ..preloading import client as preloading
 from .copying import COPY_LIMIT, copy_project
-from .preloading import client as preloading
 from .script import CRASHED, uses_torch
-from .settings import Settings
-from .unseeded import ENVIRONMENT
 
 HUB = ("huggingface.co", 443)
 KEPT_LINES = 60
@@ -209,7 +209,7 @@ def _path(folder: Path, environment: Mapping[str, str]) -> str:
     """PYTHONPATH with tpu-port's own package behind the user's, and nothing else of where that is installed."""
     ours = folder / "path"
     ours.mkdir()
-    (ours / "porter").symlink_to(Path(__file__).resolve().parents[1])
+    (ours / "porter").symlink_to(Path(__file__).resolve().parents[2])
     return os.pathsep.join(part for part in (environment.get("PYTHONPATH", ""), str(ours)) if part)
 
 
