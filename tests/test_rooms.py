@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -83,9 +84,7 @@ def test_arrows_between_rooms_point_one_way() -> None:
         TopologicalSorter(below).prepare()
     except CycleError as circle:
         rooms = circle.args[1][::-1]
-        raise AssertionError(
-            {f"{a} -> {b}": sorted(found[a, b]) for a, b in zip(rooms, rooms[1:], strict=False)}
-        ) from None
+        raise AssertionError({f"{a} -> {b}": sorted(found[a, b]) for a, b in pairwise(rooms)}) from None
 
 
 def test_the_runtime_imports_no_other_room() -> None:
