@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-import porter.port
+import porter.front.port_file
 from porter.cli import run
 from porter.errors import InputError
 from porter.port import Options, Port
+from porter.recipe import Recipe
 from tests.report import example
 
 
@@ -35,7 +36,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise told["error"]
         return example.port(path, **told["changes"])
 
-    monkeypatch.setattr(porter.port, "port_file", port_file)
+    monkeypatch.setattr(porter.front.port_file, "port_file", port_file)
     return told
 
 
@@ -62,7 +63,7 @@ def test_an_output_is_written_with_its_recipe(
 ) -> None:
     run([str(script), "-o", "out.py"])
     assert Path("out.py").read_text() == example.port().after
-    assert porter.port.Recipe.from_json(Path("out.recipe.json").read_text()) == example.port().recipe
+    assert Recipe.from_json(Path("out.recipe.json").read_text()) == example.port().recipe
     assert "Wrote out.py" in capsys.readouterr().out
 
 
