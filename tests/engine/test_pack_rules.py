@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.packs import load_packs
+from porter.engine.packs.packs import load_packs
 from porter.errors import InputError
-from porter.port import Options, Port, port_file
+from porter.front.port_file import port_file
+from porter.port import Options, Port
 
 from .porting import sft_script, write
 
