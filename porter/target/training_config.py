@@ -76,7 +76,8 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     if porting.resumes not in ("", "True"):
         asked = re.sub(r"^\((.*)\)$", r"\1", porting.resumes)
         given = f"{folder}, {asked}" if porting.resumes_from else folder
-        start = f"{porting.rt('resume_dir')}({given}) if {porting.resumes} else {start}"
+        condition = f"({asked})" if re.search(r"\bif\b|\blambda\b", asked) else porting.resumes
+        start = f"{porting.rt('resume_dir')}({given}) if {condition} else {start}"
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
     policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])

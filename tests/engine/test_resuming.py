@@ -154,3 +154,12 @@ def test_transformers_own_search_is_orbaxs_at_the_trainer(named: str) -> None:
 def test_a_path_or_the_last_of_its_own_checkpoints_is_for_a_person() -> None:
     ported = port(script(f"path = sys.argv[-1]\n{FOUND}" + TRAIN.format("path or last")))
     assert [finding.rule for finding in ported.findings if finding.severity == "error"], ported.findings
+
+
+def test_a_choice_among_checkpoints_is_one_operand() -> None:
+    """`A if B else None` asked at the trainer: without parentheses the port didn't parse."""
+    chosen = "last = get_last_checkpoint('out') if os.path.isdir('out') else None\n"
+    ported = port(script(f"{chosen}trainer.train(resume_from_checkpoint=last)\n"))
+    assert ported.status == "ported", ported.findings
+    code = " ".join(ported.after.split())
+    assert "if (rt.get_last_checkpoint('out') if os.path.isdir('out') else None) else rt.fresh_dir(" in code
