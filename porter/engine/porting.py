@@ -102,9 +102,10 @@ class Porting:
     _said: tuple[tuple[Finding, ...] | None, set[Finding]] = field(init=False, default_factory=lambda: (None, set()))
 
     def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
-        """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs."""
+        """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs, but
+        in a block of the file that is indented by spaces."""
         line, column = self.module.line_column(start)
-        if self.module.indent == "\t":
+        if self.module.indent == "\t" and " " not in indentation(self.module.text, start):
             new = re.sub(r"(?m)^(\t*)((?: {4})+)", lambda match: match[1] + "\t" * (len(match[2]) // 4), new)
         text = new.replace("\n", self.module.newline)
         self.edits.append(Edit(start, end, text, rule, reason, line, column))

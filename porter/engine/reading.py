@@ -18,6 +18,7 @@ from ..target.expressions import python
 from .dead_code import is_dead
 from .edits import whole_lines
 from .flow import PLACEMENT, origins
+from .kinds import is_of_kind
 from .packs import Pack, Rewrite, TableRule
 from .porting import Porting
 from .sites import Argument, Site, assigned_name, read_site, shown
@@ -218,7 +219,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.fate(_row(source, argument, "manual", "", reason, rule.id))
             porting.find(rule.id, "error", message, fix, argument.line, argument.column)
             continue
-        if row.place and not _wrong_kind(argument.value, row):
+        if row.place and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
@@ -290,7 +291,7 @@ def judge(value: Value, row: Row) -> tuple[Fate, str]:
     """The fate of a keyword with this value, and why; a value that is the default changes nothing."""
     if not value.known:
         return row.fate, row.reason
-    if _wrong_kind(value, row):
+    if not is_of_kind(value.literal, row.type):
         return "manual", f"the release wants {row.type} here."
     fate, reason = row.verdict(value.literal)
     former = [read_literal(default) for default in row.defaults.values()] if row.choices else []
@@ -299,15 +300,6 @@ def judge(value: Value, row: Row) -> tuple[Fate, str]:
     if fate == "manual" and row.default is not None and same(value.code, row.default):
         return "dropped", "this is the default, which changes nothing"
     return fate, reason
-
-
-def _wrong_kind(value: Value, row: Row) -> bool:
-    """Whether a container stands where the release has a number, a text or a switch, or a text for a number."""
-    types = set(re.split(r"\s*\|\s*", row.type))
-    if not value.known or not types <= {"int", "float", "bool", "str", "None"}:
-        return False
-    numbers = types <= {"int", "float", "None"}
-    return not isinstance(value.literal, int | float | None if numbers else int | float | str | None)
 
 
 def same(code: str, other: str) -> bool:

@@ -53,7 +53,7 @@ def read_trainer(porting: Porting) -> None:
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
     arguments = site.argument("args")
     porting.arguments = follow(porting, arguments, "arguments")
-    given = arguments is not None and not arguments.value.is_literal(None)
+    given = arguments is not None and not arguments.value.known  # a literal is None, or a finding
     config, table = porting.arguments, table_of(porting, porting.arguments) if porting.arguments is not None else None
     porting.config = config
     if arguments is not None and given and not is_spread(porting, arguments, config, table):
