@@ -257,5 +257,5 @@ def test_a_block_of_spaces_in_a_file_of_tabs_stays_one() -> None:
         "def g(model):\n\ttrainer = SFTTrainer(model)\n\ttrainer.train()\n"
     )
     ast.parse(found.after)
-    assert "\n    with mesh:\n        trainer.train(" in found.after
+    assert "\n    with mesh:\n    \ttrainer.train(" in found.after
     assert "\n\twith mesh:\n\t\ttrainer.train(" in found.after
