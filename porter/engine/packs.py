@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,9 +142,7 @@ class Pack:
 
 def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
     """The built-in packs and those at `paths`, which come first and so win. InputError when one fails to load."""
-    own = [load_pack(path) for path in paths]
-    built_in = [load_pack(rules_folder() / name) for name in BUILT_IN if (rules_folder() / name / "pack.toml").exists()]
-    packs = (*own, *built_in)
+    packs = (*map(load_pack, paths), *_built_in(rules_folder()))
     seen: dict[str, Pack] = {}
     for pack in packs:
         for rule in pack.every_rule:
@@ -156,6 +154,12 @@ def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
                 )
             seen[rule.id] = pack
     return packs
+
+
+@cache
+def _built_in(folder: Path) -> tuple[Pack, ...]:
+    """The built-in packs, read once: a folder's many files are ported by the same."""
+    return tuple(load_pack(folder / name) for name in BUILT_IN if (folder / name / "pack.toml").exists())
 
 
 def entry_point_packs() -> tuple[Path, ...]:
