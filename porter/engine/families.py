@@ -40,7 +40,10 @@ def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any
             _no_family(porting, f"{architectures[0] or config.get('model_type')} of {identifier}")
             return None, None
         return family, family.sizes(config)
-    family = find_family(hub_id=identifier, extra=extra)
+    asked = ("family", identifier)
+    if asked not in porting.answers:
+        porting.answers[asked] = find_family(hub_id=identifier, extra=extra)
+    family = porting.answers[asked]
     if family is None:
         return None, None
     for path, own in zip(families(porting.packs), extra, strict=True):

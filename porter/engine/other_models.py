@@ -13,7 +13,7 @@ from .flow import binding_origins, origins
 from .model_makers import says_where
 from .porting import Porting
 from .porting import families as own_families
-from .reading import bindings_of, tables_by_class
+from .reading import bindings_of, tables_of
 
 OTHER_TASK = re.compile(
     r"transformers\.(\w+For(?:Seq2SeqLM|SequenceClassification|TokenClassification|MaskedLM|QuestionAnswering|"
@@ -30,8 +30,8 @@ def refuse_other_models(porting: Porting) -> None:
     trainer, inject = porting.trainer, porting.inject
     assert trainer is not None
     arguments = [site.argument("model") for site in (trainer, inject) if site is not None]
-    known = tables_by_class(porting.packs)
-    made = [site.node for site in porting.sites if site.role == "model"]
+    known = tables_of(porting)
+    made = [site.node for site in porting.of_role("model")]
     families = known_families([read_family(path) for path in own_families(porting.packs)])
     architectures = {name for family in families for name in family.architectures}
     others: dict[cst.Call, tuple[str, str]] = {}

@@ -110,6 +110,14 @@ class Porting:
         text = new.replace("\n", self.module.newline)
         self.edits.append(Edit(start, end, text, rule, reason, line, column))
 
+    def of_role(self, role: str) -> list[Site]:
+        """The sites of a role, in source order."""
+        asked = ("sites", role, len(self.sites))
+        if asked not in self.answers:
+            self.answers[asked] = [site for site in self.sites if site.role == role]
+        found: list[Site] = self.answers[asked]
+        return found
+
     def covered(self, offset: int) -> bool:
         """Whether an edit replaces what stands at `offset`."""
         return any(edit.start <= offset < edit.end for edit in self.edits)
@@ -307,12 +315,12 @@ class Porting:
 
     def fresh(self, *wanted: str) -> str:
         """The first of `wanted` that the file does not use as a name; else the first with a number behind it."""
-        taken = self.module.bound_names | {self.names.mesh, self.names.batches}
+        taken, own = self.module.bound_names, (self.names.mesh, self.names.batches)
         for name in wanted:
-            if name not in taken:
+            if name not in taken and name not in own:
                 return name
         number = 2
-        while f"{wanted[0]}_{number}" in taken:
+        while (name := f"{wanted[0]}_{number}") in taken or name in own:
             number += 1
         return f"{wanted[0]}_{number}"
 

@@ -153,17 +153,22 @@ def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
 
 def table_of(porting: Porting, site: Site) -> TableRule:
     """The table that describes `site`."""
-    tables: dict[str, TableRule] | None = porting.answers.get("tables")
-    if tables is None:
-        tables = porting.answers["tables"] = tables_by_class(porting.packs)
-    return tables[site.qualified]
+    return tables_of(porting)[site.qualified]
+
+
+def tables_of(porting: Porting) -> dict[str, TableRule]:
+    """The tables by every name of their class, looked up once."""
+    if "tables" not in porting.answers:
+        porting.answers["tables"] = tables_by_class(porting.packs)
+    tables: dict[str, TableRule] = porting.answers["tables"]
+    return tables
 
 
 def follow(porting: Porting, argument: Argument | None, role: str) -> Site | None:
     """The site of `role` that an argument's value comes from, through names, attributes and functions."""
     if argument is None or argument.node is None:
         return None
-    made = {site.node: site for site in porting.sites if site.role == role}
+    made = {site.node: site for site in porting.of_role(role)}
     nodes = origins(porting.module, argument.node)
     return next((made[node] for node in nodes if isinstance(node, cst.Call) and node in made), None)
 
@@ -189,15 +194,16 @@ def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]
 
 def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[str, str]) -> None:
     """Put what a call says into the recipe, and give every keyword of it a fate."""
-    version = rule.table.version(versions)
-    now = rule.table.rows(versions)
-    defaults = rule.table.defaults(versions)
+    asked = ("rows", rule.id, *sorted(versions.items()))
+    if asked not in porting.answers:
+        porting.answers[asked] = rule.table.version(versions), rule.table.rows(versions), rule.table.defaults(versions)
+    version, now, defaults = porting.answers[asked]
     short = short_name(site)
     ignored: list[Argument] = []
     for argument in site.arguments:
         source = f"{short}.{argument.name}"
         row = now.get(argument.name) or rule.table.row(argument.name)
-        if row is None and (further := tables_by_class(porting.packs).get(rule.hands_on)) is not None:
+        if row is None and (further := tables_of(porting).get(rule.hands_on)) is not None:
             row = further.table.row(argument.name)
         if row is None and site.role == "quantization" and not argument.name.startswith("argument "):
             reason = "transformers ignores what it doesn't know here"

@@ -36,7 +36,7 @@ from .reading import (
     plain_version,
     short_name,
     table_of,
-    tables_by_class,
+    tables_of,
 )
 from .reference import read_reference
 from .reward_sources import check_rewards
@@ -49,7 +49,7 @@ def read_trainer(porting: Porting) -> None:
     """Follow the trainer's arguments to the config, the adapters and the model, and fill the recipe."""
     site = porting.trainer
     assert site is not None
-    tables = tables_by_class(porting.packs)
+    tables = tables_of(porting)
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
     arguments = site.argument("args")
     porting.arguments = follow(porting, arguments, "arguments")
