@@ -19,7 +19,7 @@ SETTLED = {
 
 
 def apply(site, porting):
-    from porter.engine.keywords import say_keywords
+    from porter.engine.script.keywords import say_keywords
 
     names = porting.names
     if porting.value("rollout.generations") is not None:

@@ -23,8 +23,8 @@ CARD = """
 
 
 def apply(site, porting):
-    from porter.engine.keywords import say_keywords
-    from porter.engine.uploading import KEPT, push_code, save_code
+    from porter.engine.libraries.trl.uploading import KEPT, push_code, save_code
+    from porter.engine.script.keywords import say_keywords
 
     names = porting.names
     folder = porting.output_dir()

@@ -33,8 +33,8 @@ MATCHES = (
 
 
 def apply(site, porting):
-    from porter.engine.collators import saved_tokenizer
-    from porter.engine.keywords import say_keywords
+    from porter.engine.libraries.transformers.collators import saved_tokenizer
+    from porter.engine.script.keywords import say_keywords
 
     target = site.argument("output_dir", "save_directory")
     path = target.text if target is not None else porting.output_dir()

@@ -19,9 +19,9 @@ UNMEASURED = "total_flos"
 
 
 def apply(site, porting):
-    from porter.engine.callbacks import loads_best
-    from porter.engine.keywords import say_keywords
-    from porter.engine.uploading import push_code, save_code, uploads_by_itself
+    from porter.engine.libraries.transformers.callbacks import loads_best
+    from porter.engine.libraries.trl.uploading import push_code, save_code, uploads_by_itself
+    from porter.engine.script.keywords import say_keywords
 
     names = porting.names
     resume = site.argument("resume_from_checkpoint")
