@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...recipe import Fate, Field, Origin, Value
 from ...runtime.facts.field_tables import Row
 from ...source.launch.launch_config import Setting
@@ -52,9 +54,9 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
 
 def _row(rule: TableRule | None, setting: Setting) -> Row | None:
     """The row of a launch setting; of `zero_optimization.x` without one, that of `zero_optimization`."""
-    name = setting.row or setting.name
+    name = whole = setting.row or setting.name
     while rule is not None and name:
         if (row := rule.table.row(name)) is not None:
-            return row
+            return row if name == whole else replace(row, type="Any")
         name = name.rpartition(".")[0]
     return None
