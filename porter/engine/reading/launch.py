@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...recipe import Fate, Field, Origin, Value
+from ...recipe import Fate, Field, Origin, Value, literal_code
 from ...runtime.facts.field_tables import Row
 from ...source.launch.launch_config import Setting
 from ..packs.packs import Pack, TableRule
@@ -21,7 +21,7 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         rule = tables.get(setting.table)
         row = _row(rule, setting)
         name = rule.id if rule is not None else ""
-        value = Value("literal", repr(setting.value), Origin(str(setting.file), setting.line, 1, name))
+        value = Value("literal", literal_code(setting.value), Origin(str(setting.file), setting.line, 1, name))
         source = f"{setting.file.name}: {setting.name}"
         fate: Fate = "dropped"
         reason, target = "a setting of the GPU launcher", ""
