@@ -82,22 +82,21 @@ What it does: takes out our progress bar.
 Why: the port logs by itself, with rt.log_every.
 Example: `trainer.add_callback({Name}Progress())`
 Use instead: nothing
-Safety: exact. Another callback is left to a person.
+Safety: exact. Other callbacks are left to tpu-port's own rule, TP360.
 """
 
 ID = "{id}201"
 MATCHES = ("@trainer.add_callback()",)
+INSTEAD_OF = ("TP360",)
 PROGRESS = ("{module}.{Name}Progress", "{module}.training.{Name}Progress")
 
 
 def apply(site, porting):
     callback = site.node.args[0].value if site.node.args else None
     made = porting.module.qualified(getattr(callback, "func", callback)) if callback is not None else None
-    if made in PROGRESS:
-        porting.remove_statement(site.node, ID, "the port logs by itself")
-        return
-    message = "This callback of transformers' Trainer has no counterpart."
-    porting.find(ID, "error", message, "Write it as tunix TrainingHooks.", site.line, site.column)
+    if made not in PROGRESS:
+        return porting.NOT_MINE
+    return porting.remove_statement(site.node, ID, "the port logs by itself")
 '''
 
 BEFORE = '''\

@@ -10,6 +10,7 @@ Safety: exact for the loss and the script's own metrics; runtime and samples-per
 
 ID = "TP114"
 MATCHES = ("@trainer.evaluate()",)
+POSITIONAL = ("eval_dataset",)
 
 
 SETTLED = {

@@ -9,6 +9,11 @@ Safety: a private repository stays private, a branch and a commit message stay t
 
 ID = "TP113"
 MATCHES = ("@trainer.push_to_hub()", "@trainer.model.push_to_hub()", "@model.push_to_hub()")
+POSITIONAL = {
+    "@trainer.push_to_hub()": ("commit_message",),
+    "@trainer.model.push_to_hub()": ("repo_id",),
+    "@model.push_to_hub()": ("repo_id",),
+}
 REASON = "uploaded from one host, without a generated model card"
 SETTLED = {
     "blocking": ("changed", "", "the port goes on when the upload is done"),

@@ -30,6 +30,11 @@ MATCHES = (
     "@trainer.model.save_pretrained()",
     "@model.save_pretrained()",
 )
+POSITIONAL = {
+    "@trainer.save_model()": ("output_dir",),
+    "@trainer.model.save_pretrained()": ("save_directory",),
+    "@model.save_pretrained()": ("save_directory",),
+}
 
 
 def apply(site, porting):

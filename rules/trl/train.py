@@ -11,6 +11,7 @@ can't be read and is refused. What `train()` returned is `rt.train_result(traine
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)
+POSITIONAL = ("resume_from_checkpoint",)
 SETTLED = {
     "ignore_keys_for_eval": ("dropped", "", "Tunix's model gives logits and nothing else"),
     "trial": ("manual", "", "a search over hyper-parameters has no counterpart"),

@@ -14,17 +14,13 @@ from ..libraries.unsloth.patched_defaults import is_patched_class, unsloth_versi
 from ..packs.packs import Rewrite
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
-from .member_uses import apply_rewrite, stands_for_call
+from .member_uses import apply_rewrite, member_rules, stands_for_call
+from .python_rules import answer, in_turn
 
 
 def apply_rewrites(porting: Porting) -> None:
-    """Apply the packs' rewrites to every use of an imported name outside the replaced sites."""
-    rules: dict[str, Rewrite] = {}
-    for pack in porting.packs:
-        for rewrite in pack.rewrites:
-            if porting.options.active(rewrite.id):
-                for match in rewrite.matches:
-                    rules.setdefault(match, rewrite)
+    """Let the packs' rules answer every use of an imported name outside the replaced sites."""
+    rules = member_rules(porting)
     roots = {match.split(".", 1)[0] for match in rules if not match.startswith("@")}
     if not roots & porting.module.roots:
         return
@@ -33,26 +29,45 @@ def apply_rewrites(porting: Porting) -> None:
     found = _uses(porting, roots)
     for node, name in found:
         parent = porting.module.parents[node]
-        called = isinstance(parent, cst.Call) and parent.func is node
-        rule = rules.get(name) or (rules.get(f"{name}()") if called else None)
-        if rule is None:
-            continue
+        call = parent if isinstance(parent, cst.Call) and parent.func is node else None
+        match = name if name in rules or call is None else f"{name}()"
         start = porting.module.span(node)[0]
         replaced = any(begin <= start < end for begin, end in covered)
-        if rule.action == "import":
-            short = name.rsplit(".", 1)[-1]
-            if not replaced or f"{short}(" in written:
-                _import(porting, rule, name, [use for use, other in found if other == name])
-                if replaced and isinstance(node, cst.Attribute):
-                    _spell_short(porting, rule, node, short)
-            continue
-        outer = parent if called and (rule.action != "replace" or stands_for_call(rule.replacement)) else node
-        if rule.keep_in_calls and not replaced and _in_call(porting, node):
-            continue
-        if replaced:
-            _respell(porting, rule, porting.module.code(outer))
-        else:
-            apply_rewrite(porting, rule, outer, "", "call" if outer is parent and called else "read")
+        for rule in in_turn(porting, rules[match], match) if match in rules else ():
+            if isinstance(rule, Rewrite):
+                uses = [use for use, other in found if other == name]
+                _apply_rewrite(porting, rule, name, node, call, uses, written if replaced else None)
+                break
+            assert call is not None  # a Python rule's matches are calls
+            if replaced or porting.covered(start) or answer(porting, rule, call, "", name, match):
+                break
+
+
+def _apply_rewrite(
+    porting: Porting,
+    rule: Rewrite,
+    name: str,
+    node: cst.BaseExpression,
+    call: cst.Call | None,
+    uses: list[cst.BaseExpression],
+    written: str | None,
+) -> None:
+    """Do what a rewrite says at `node`, one of the `uses` of `name`; `written` is the new code if one replaces it."""
+    replaced = written is not None
+    if rule.action == "import":
+        short = name.rsplit(".", 1)[-1]
+        if written is None or f"{short}(" in written:
+            _import(porting, rule, name, uses)
+            if replaced and isinstance(node, cst.Attribute):
+                _spell_short(porting, rule, node, short)
+        return
+    outer = call if call is not None and (rule.action != "replace" or stands_for_call(rule.replacement)) else node
+    if rule.keep_in_calls and not replaced and _in_call(porting, node):
+        return
+    if replaced:
+        _respell(porting, rule, porting.module.code(outer))
+    else:
+        apply_rewrite(porting, rule, outer, "", "call" if outer is call else "read")
 
 
 def _in_call(porting: Porting, node: cst.CSTNode) -> bool:

@@ -13,11 +13,12 @@ import libcst as cst
 
 from ...source.calls import parameter_of
 from ...source.module import Module
-from ..packs.packs import Rewrite, SiteRule
+from ..packs.packs import Rewrite, SiteRule, by_claim
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
-from ..script.sites import read_site, shortened
+from ..script.sites import shortened
 from ..script.uses_of_training import Use, role_uses
+from .python_rules import answer, in_turn
 from .scoped_names import carry, is_in_reach, named_at
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
@@ -28,17 +29,13 @@ QUOTES = "\"'"
 
 
 def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
-    """The packs' rules by what they match; earlier packs win."""
+    """The packs' rules by what they match; a match has one rule."""
     found: dict[str, SiteRule | Rewrite] | None = porting.answers.get("members")
     if found is not None:
         return found
-    found = porting.answers["members"] = {}
-    for pack in porting.packs:
-        rules: tuple[SiteRule | Rewrite, ...] = (*pack.rules, *pack.rewrites)
-        for rule in rules:
-            if porting.options.active(rule.id):
-                for match in rule.matches:
-                    found.setdefault(match, rule)
+    found = porting.answers["members"] = by_claim(
+        rule for pack in porting.packs for rule in pack.answering if porting.options.active(rule.id)
+    )
     return found
 
 
@@ -62,16 +59,18 @@ def apply_members(porting: Porting) -> None:
         ):
             continue
         answered.add(use.name)
-        rule = rules.get(use.match) or rules.get(use.match.replace("@trainer.model.", "@model."))
+        match = use.match if use.match in rules else use.match.replace("@trainer.model.", "@model.")
+        rule = rules.get(match)
         with named_at(porting, use) as text:
-            if rule is None:
-                _unknown(porting, use)
-            elif isinstance(rule, SiteRule):
-                assert isinstance(use.outer, cst.Call)
-                site = read_site(porting.module, use.outer, use.role, rule.id, use.match, _signature(use))
-                rule.apply(site, porting)
+            for turn in in_turn(porting, rule, match) if rule is not None else ():
+                if isinstance(turn, Rewrite):
+                    apply_rewrite(porting, turn, use.outer, text, use.kind)
+                    break
+                assert isinstance(use.outer, cst.Call)  # a Python rule's matches are calls
+                if answer(porting, turn, use.outer, use.role, use.match, match):
+                    break
             else:
-                apply_rewrite(porting, rule, use.outer, text, use.kind)
+                _unknown(porting, use)
     carry(porting)
 
 
@@ -214,18 +213,6 @@ def _is_gone(porting: Porting, use: Use) -> bool:
     """Whether a rule has just taken out the statements in which a use stands."""
     start = porting.module.span(use.name)[0]
     return any(edit.start <= start < edit.end and not edit.new.strip() for edit in porting.edits)
-
-
-def _signature(use: Use) -> tuple[str, ...]:
-    return {
-        "train": ("resume_from_checkpoint",),
-        "save_model": ("output_dir",),
-        "save_pretrained": ("save_directory",),
-        "save_pretrained_merged": ("save_directory", "tokenizer", "save_method"),
-        "push_to_hub_merged": ("repo_id", "tokenizer", "save_method"),
-        "evaluate": ("eval_dataset",),
-        "push_to_hub": ("commit_message",) if use.match == "@trainer.push_to_hub()" else ("repo_id",),
-    }.get(use.chain.rsplit(".", 1)[-1], ())
 
 
 def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: str, kind: str) -> None:

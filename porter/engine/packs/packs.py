@@ -11,15 +11,16 @@ import importlib.util
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import InputError
 from ...runtime.facts.field_tables import FieldTable, load_table
 from ...tables import rules_folder
+from .claims import check_claims, check_match
 
 if TYPE_CHECKING:
     from ..script.porting import Porting
@@ -46,6 +47,12 @@ class TableRule:
     head: Mapping[str, Any]
     positional: tuple[str, ...]
     path: Path
+    instead_of: tuple[str, ...] = ()
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """A class counts as its call: a rule on `acme.Config()` beside a table of `acme.Config` is a clash as well."""
+        return tuple(f"{name}()" for name in self.names)
 
     @property
     def doc(self) -> str:
@@ -81,14 +88,27 @@ class TableRule:
 
 @dataclass(frozen=True)
 class SiteRule:
-    """A Python rule: `apply(site, porting)` says what stands at a matched call afterwards."""
+    """A Python rule: `apply(site, porting)` says what stands at a matched call afterwards.
+
+    It may return `porting.NOT_MINE` for a call that it leaves to the rule that it stands for.
+    """
 
     id: str
     title: str
     doc: str
     matches: tuple[str, ...]
-    apply: Callable[[Site, Porting], None]
+    apply: Callable[[Site, Porting], object]
     path: Path
+    positional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by match, as in a signature
+    instead_of: tuple[str, ...] = ()  # ids of rules whose matches it takes over
+
+    @property
+    def built_in(self) -> bool:
+        return self.path.is_relative_to(rules_folder())
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        return self.matches
 
 
 @dataclass(frozen=True)
@@ -112,6 +132,11 @@ class Rewrite:
     keep_in_calls: bool
     library: str
     path: Path
+    instead_of: tuple[str, ...] = ()
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        return self.matches
 
     @property
     def title(self) -> str:
@@ -120,6 +145,9 @@ class Rewrite:
     @property
     def doc(self) -> str:
         return self.reason
+
+
+Answering = TypeVar("Answering", bound=TableRule | SiteRule | Rewrite)
 
 
 @dataclass(frozen=True)
@@ -136,13 +164,18 @@ class Pack:
     families: tuple[Path, ...]
 
     @property
+    def answering(self) -> tuple[SiteRule | Rewrite, ...]:
+        """What answers names and calls; tables are read."""
+        return (*self.rules, *self.rewrites)
+
+    @property
     def every_rule(self) -> tuple[TableRule | SiteRule | Rewrite, ...]:
         return (*self.tables, *self.rules, *self.rewrites)
 
 
 def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
-    """The built-in packs and those at `paths`, which come first and so win. InputError when one fails to load."""
-    packs = (*map(load_pack, paths), *_built_in(rules_folder()))
+    """The built-in packs and those at `paths`. InputError when one fails to load, or two answer the same name."""
+    packs = (*map(load_pack, _once(paths)), *_built_in(rules_folder()))
     seen: dict[str, Pack] = {}
     for pack in packs:
         for rule in pack.every_rule:
@@ -153,6 +186,7 @@ def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
                     fix="give your rule an id of its own",
                 )
             seen[rule.id] = pack
+    check_claims([(pack.name, rule) for pack in packs for rule in pack.every_rule])
     return packs
 
 
@@ -160,6 +194,22 @@ def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
 def _built_in(folder: Path) -> tuple[Pack, ...]:
     """The built-in packs, read once: a folder's many files are ported by the same."""
     return tuple(load_pack(folder / name) for name in BUILT_IN if (folder / name / "pack.toml").exists())
+
+
+def by_claim(rules: Iterable[Answering]) -> dict[str, Answering]:
+    """The rule that answers each name: of two, the one that stands for the other."""
+    found: dict[str, Answering] = {}
+    for rule in rules:
+        for name in rule.claims:
+            other = found.get(name)
+            if other is None or other.id in rule.instead_of:
+                found[name] = rule
+    return found
+
+
+def _once(paths: Sequence[Path]) -> list[Path]:
+    """The folders, each once: a pack may be named on the command line and by the project, too."""
+    return list({path.resolve(): path for path in reversed(paths)}.values())[::-1]
 
 
 def entry_point_packs() -> tuple[Path, ...]:
@@ -215,10 +265,19 @@ def _table_rule(path: Path, row: Mapping[str, Any]) -> TableRule:
     head = _head(file)
     title = row.get("title", head["class"])
     names = (head["class"], *head.get("also", ()))
-    rule = TableRule(row["id"], title, role, names, head, tuple(row.get("positional", ())), file)
+    instead_of = _ids(row, path / "pack.toml")
+    rule = TableRule(row["id"], title, role, names, head, tuple(row.get("positional", ())), file, instead_of)
     if not file.is_relative_to(rules_folder()):
         _ = rule.table  # somebody's own table is checked whole, whether this source needs it or not
     return rule
+
+
+def _ids(row: Mapping[str, Any], manifest: Path) -> tuple[str, ...]:
+    """`instead_of` of a row: ids of rules. InputError for anything else."""
+    found = row.get("instead_of", [])
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise InputError(f"{row['id']} has instead_of {found!r}", manifest, fix="write a list of ids of rules")
+    return tuple(found)
 
 
 def _inside(path: Path, name: object) -> Path:
@@ -258,9 +317,25 @@ def _site_rule(path: Path, pack: str, row: Mapping[str, Any]) -> SiteRule:
         else:  # from its source: what lies in __pycache__ may be another program
             exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
         doc = (module.__doc__ or "").strip()
-        return SiteRule(module.ID, doc.splitlines()[0], doc, tuple(module.MATCHES), module.apply, file)
+        id, matches = module.ID, tuple(check_match(match, file, calls=True) for match in module.MATCHES)
+        positional = _positional(getattr(module, "POSITIONAL", ()), matches, file)
+        instead_of = tuple(getattr(module, "INSTEAD_OF", ()))
+        return SiteRule(id, doc.splitlines()[0], doc, matches, module.apply, file, positional, instead_of)
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"fails to load: {type(error).__name__}: {error}", file, fix="mend the rule") from None
+
+
+def _positional(given: object, matches: tuple[str, ...], file: Path) -> Mapping[str, tuple[str, ...]]:
+    """`POSITIONAL` of a rule: the names of a call's positional arguments, of all matches or by match."""
+    by_match: dict[str, Any] = dict(given) if isinstance(given, Mapping) else dict.fromkeys(matches, given)
+    for match, names in by_match.items():
+        if match not in matches:
+            raise InputError(f"POSITIONAL names {match!r}, which is none of its MATCHES", file, fix="mend the rule")
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"POSITIONAL of {match} is {names!r}", file, fix='write names, ("output_dir",)')
+    return by_match
 
 
 def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
@@ -272,7 +347,7 @@ def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
     matches = row["match"]
     return Rewrite(
         id=row["id"],
-        matches=tuple([matches] if isinstance(matches, str) else matches),
+        matches=tuple(check_match(match, manifest) for match in ([matches] if isinstance(matches, str) else matches)),
         action=action,
         replacement=row.get("replacement", ""),
         module=row.get("module", ""),
@@ -282,4 +357,5 @@ def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
         keep_in_calls=row.get("keep_in_calls", False),
         library=row.get("library", ""),
         path=manifest,
+        instead_of=_ids(row, manifest),
     )

@@ -16,7 +16,7 @@ from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edits import whole_lines
 from ...text.expressions import python
-from ..packs.packs import Pack, Rewrite, TableRule
+from ..packs.packs import Pack, Rewrite, TableRule, by_claim
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
 from .kinds import is_of_kind
@@ -142,13 +142,9 @@ def mentions_import(text: str, packages: Iterable[str]) -> bool:
 
 
 def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
-    """The tables by every name of their class; earlier packs win."""
-    found: dict[str, TableRule] = {}
-    for pack in packs:
-        for rule in pack.tables:
-            for name in rule.names:
-                found.setdefault(name, rule)
-    return found
+    """The tables by every name of their class."""
+    rules = by_claim(rule for pack in packs for rule in pack.tables)
+    return {name.removesuffix("()"): rule for name, rule in rules.items()}
 
 
 def table_of(porting: Porting, site: Site) -> TableRule:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import libcst as cst
 
@@ -57,6 +57,8 @@ NAMED_AFTER_MODEL = {"SFT": (0, 15), "GRPO": (0, 14), "DPO": (0, 19), "RLOO": (0
 @dataclass
 class Porting:
     """One file on its way: sites found, values read, edits planned."""
+
+    NOT_MINE: ClassVar[object] = object()  # what a rule returns for a call that it leaves to another
 
     module: Module
     options: Options
