@@ -67,7 +67,7 @@ tpu: $(INSTALLED)
 # Mutated scripts and broken files for an hour; `make fuzz FUZZ=1000` for a shorter look.
 FUZZ ?= 20000
 fuzz: $(INSTALLED)
-	TPU_PORT_FUZZ=$(FUZZ) timeout --signal=INT 3600 $(BIN)/python -m pytest -q -n 2 tests/test_fuzz.py || test $$? -eq 124
+	TPU_PORT_FUZZ=$(FUZZ) timeout --signal=INT 3600 $(BIN)/python -m pytest -q -n 2 tests/test_fuzz.py tests/test_fuzz_files.py tests/export/test_hostile.py || test $$? -eq 124
 
 # Porting time against the length of a script; fails where it grows with more than N to the 1.5, or 100 kB take over 10 s.
 growth: $(INSTALLED)

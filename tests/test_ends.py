@@ -249,3 +249,14 @@ def test_a_value_keeps_the_parentheses_that_it_needs(name: str, value: str) -> N
     )
     ast.parse(found.after)
     assert found.status in ("ported", "partial") and "TP199" not in {finding.rule for finding in found.findings}
+
+
+def test_a_block_of_spaces_in_a_file_of_tabs_stays_one() -> None:
+    found = port(
+        "from trl import SFTTrainer\ndef f():\n\tpass\n"
+        "try:\n    trainer = SFTTrainer(\n    \tmodel,\n    )\n    trainer.train()\nexcept ValueError:\n    pass\n"
+        "def g(model):\n\ttrainer = SFTTrainer(model)\n\ttrainer.train()\n"
+    )
+    ast.parse(found.after)
+    assert "\n    with mesh:\n    \ttrainer.train(" in found.after
+    assert "\n\twith mesh:\n\t\ttrainer.train(" in found.after

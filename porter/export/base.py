@@ -12,7 +12,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..files import LARGEST_FILE, is_file, read_text
-from ..runtime.facts.families import SIZES, Family, UnknownFamily, family_from, family_of
+from ..runtime.facts.families import Family, UnknownFamily, family_from, family_of
+from ..safety.model_sizes import check_sizes
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -21,10 +22,6 @@ WIDTH = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, 
 WIDTH |= {"U64": 8, "U32": 4, "U16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
 # What a safetensors reader accepts at most as a header.
 LONGEST_HEADER = 100_000_000
-# Far more than any model has, and few enough to go through.
-MOST_LAYERS, LARGEST_SIZE = 10_000, 10_000_000
-# What may be nothing at all; of anything else a model has at least one.
-MAY_BE_ZERO = ("num_kv_shared_layers", "hidden_size_per_layer_input", "sliding_window")
 
 
 @dataclass(frozen=True)
@@ -95,29 +92,13 @@ def open_base(folder: Path, table: Mapping[str, Any] | None = None) -> Base:
     config = read_json(folder / "config.json", "a model has one: give the folder of the model that was trained")
     if "quantization_config" in config:
         raise InputError("its weights are quantised", folder, fix="give the model they were made from")
-    _check_sizes(config, folder / "config.json")
+    check_sizes(config, folder / "config.json")
     try:
         extra = [] if table is None else [family_from(dict(table), "the checkpoint's sidecar")]
         family = family_of(config, str(folder), extra)
     except UnknownFamily as error:
         raise InputError(str(error)) from error
     return Base(folder, config, family, _shards(folder))
-
-
-def _check_sizes(config: Mapping[str, Any], file: Path) -> None:
-    """InputError for sizes that no model has: lists, texts, nothing, or so many layers that nobody gets through."""
-    fix = "download it again"
-    text = config.get("text_config") or config
-    names = config.get("architectures") or []
-    if not isinstance(text, dict) or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError("is no model's: text_config or architectures are something else", file, fix=fix)
-    for key in SIZES.values():
-        value = text.get(key)
-        if value is None or isinstance(value, bool):
-            continue
-        most = MOST_LAYERS if "layers" in key else LARGEST_SIZE
-        if not isinstance(value, int) or not (key not in MAY_BE_ZERO) <= value <= most:
-            raise InputError(f"says {key}={str(value)[:40]}, which no model has", file, fix=fix)
 
 
 def read_json(file: Path, fix: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import read_file
+from ..files import read_file, read_text
 from ..port import Port
 from ..recipe import Recipe
 from ..tables import PACKAGE, rules_folder
@@ -61,7 +61,7 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
         data = port.data
         beside = {output.parent / name: content.encode() for name, content in port.files}
         for path, content in beside.items():
-            if os.path.lexists(path) and not force and path.read_bytes() != content:
+            if os.path.lexists(path) and not force and read_file(path) != content:
                 raise InputError(
                     "exists, and the port needs another file of this name", path, fix="--force replaces it"
                 )
@@ -151,7 +151,7 @@ def _same_file(one: Path, other: Path) -> bool:
 
 def _is_recipe(path: Path) -> bool:
     try:
-        Recipe.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        Recipe.from_json(read_text(path))
+    except (OSError, ValueError, RecursionError, InputError):
         return False
     return True

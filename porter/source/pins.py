@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..errors import InputError
+from ..files import read_file
+
 FILES = (
     "requirement*.txt",
     "pyproject.toml",
@@ -37,8 +40,8 @@ def pins_of_project(
         yield "what the notebook installed", [("==", installed)]
     for file in _files(script):
         try:
-            found = _in_file(file.read_text("utf-8", errors="replace"), library) if _is_short(file) else []
-        except OSError:
+            found = _in_file(_text(file), library)
+        except (OSError, InputError):
             continue
         if found:
             yield file.name, found
@@ -51,8 +54,8 @@ def packages_of_project(script: Path) -> dict[str, str]:
         if "lock" in file.name:
             continue
         try:
-            text = file.read_text("utf-8", errors="replace") if _is_short(file) else ""
-        except OSError:
+            text = _text(file)
+        except (OSError, InputError):
             continue
         item = "" if file.suffix == ".txt" else "(?:- |[\"'])"  # of a list, in what isn't one itself
         for name in re.findall(rf"(?m)^[ \t]*{item}([A-Za-z][\w.-]*\w)(?=[\[<>=~!;,\"'\s]|$)", text):
@@ -60,8 +63,8 @@ def packages_of_project(script: Path) -> dict[str, str]:
     return found
 
 
-def _is_short(file: Path) -> bool:
-    return file.stat().st_size <= MAX_BYTES
+def _text(file: Path) -> str:
+    return read_file(file, MAX_BYTES).decode("utf-8", "replace")
 
 
 def _installed(raw: str, library: str) -> str | None:

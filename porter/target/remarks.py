@@ -85,8 +85,12 @@ def argument_of(porting: Porting, place: str) -> Argument | None:
     origin = value.origin if value is not None else None
     if origin is None or not origin.line:
         return None
-    arguments = (argument for site in porting.sites for argument in site.arguments)
-    return next((each for each in arguments if (each.line, each.column) == (origin.line, origin.column)), None)
+    asked = ("arguments", len(porting.sites))
+    if asked not in porting.answers:
+        arguments = [argument for site in porting.sites for argument in site.arguments]
+        porting.answers[asked] = {(each.line, each.column): each for each in reversed(arguments)}
+    found: Argument | None = porting.answers[asked].get((origin.line, origin.column))
+    return found
 
 
 def _taken(porting: Porting, arguments: Iterable[Argument | None]) -> tuple[str, list[str], list[tuple[str, str]]]:

@@ -159,7 +159,7 @@ def _puts_in_elsewhere(porting: Porting) -> bool:
     """Whether a function that isn't the trainer's puts adapters in by condition."""
     trainer, own = porting.trainer, (porting.inject, *porting.own_injects)
     assert trainer is not None
-    sites = [site for site in porting.sites if site.role == "inject" and site not in own]
+    sites = [site for site in porting.of_role("inject") if site not in own]
     return any(site.scope is not trainer.scope and reaches_trainer(porting, site) for site in sites)
 
 
@@ -195,7 +195,7 @@ def _earlier_need(porting: Porting) -> int | None:
 def _write_model(porting: Porting) -> None:
     values = porting.recipe.values
     one = [porting.model] if porting.model is not None else []
-    for site in [site for site in porting.sites if site.node in porting.loads] or one:
+    for site in [site for site in porting.sites if site.node in porting.loads] if porting.loads else one:
         if site.node in porting.loads:
             porting.recipe = replace(porting.recipe, values=_with_model(values, porting.loads[site.node]))
         call = _load(porting, site)

@@ -427,3 +427,12 @@ def test_what_stands_before_the_function_that_imports_has_its_imports() -> None:
 def test_a_name_that_a_method_of_texts_gives(made: str) -> None:
     text = PLAIN.replace("trainer = ", f"model_id = {made}\ntrainer = ").replace("'Qwen/Qwen3-0.6B'", "model_id")
     check_becomes(f"import os\n{text}", "model = rt.load_model(model_id, mesh")
+
+
+def test_what_is_put_behind_a_block_that_goes_stays() -> None:
+    found = port(
+        "from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training\nfrom trl import SFTTrainer\n"
+        "if four:\n    model = prepare_model_for_kbit_training(model)\nmodel = get_peft_model(model, LoraConfig())\n"
+        "trainer = SFTTrainer(model_=model)\ntrainer.train()\n"
+    )
+    assert "if four" not in found.after and "\nmesh = jax.make_mesh(" in found.after and "with mesh:" in found.after

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
+import unicodedata
+import warnings
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -27,18 +30,46 @@ def find_lost_names(porting: Porting, edits: Sequence[Edit]) -> None:
     kept = {name: starts for name, starts in kept.items() if starts or name in written}
     if not kept:
         return
-    text = apply_edits(module.text, edits)
     try:
-        tree, parsed = parse_text(text)
+        bound, read = _names_in(apply_edits(module.text, edits))
     except cst.ParserSyntaxError:
         return  # which is said of the whole port
-    after = Module(module.path, text, tree, parsed=parsed)
-    for name in sorted(kept.keys() - after.bound_names):
+    for name in sorted(kept):
+        means = unicodedata.normalize("NFKC", name)  # as Python has it
         # What is written anew stands nowhere in the source: the name's own line is named then.
-        for start in (kept[name] or [_first(module, name)]) if after.loads(name) else ():
+        for start in (kept[name] or [_first(module, name)]) if means in read and means not in bound else ():
             line, column = module.line_column(start)
             message = f"{name} is used here, and what it stood for is spread over the port."
             porting.find(RULE, "error", message, "Write the value, or keep the object by hand.", line, column)
+
+
+def _names_in(text: str) -> tuple[set[str], set[str]]:
+    """The names that a text binds in any scope, and those that it reads; `cst.ParserSyntaxError` when it is no Python.
+
+    The interpreter's own parser is asked first, which is quick.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        parsed = parse_text(text)
+        after = Module("", text, parsed[0], parsed=parsed[1])
+        normal = {unicodedata.normalize("NFKC", name): name for name in set(re.findall(r"\w+", text))}
+        of_scopes = {unicodedata.normalize("NFKC", name) for name in after.bound_names}
+        return of_scopes, {means for means, name in normal.items() if after.loads(name)}
+    bound: set[str] = set()
+    read: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (bound if isinstance(node.ctx, ast.Store) else read).add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            bound.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif name := getattr(node, "rest", None) or getattr(node, "name", None):
+            bound.add(name)  # a definition, a handler's exception, a pattern's capture
+    return bound, read
 
 
 def _kept_uses(module: Module, spans: Sequence[tuple[int, int]]) -> dict[str, list[int]]:

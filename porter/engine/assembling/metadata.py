@@ -13,7 +13,8 @@ BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t
 
 def script_metadata(porting: Porting) -> None:
     """Replace the GPU libraries in a `# /// script` block's dependencies by tpu-port's `[tpu]` extra."""
-    block = BLOCK.search(porting.module.text)
+    text = porting.module.text
+    block = BLOCK.search(text) if "# /// script" in text else None
     if block is None:
         return
     found = re.search(r"dependencies = \[(?P<list>[^\]]*)\]", block["body"])

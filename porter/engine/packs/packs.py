@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -175,9 +175,7 @@ class Pack:
 
 def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
     """The built-in packs and those at `paths`. InputError when one fails to load, or two answer the same name."""
-    own = [load_pack(path) for path in _once(paths)]
-    built_in = [load_pack(rules_folder() / name) for name in BUILT_IN if (rules_folder() / name / "pack.toml").exists()]
-    packs = (*own, *built_in)
+    packs = (*map(load_pack, _once(paths)), *_built_in(rules_folder()))
     seen: dict[str, Pack] = {}
     for pack in packs:
         for rule in pack.every_rule:
@@ -190,6 +188,12 @@ def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
             seen[rule.id] = pack
     check_claims([(pack.name, rule) for pack in packs for rule in pack.every_rule])
     return packs
+
+
+@cache
+def _built_in(folder: Path) -> tuple[Pack, ...]:
+    """The built-in packs, read once: a folder's many files are ported by the same."""
+    return tuple(load_pack(folder / name) for name in BUILT_IN if (folder / name / "pack.toml").exists())
 
 
 def by_claim(rules: Iterable[Answering]) -> dict[str, Answering]:

@@ -30,7 +30,7 @@ def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
         read_adapters(porting, site, versions)
         return
     config = site.argument("peft_config")
-    if config is None or config.value.is_literal(None):
+    if config is None or config.value.known:  # a literal is None, or a finding
         if site is porting.inject:
             porting.lora_object = "None"
             message = f"{short_name(site)} is given no config of adapters that can be read here."

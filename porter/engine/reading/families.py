@@ -14,6 +14,7 @@ from ...recipe import Value
 from ...runtime.facts.families import Family, find_family, read_family, refusal
 from ...runtime.facts.families import families as known_families
 from ...runtime.facts.mesh import mesh_problems
+from ...safety.model_sizes import sizes_in
 from ..script.porting import Porting, families
 from .model_names import usual_value
 
@@ -35,12 +36,16 @@ def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any
             raise InputError("is no model config: it holds no object", config_file, fix="mend it")
         said = config.get("architectures")
         architectures = said if isinstance(said, list) and said and isinstance(said[0], str) else [None]
-        family = find_family(architectures[0], config.get("model_type"), extra=extra)
+        model_type = config.get("model_type")
+        family = find_family(architectures[0], model_type if isinstance(model_type, str) else None, extra=extra)
         if family is None:
-            _no_family(porting, f"{architectures[0] or config.get('model_type')} of {identifier}")
+            _no_family(porting, f"{architectures[0] or model_type} of {identifier}")
             return None, None
-        return family, family.sizes(config)
-    family = find_family(hub_id=identifier, extra=extra)
+        return family, sizes_in(config, family, config_file)
+    asked = ("family", identifier)
+    if asked not in porting.answers:
+        porting.answers[asked] = find_family(hub_id=identifier, extra=extra)
+    family = porting.answers[asked]
     if family is None:
         return None, None
     for path, own in zip(families(porting.packs), extra, strict=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...recipe import Fate, Field, Origin, Value
+from dataclasses import replace
+
+from ...recipe import Fate, Field, Origin, Value, literal_code
 from ...runtime.facts.field_tables import Row
 from ...source.launch.launch_config import Setting
 from ..packs.packs import Pack, TableRule
@@ -19,7 +21,7 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         rule = tables.get(setting.table)
         row = _row(rule, setting)
         name = rule.id if rule is not None else ""
-        value = Value("literal", repr(setting.value), Origin(str(setting.file), setting.line, 1, name))
+        value = Value("literal", literal_code(setting.value), Origin(str(setting.file), setting.line, 1, name))
         source = f"{setting.file.name}: {setting.name}"
         fate: Fate = "dropped"
         reason, target = "a setting of the GPU launcher", ""
@@ -52,9 +54,9 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
 
 def _row(rule: TableRule | None, setting: Setting) -> Row | None:
     """The row of a launch setting; of `zero_optimization.x` without one, that of `zero_optimization`."""
-    name = setting.row or setting.name
+    name = whole = setting.row or setting.name
     while rule is not None and name:
         if (row := rule.table.row(name)) is not None:
-            return row
+            return row if name == whole else replace(row, type="Any")
         name = name.rpartition(".")[0]
     return None

@@ -172,7 +172,7 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
     """The site of a name that is bound several times in a row (`model = get_peft_model(model, ...)`)."""
     if argument is None:
         return None
-    made = {site.node: site for site in porting.sites if site.role == role}
+    made = {site.node: site for site in porting.of_role(role)}
     found = []
     for binding in bindings_of(porting.module, unprepared(porting.module, argument.node)):
         values = binding_origins(porting.module, binding)

@@ -103,7 +103,7 @@ class _Finder:
                 if is_file(file):
                     try:
                         self.trees[module] = ast.parse(read_text(file, LARGEST))
-                    except (SyntaxError, ValueError, OSError, RecursionError, InputError):
+                    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError, InputError):
                         return False
                     return True
         return module in self.trees

@@ -36,7 +36,7 @@ from ..script.fill_from_tables import (
     plain_version,
     short_name,
     table_of,
-    tables_by_class,
+    tables_of,
 )
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
@@ -49,11 +49,11 @@ def read_trainer(porting: Porting) -> None:
     """Follow the trainer's arguments to the config, the adapters and the model, and fill the recipe."""
     site = porting.trainer
     assert site is not None
-    tables = tables_by_class(porting.packs)
+    tables = tables_of(porting)
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
     arguments = site.argument("args")
     porting.arguments = follow(porting, arguments, "arguments")
-    given = arguments is not None and not arguments.value.is_literal(None)
+    given = arguments is not None and not arguments.value.known  # a literal is None, or a finding
     config, table = porting.arguments, table_of(porting, porting.arguments) if porting.arguments is not None else None
     porting.config = config
     if arguments is not None and given and not is_spread(porting, arguments, config, table):

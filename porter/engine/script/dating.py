@@ -23,6 +23,7 @@ from .sites import Site
 
 SOURCES = ("trl", "transformers")
 USES = ("uses",)
+GUARDED = "the lines of what the file uses by condition"
 
 
 @dataclass(frozen=True)
@@ -301,8 +302,9 @@ def _written(porting: Porting) -> list[Use]:
 
 
 def _is_guarded(porting: Porting, node: cst.CSTNode) -> bool:
-    line = porting.module.location(node)[0]
-    return any(use.guarded for use in _written(porting) if use.line == line)
+    if GUARDED not in porting.answers:
+        porting.answers[GUARDED] = {use.line for use in _written(porting) if use.guarded}
+    return porting.module.location(node)[0] in porting.answers[GUARDED]
 
 
 def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:

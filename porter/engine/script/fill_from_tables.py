@@ -19,6 +19,7 @@ from ...text.expressions import python
 from ..packs.packs import Pack, Rewrite, TableRule, by_claim
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
+from .kinds import is_of_kind
 from .porting import Porting
 from .sites import Argument, Site, assigned_name, read_site, shown
 from .subclasses import added, base_of, refusal, trains_otherwise
@@ -148,17 +149,22 @@ def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
 
 def table_of(porting: Porting, site: Site) -> TableRule:
     """The table that describes `site`."""
-    tables: dict[str, TableRule] | None = porting.answers.get("tables")
-    if tables is None:
-        tables = porting.answers["tables"] = tables_by_class(porting.packs)
-    return tables[site.qualified]
+    return tables_of(porting)[site.qualified]
+
+
+def tables_of(porting: Porting) -> dict[str, TableRule]:
+    """The tables by every name of their class, looked up once."""
+    if "tables" not in porting.answers:
+        porting.answers["tables"] = tables_by_class(porting.packs)
+    tables: dict[str, TableRule] = porting.answers["tables"]
+    return tables
 
 
 def follow(porting: Porting, argument: Argument | None, role: str) -> Site | None:
     """The site of `role` that an argument's value comes from, through names, attributes and functions."""
     if argument is None or argument.node is None:
         return None
-    made = {site.node: site for site in porting.sites if site.role == role}
+    made = {site.node: site for site in porting.of_role(role)}
     nodes = origins(porting.module, argument.node)
     return next((made[node] for node in nodes if isinstance(node, cst.Call) and node in made), None)
 
@@ -184,15 +190,16 @@ def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]
 
 def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[str, str]) -> None:
     """Put what a call says into the recipe, and give every keyword of it a fate."""
-    version = rule.table.version(versions)
-    now = rule.table.rows(versions)
-    defaults = rule.table.defaults(versions)
+    asked = ("rows", rule.id, *sorted(versions.items()))
+    if asked not in porting.answers:
+        porting.answers[asked] = rule.table.version(versions), rule.table.rows(versions), rule.table.defaults(versions)
+    version, now, defaults = porting.answers[asked]
     short = short_name(site)
     ignored: list[Argument] = []
     for argument in site.arguments:
         source = f"{short}.{argument.name}"
         row = now.get(argument.name) or rule.table.row(argument.name)
-        if row is None and (further := tables_by_class(porting.packs).get(rule.hands_on)) is not None:
+        if row is None and (further := tables_of(porting).get(rule.hands_on)) is not None:
             row = further.table.row(argument.name)
         if row is None and site.role == "quantization" and not argument.name.startswith("argument "):
             reason = "transformers ignores what it doesn't know here"
@@ -214,7 +221,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.fate(_row(source, argument, "manual", "", reason, rule.id))
             porting.find(rule.id, "error", message, fix, argument.line, argument.column)
             continue
-        if row.place and not _wrong_kind(argument.value, row):
+        if row.place and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
@@ -286,7 +293,7 @@ def judge(value: Value, row: Row) -> tuple[Fate, str]:
     """The fate of a keyword with this value, and why; a value that is the default changes nothing."""
     if not value.known:
         return row.fate, row.reason
-    if _wrong_kind(value, row):
+    if not is_of_kind(value.literal, row.type):
         return "manual", f"the release wants {row.type} here."
     fate, reason = row.verdict(value.literal)
     former = [read_literal(default) for default in row.defaults.values()] if row.choices else []
@@ -295,15 +302,6 @@ def judge(value: Value, row: Row) -> tuple[Fate, str]:
     if fate == "manual" and row.default is not None and same(value.code, row.default):
         return "dropped", "this is the default, which changes nothing"
     return fate, reason
-
-
-def _wrong_kind(value: Value, row: Row) -> bool:
-    """Whether a container stands where the release has a number, a text or a switch, or a text for a number."""
-    types = set(re.split(r"\s*\|\s*", row.type))
-    if not value.known or not types <= {"int", "float", "bool", "str", "None"}:
-        return False
-    numbers = types <= {"int", "float", "None"}
-    return not isinstance(value.literal, int | float | None if numbers else int | float | str | None)
 
 
 def same(code: str, other: str) -> bool:

@@ -294,10 +294,15 @@ def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
 
 def holders(module: Module, site: Site) -> tuple[list[Place], list[cst.Call]]:
     """The variables that hold what a site makes, its own first, and the calls used on the spot that give it back."""
-    starts: list[Place | cst.Call] = [site.node] if isinstance(site.node, cst.Call) else []
-    if site.variable is not None:
-        starts.insert(0, Place(site.variable, site.home))
-    return followed(module, starts, placed=site.role != "trainer")
+    merged = len(module.memory.get("merged", {}))
+    asked = ("holders", site.node, site.variable, site.home, site.role, merged)
+    if asked not in module.memory:
+        starts: list[Place | cst.Call] = [site.node] if isinstance(site.node, cst.Call) else []
+        if site.variable is not None:
+            starts.insert(0, Place(site.variable, site.home))
+        module.memory[asked] = followed(module, starts, placed=site.role != "trainer")
+    places, calls = module.memory[asked]
+    return [*places], [*calls]
 
 
 def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) -> tuple[list[Place], list[cst.Call]]:

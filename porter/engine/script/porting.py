@@ -107,12 +107,21 @@ class Porting:
     _said: tuple[tuple[Finding, ...] | None, set[Finding]] = field(init=False, default_factory=lambda: (None, set()))
 
     def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
-        """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs."""
+        """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs, but
+        in a block of the file that is indented by spaces."""
         line, column = self.module.line_column(start)
-        if self.module.indent == "\t":
+        if self.module.indent == "\t" and " " not in indentation(self.module.text, start):
             new = re.sub(r"(?m)^(\t*)((?: {4})+)", lambda match: match[1] + "\t" * (len(match[2]) // 4), new)
         text = new.replace("\n", self.module.newline)
         self.edits.append(Edit(start, end, text, rule, reason, line, column))
+
+    def of_role(self, role: str) -> list[Site]:
+        """The sites of a role, in source order."""
+        asked = ("sites", role, len(self.sites))
+        if asked not in self.answers:
+            self.answers[asked] = [site for site in self.sites if site.role == role]
+        found: list[Site] = self.answers[asked]
+        return found
 
     def covered(self, offset: int) -> bool:
         """Whether an edit replaces what stands at `offset`."""
@@ -311,12 +320,12 @@ class Porting:
 
     def fresh(self, *wanted: str) -> str:
         """The first of `wanted` that the file does not use as a name; else the first with a number behind it."""
-        taken = self.module.bound_names | {self.names.mesh, self.names.batches}
+        taken, own = self.module.bound_names, (self.names.mesh, self.names.batches)
         for name in wanted:
-            if name not in taken:
+            if name not in taken and name not in own:
                 return name
         number = 2
-        while f"{wanted[0]}_{number}" in taken:
+        while (name := f"{wanted[0]}_{number}") in taken or name in own:
             number += 1
         return f"{wanted[0]}_{number}"
 

@@ -37,7 +37,7 @@ def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting
                 view.full_elsewhere = bool(full)
             read(view)
         objects = {view.config.node for view in views if view.config is not None and view.arguments_object}
-        objects |= {site.node for view in views for site in whole.sites if site.role == "lora" and view.lora_object}
+        objects |= {site.node for view in views if view.lora_object for site in whole.of_role("lora")}
         trained_whole = {view.model.node for view in views if view.model is not None and not _has_adapters(view)}
         if len(views) == 1 or (objects <= kept and trained_whole <= full):
             break

@@ -42,7 +42,15 @@ def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
             gone.append((begin, stop))
         if any(edit.start < begin and edit.end >= stop for edit in found):
             continue  # the header goes anyway
-        found = [edit for edit in found if not (begin <= edit.start and edit.end <= stop)]
+        if any(_puts_in(edit, [first for first, _ in spans]) for edit in found):
+            continue  # what is put in is all of the block
+        around = (begin, module.span(holder)[0], stop)
+        found = [edit for edit in found if _puts_in(edit, around) or not (begin <= edit.start and edit.end <= stop)]
         line, column = module.line_column(start)
         found.append(Edit(start, end, new, RULE, REASON, line, column))
     return found
+
+
+def _puts_in(edit: Edit, starts: Sequence[int]) -> bool:
+    """Whether an edit puts a statement in front of the one that starts at one of `starts`."""
+    return edit.start == edit.end and edit.start in starts and bool(edit.new.strip())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError
-from ....recipe import Origin, Value
+from ....recipe import Origin, Value, literal_code
 from ....source.launch.deepspeed import TABLE, from_dict, read_deepspeed
 from ....source.launch.launch_config import Setting, beside
 from ...script.porting import Porting
@@ -165,7 +165,7 @@ def _say_object(porting: Porting, setting: Setting, keyword: str, value: str) ->
 
 
 def _literal(value: Any, setting: Setting) -> Value:
-    return Value("literal", repr(value), Origin(str(setting.file), setting.line, 1, RULE))
+    return Value("literal", literal_code(value), Origin(str(setting.file), setting.line, 1, RULE))
 
 
 def _source(setting: Setting) -> str:

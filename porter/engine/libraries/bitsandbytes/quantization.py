@@ -193,9 +193,7 @@ def _without_torch(porting: Porting, config: Site) -> None:
 
 def read_preparation(porting: Porting, versions: Mapping[str, str]) -> None:
     """What prepare_model_for_kbit_training asks for: checkpointing, on unless the script says no."""
-    for site in porting.sites:
-        if site.role != "prepare":
-            continue
+    for site in porting.of_role("prepare"):
         fill_site(porting, site, table_of(porting, site), versions)
         if site.argument("use_gradient_checkpointing") is None:
             origin = Origin(porting.module.path, site.line, site.column, site.rule)
@@ -211,16 +209,13 @@ def write_quantization(porting: Porting) -> None:
         return
     if re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
         porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
-    for site in porting.sites:
-        if site.role == "quantization":
-            _without_torch(porting, site)
+    for site in porting.of_role("quantization"):
+        _without_torch(porting, site)
 
 
 def write_preparation(porting: Porting) -> None:
     """The calls of prepare_model_for_kbit_training go: their model is frozen as it is."""
-    for site in porting.sites:
-        if site.role != "prepare":
-            continue
+    for site in porting.of_role("prepare"):
         model = site.argument("model")
         reason = "the base is frozen as it is loaded"
         if model is None:

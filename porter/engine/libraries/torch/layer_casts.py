@@ -31,7 +31,7 @@ NARROW = frozenset({"torch.bfloat16", "torch.float16", "torch.half", "half", "bf
 
 def drop_casts(porting: Porting) -> None:
     """Take out the loops over the model's layers that only cast them, and a head that casts its logits."""
-    perhaps = any(site.role == "inject" for site in porting.sites)
+    perhaps = bool(porting.of_role("inject"))
     if not porting.options.active(RULE) or not (porting.lora or porting.lora_object or porting.inject or perhaps):
         return
     for use in list(role_uses(porting)):
@@ -49,7 +49,7 @@ def _drop_loop(porting: Porting, use: Use) -> None:
     if not isinstance(loop, cst.For) or loop.iter is not walked or loop.orelse is not None:
         return
     target = loop.target.elements[-1].value if isinstance(loop.target, cst.Tuple) else loop.target
-    injects = [site for site in porting.sites if site.role == "inject"]
+    injects = porting.of_role("inject")
     frees = all(module.span(loop)[1] <= site.start for site in injects)
     said = list(_statements(porting, loop.body))
     if not said or not all(_is_cast(code, module.code(target), frees) for code in said):

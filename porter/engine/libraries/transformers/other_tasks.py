@@ -9,7 +9,7 @@ import libcst as cst
 
 from ....runtime.facts.families import families as known_families
 from ....runtime.facts.families import read_family
-from ...script.fill_from_tables import bindings_of, tables_by_class
+from ...script.fill_from_tables import bindings_of, tables_of
 from ...script.flow import binding_origins, origins
 from ...script.porting import Porting
 from ...script.porting import families as own_families
@@ -30,8 +30,8 @@ def refuse_other_models(porting: Porting) -> None:
     trainer, inject = porting.trainer, porting.inject
     assert trainer is not None
     arguments = [site.argument("model") for site in (trainer, inject) if site is not None]
-    known = tables_by_class(porting.packs)
-    made = [site.node for site in porting.sites if site.role == "model"]
+    known = tables_of(porting)
+    made = [site.node for site in porting.of_role("model")]
     families = known_families([read_family(path) for path in own_families(porting.packs)])
     architectures = {name for family in families for name in family.architectures}
     others: dict[cst.Call, tuple[str, str]] = {}
