@@ -86,7 +86,8 @@ def settings(train_ctx: Any) -> dict[str, Any]:
 
 def learning_rate(train_ctx: Any) -> Callable[[Any], Any] | None:
     """The optimizer's own rate by the number of updates before; None where it can't be read."""
-    return _or_nothing(_rate, train_ctx)  # type: ignore[no-any-return]
+    found: Callable[[Any], Any] | None = _or_nothing(_rate, train_ctx)
+    return found
 
 
 def _rate(train_ctx: Any) -> Callable[[Any], Any] | None:
