@@ -101,7 +101,9 @@ class LogLines(TrainingHooks):
 
     def on_train_step_end(self, train_ctx: Any, train_step: int, train_loss: float) -> None:
         loss = float(train_loss)
-        self.recording.step(train_ctx, self.state, train_step, loss, self._found(train_ctx, train_step - 1, train_step))
+        if self.recording.on:
+            found = self._found(train_ctx, train_step - 1, train_step)
+            self.recording.step(train_ctx, self.state, train_step, loss, found)
         if not math.isfinite(loss):  # the Trainer's logging_nan_inf_filter
             loss = self._sum / (train_step - self._last_logged)
         self._sum += loss

@@ -42,6 +42,11 @@ class Recording:
         self._ends: int | None = None
         self._saved: set[int] = set()
 
+    @property
+    def on(self) -> bool:
+        """Whether this process writes a record."""
+        return self._record is not None
+
     def off(self) -> None:
         """Write nothing."""
         self._off = True
@@ -191,7 +196,7 @@ def _evaluated(schedule: Callable[[Any], Any], counts: np.ndarray) -> Any:
 
 
 def _folder(train_ctx: Any) -> Any:
-    return train_ctx.config.checkpoint_root_directory
+    return getattr(train_ctx.config, "checkpoint_root_directory", None)
 
 
 def _checkpoints(train_ctx: Any) -> list[int]:
