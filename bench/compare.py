@@ -141,7 +141,7 @@ def logged(path: Path, every: int) -> Path:
 
 def judge(root: Path, as_json: bool) -> int:
     """How many pairs of each sort are called what; with the settings beside the logs, and by the curves alone."""
-    from porter.compare.read import read_logs
+    from porter.compare.logs.read import read_logs
     from porter.compare.run import compare
 
     said: dict[tuple[str, str, bool], Counter[str]] = {}

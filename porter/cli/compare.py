@@ -76,15 +76,15 @@ def command(
         )
     found = compare(gpu_log, tpu_log, second=second, stand_in=stand_in)
     if html is not None:
-        from ..output import replace_file
-        from ..report.comparison_page import comparison_page
+        from ..front.output import replace_file
+        from ..report.comparison.page import comparison_page
 
         html.parent.mkdir(parents=True, exist_ok=True)
         replace_file(html, comparison_page(found).encode())
     if as_json:
         say(found.to_json())
     else:
-        from ..report.comparison import show_comparison
+        from ..report.comparison.terminal import show_comparison
         from ..report.terminal import console
 
         show_comparison(found, console(no_color=no_color))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from .log import Log
+from .logs.log import Log
 from .student import two_sided
 from .windows import Window, means
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ..validate.comparing.tolerances import FLOAT32
 from ..validate.comparing.verdict import Check
-from .log import Log, Value
+from .logs.log import Log, Value
 
 SETTINGS = "settings of the run"
 RATES = "learning rate of every step that is logged"

@@ -10,8 +10,8 @@ from ..validate.comparing.verdict import Check
 from .drift import check_losses
 from .envelope import Envelope, measure, scales
 from .exact import check_epochs, check_rates, check_settings, check_tokens
-from .log import Log
-from .read import read_like, read_logs
+from .logs.log import Log
+from .logs.read import read_like, read_logs
 from .verdict import Comparison, Rates
 from .windows import Window, aligned
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..validate.comparing.trace import Trace
-from ..validate.processes import RunFailed
 from ..validate.run import Options, processes_of, run_source
-from .log import Line, Log, Value
+from ..validate.running.processes import RunFailed
+from .logs.log import Line, Log, Value
 
 MOST_STEPS = 400  # behind them the envelope isn't measured
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .log import Line, Log
+from .logs.log import Line, Log
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from porter.compare.run import compare
 from porter.compare.student import beyond, two_sided
 from porter.compare.verdict import Comparison
 from porter.errors import InputError
-from porter.report.comparison_page import comparison_page
+from porter.report.comparison.page import comparison_page
 
 from .made import PEAK, STEPS, every, lines, runs, state
 

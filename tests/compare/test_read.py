@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from porter.compare.log import Log
-from porter.compare.read import read, read_logs
+from porter.compare.logs.log import Log
+from porter.compare.logs.read import read, read_logs
 from porter.errors import InputError
 
 from .made import EPOCH, every, lines, state

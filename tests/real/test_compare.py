@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.compare.log import Log
+from porter.compare.logs.log import Log
 from porter.compare.stand_in import stand_in_runs
 
 pytestmark = pytest.mark.real

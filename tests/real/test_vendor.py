@@ -75,5 +75,5 @@ def test_the_ports_own_help_has_the_sources_flags(folder: Path) -> None:
 
 def test_the_copy_is_the_runtime(folder: Path) -> None:
     ours = Path(porter.__file__).parent / "runtime"
-    for path in ours.glob("*.py"):
-        assert (folder / "porter_runtime" / path.name).read_bytes() == path.read_bytes()
+    for path in ours.rglob("*.py"):
+        assert (folder / "porter_runtime" / path.relative_to(ours)).read_bytes() == path.read_bytes()

@@ -13,10 +13,10 @@ import optax
 import pytest
 
 from porter.runtime.callbacks import TrainerState
-from porter.runtime.hooks import log_every
-from porter.runtime.record import NAME, OURS
-from porter.runtime.recording import Recording, rates
-from porter.runtime.run_facts import free_variables
+from porter.runtime.training.hooks import log_every
+from porter.runtime.training.record import NAME, OURS
+from porter.runtime.training.recording import Recording, rates
+from porter.runtime.training.run_facts import free_variables
 
 ROWS, LENGTH = 2, 8
 
