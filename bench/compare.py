@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import os
 import runpy
@@ -85,36 +86,26 @@ class Pair:
     gpu: Path
     tpu: Path
     envelope: str
-    settings: bool
+    every: int
 
 
 def pairs(root: Path, *, settings: bool) -> Iterator[Pair]:
-    """Right pairs: GPU logs 0-2 with TPU logs 4-9; wrong ones: GPU log 0 with each mistake."""
+    """GPU logs 0 and 1, every 1, 5 and 10 steps, with TPU logs 5-9 of both precisions; GPU log 0 with each mistake."""
     for kind in KINDS:
         gpu, single = root / f"{kind}_bf16", root / f"{kind}_float32"
+        if not (gpu.is_dir() and single.is_dir()):
+            continue  # not trained yet
         inside = "." if settings else "curves"
-        for envelope in ENVELOPES:
-            for first in range(3):
-                for other in range(4, RIGHT):
-                    place = gpu if other % 2 else single
-                    every = EVERY[(first + other) % len(EVERY)]
-                    one = gpu / inside / "gpu" / f"right_{first}" / STATE
-                    yield Pair(
-                        kind,
-                        "",
-                        logged(one, every),
-                        place / inside / "tpu" / f"right_{other}" / STATE,
-                        envelope,
-                        settings,
-                    )
-            for name in MISTAKES:
-                for seed in (0, 11):
-                    for place in (gpu, single):
-                        tpu = place / inside / "tpu" / f"{name.replace(' ', '_')}_{seed}" / STATE
-                        if tpu.is_file():
-                            every = EVERY[seed % len(EVERY)]
-                            one = gpu / inside / "gpu" / "right_0" / STATE
-                            yield Pair(kind, name, logged(one, every), tpu, envelope, settings)
+        lora = kind == "lora"  # without adapters and dropout right runs differ in their precision alone
+        for envelope, every, place in itertools.product(ENVELOPES if lora else ENVELOPES[2:], EVERY, (gpu, single)):
+            for first, other in itertools.product(range(2 if lora else 1), range(5, RIGHT if lora else 6)):
+                ours = logged(gpu / inside / "gpu" / f"right_{first}" / STATE, every)
+                yield Pair(kind, "", ours, place / inside / "tpu" / f"right_{other}" / STATE, envelope, every)
+            for name, seed in itertools.product(MISTAKES, (0, 11)):
+                tpu = place / inside / "tpu" / f"{name.replace(' ', '_')}_{seed}" / STATE
+                if tpu.is_file():
+                    ours = logged(gpu / inside / "gpu" / "right_0" / STATE, every)
+                    yield Pair(kind, name, ours, tpu, envelope, every)
 
 
 ENVELOPES = ("1 further GPU run", "3 further GPU runs", "4 runs, bf16 and float32")
@@ -144,47 +135,38 @@ def judge(root: Path, as_json: bool) -> int:
     from porter.compare.logs.read import read_logs
     from porter.compare.run import compare
 
-    said: dict[tuple[str, str, bool], Counter[str]] = {}
-    count = 0
+    said: dict[tuple[str, str, str, int, bool], Counter[str]] = {}
     for settings in (True, False):
         for pair in pairs(root, settings=settings):
-            gpu = root / f"{pair.kind}_bf16" / "curves" / "gpu"
-            further = [gpu / f"right_{n}" / STATE for n in (3, 1, 2)]
-            further = [path for path in further if path.parent.name not in str(pair.gpu)][:3]
+            gpu, single = (root / f"{pair.kind}_{dtype}" / "curves" / "gpu" for dtype in ("bf16", "float32"))
+            second = [gpu / f"right_{n}" / STATE for n in (2, 3, 4)]
             if pair.envelope == ENVELOPES[2]:
-                single = root / f"{pair.kind}_float32" / "curves" / "gpu"
-                paths = [
-                    gpu / "right_3" / STATE,
-                    gpu / "right_2" / STATE,
-                    single / "right_2" / STATE,
-                    single / "right_3" / STATE,
-                ]
-                logs = [
-                    replace(read_logs(path, path)[0], chance=chance)
-                    for path, chance in zip(paths, (3, 2, 2, 3), strict=True)
-                ]
+                places = ((gpu, 2), (single, 2), (gpu, 3), (single, 4))
+                logs = [replace(read_logs(*2 * [at / f"right_{n}" / STATE])[0], chance=n) for at, n in places]
                 found = compare(pair.gpu, pair.tpu, stand_in=lambda steps, logs=logs: logs)  # type: ignore[misc]
             else:
-                found = compare(pair.gpu, pair.tpu, second=further[: 1 if pair.envelope == ENVELOPES[0] else 3])
-            key = (pair.envelope, pair.mistake or "right", settings)
+                found = compare(pair.gpu, pair.tpu, second=second[: 1 if pair.envelope == ENVELOPES[0] else 3])
+            key = (pair.kind, pair.envelope, pair.mistake or "right", pair.every, settings)
             said.setdefault(key, Counter())[found.word] += 1
-            count += 1
-            if (found.word != "same") != bool(pair.mistake):
-                print(
-                    f"{pair.kind} {pair.mistake or 'right'} {pair.envelope} {pair.tpu}: {found.line}", file=sys.stderr
-                )
+            if found.word != "same" and not pair.mistake:
+                print(f"{pair.kind} {pair.envelope} {pair.every} {pair.gpu} {pair.tpu}: {found.line}", file=sys.stderr)
     if as_json:
-        print(json.dumps([{"envelope": a, "mistake": b, "settings": c, **words} for (a, b, c), words in said.items()]))
+        names = ("kind", "envelope", "mistake", "logging_steps", "settings")
+        print(json.dumps([{**dict(zip(names, key, strict=True)), **words} for key, words in said.items()]))
         return 0
-    for settings in (True, False):
-        print(f"\n{'settings beside the logs' if settings else 'the curves alone'}: called different, of")
+    total = Counter[str]()
+    for settings, kind in itertools.product((True, False), KINDS):
+        print(f"\n{kind}, {'settings beside the logs' if settings else 'the curves alone'}: called different, of")
         for name in ("right", *MISTAKES):
             cells = []
-            for envelope in ENVELOPES:
-                words = said.get((envelope, name, settings), Counter())
+            for envelope, steps in itertools.product(ENVELOPES, (EVERY[:1], EVERY[1:])):
+                keys = [(kind, envelope, name, every, settings) for every in steps]
+                words = sum((said.get(key, Counter()) for key in keys), Counter[str]())
+                total += words
                 cells.append(f"{sum(words.values()) - words['same']:3d} of {sum(words.values()):3d}")
             print(f"  {name:22s}" + "   ".join(cells))
-    print(f"\n{count} comparisons; envelopes: {'; '.join(ENVELOPES)}")
+    columns = "; ".join(f"{envelope}, logged every step | every 5 and 10" for envelope in ENVELOPES)
+    print(f"\n{sum(total.values())} comparisons; columns: {columns}")
     return 0
 
 

@@ -80,7 +80,8 @@ def train(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
             for n in range(STEPS)
         ]  # fmt: skip
         settings = {"max_grad_norm": each.clip * LIMITS[each.kind], "weight_decay": each.decay}
-        made.append({"lines": lines, "settings": settings, "adapter": {"r": RANK, "lora_alpha": each.alpha}})
+        adapter = {"r": RANK, "lora_alpha": each.alpha, "adapted_linears": each.layers * len(SHAPES)}
+        made.append({"lines": lines, "settings": settings, "adapter": {} if each.kind == "full" else adapter})
     return made
 
 
@@ -208,7 +209,9 @@ def leave(folder: Path, run: dict[str, Any], *, port: bool, settings: bool = Tru
         own = {"attributes": {"settings": {**run["settings"], **run["adapter"]} if settings else {}}}
         state["stateful_callbacks"] = {"tpu_port": own}
     elif settings:
-        (folder / "adapter_config.json").write_text(json.dumps({**run["settings"], **run["adapter"]}))
+        (folder / "adapter_config.json").write_text(
+            json.dumps({**run["settings"], **run["adapter"]})
+        )  # all in one file
     partial_file = folder / "trainer_state.json.partial"
     partial_file.write_text(json.dumps(state))
     partial_file.replace(folder / "trainer_state.json")

@@ -8,6 +8,7 @@ stand for each other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -84,19 +85,22 @@ def measure(
     drift = _smooth([root([mean([pair[i] for i in block.indices]) for pair in pairs]) for block in blocks])
     scatter = root([scattered(pair, blocks) for pair in pairs])
     start = root([root(pair[:early]) for pair in pairs])
-    first, samples = start, float(runs)
+    first, samples = start, early * len(pairs)
     if rounded:  # before the weights have moved two right runs differ by rounding alone
         first = max(root([root(pair[:early]) for pair in rounded]), root([pair[0] for pair in pairs]))
-        samples = float(early * len(rounded))
-    # Runs that have chances of their own, each with blocks that follow each other.
-    freedom = max(1, runs - 1) * max(1.0, len(blocks) / 4)
-    factor = two_sided(PROBABILITY / max(1, len(blocks) / 4), freedom)
-    narrow = two_sided(PROBABILITY, freedom * 2)
+        samples = early * len(rounded)
+    # Runs that have chances of their own; what follows each other in one is half alike, a third of a run wholly.
+    others = max(1, runs - 1)
+    parts = max(1.0, len(blocks) / 4)
+    factor = two_sided(PROBABILITY / parts, others * parts)
+    at_first, at_start = (two_sided(PROBABILITY, max(1.0, each)) for each in (samples, others * max(1.0, early / 2)))
+    free = max(1.0, (until - len(blocks)) / 4)
+    widest = math.exp(two_sided(PROBABILITY, free) / math.sqrt(free))  # of two estimates of one spread
     rounding = max((window.half / abs(window.gpu) for window in windows if window.gpu), default=0.0)
     return Envelope(
         source, runs, len(pairs), blocks,
-        two_sided(PROBABILITY, max(freedom, samples)) * first + rounding, factor * start + rounding,
-        tuple(factor * each + rounding for each in drift), narrow * scatter + rounding,
+        at_first * first + rounding, at_start * start + rounding,
+        tuple(factor * each + rounding for each in drift), widest * scatter + rounding,
         first, start, tuple(drift), scatter,
     )  # fmt: skip
 
@@ -155,9 +159,9 @@ def _relative(
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
-    """Each with its neighbours, by their squares: one block of one pair may be small by chance."""
+    """Each with its neighbours, and no less than the run so far: a block may lie near by chance."""
     found = []
     for index in range(len(values)):
         near = values[max(0, index - 1) : index + 2]
-        found.append(max(root(near), 0.5 * root(values[: index + 2])))
+        found.append(max(root(near), root(values[: index + 2])))
     return found

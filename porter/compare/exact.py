@@ -19,11 +19,12 @@ WHY = {
     "weight_decay": "the optimizer's weight_decay: Optax's default is 1e-4, transformers' is 0",
     "r": "the rank of the adapters",
     "lora_alpha": "the adapters' scaling, alpha / r",
+    "adapted_linears": "other layers have adapters: target_modules, or the rules' module_path",
 }
 
 
 def check_settings(gpu: Log, tpu: Log) -> Check:
-    """Clipping, weight decay, Adam's constants and the adapters' scaling, where both logs have them."""
+    """Clipping, weight decay, Adam's constants, the adapters' scaling and number, where both logs have them."""
     shared = sorted(set(gpu.settings) & set(tpu.settings))
     if not shared:
         missing = [name for name, log in (("GPU", gpu), ("TPU", tpu)) if not log.settings]

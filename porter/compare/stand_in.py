@@ -1,7 +1,7 @@
 """The envelope's runs where there is no second GPU run: the script on a tiny model of its family, by `validate`.
 
-Half of them train in bf16, half in float32, two and two with the same adapters and dropout masks: these show what
-rounding does, the others what chance does. They run as long as the logs, up to `MOST_STEPS`.
+They train in bf16 and in float32 by turns. The first two have the same adapters and dropout masks and show what
+rounding does, the others draw their own and show what chance does. They run as long as the logs, up to `MOST_STEPS`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _traces(
 
 
 def _chance(number: int) -> int:
-    return number // 2 + 1
+    return max(1, number)
 
 
 def _log(source: Path, trace: Trace, chance: int) -> Log:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..validate.comparing.verdict import Check
 from .drift import FIRST
 from .envelope import Envelope
+from .exact import RATES, TOKENS
 from .windows import Window
 
 SAME, DRIFTS, OTHER, UNTOLD = "same", "drifts", "another objective", "not told"
@@ -43,7 +44,7 @@ class Comparison:
     @property
     def word(self) -> Word:
         differing = {check.name for check in self.checks if check.status == "differs"}
-        if FIRST in differing:
+        if FIRST in differing and not differing & {RATES, TOKENS}:
             return "another objective"
         if differing:
             return "drifts"

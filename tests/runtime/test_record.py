@@ -125,7 +125,8 @@ def test_a_resumed_run_goes_on_without_gap_or_double(tmp_path: Path) -> None:
     resumed.train(log_every(1), 6)
     assert steps(tmp_path) == [1, 2, 3, 4, 5, 6]
     found = record(tmp_path)
-    assert [line["num_tokens"] for line in found["log_history"] if "num_tokens" in line][-1] > 0
+    tokens = [line["num_tokens"] for line in found["log_history"] if "num_tokens" in line]
+    assert tokens == [ROWS * 6 * step for step in range(1, 7)]
     assert [run["from_step"] for run in found["stateful_callbacks"][OURS]["attributes"]["runs"]] == [0, 4]
     assert [line["step"] for line in found["log_history"] if "train_runtime" in line] == [6]
 

@@ -1,6 +1,7 @@
-"""What lies beside a GPU log and says what the run was asked for: `training_args.bin` and `adapter_config.json`.
+"""What lies beside a GPU log and says what the run was asked for: `training_args.bin`, and the adapter's files.
 
-`training_args.bin` is a pickle. It is read without running anything: whatever class it names becomes an empty one.
+`training_args.bin` is a pickle. It is read without running anything: whatever class it names becomes an empty one. Of
+an adapter's weights only the names are read.
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 SETTINGS = (
-    "max_grad_norm", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "r", "lora_alpha",
+    "max_grad_norm", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "r", "lora_alpha", "adapted_linears",
 )  # fmt: skip
 LARGEST = 2_000_000  # bytes
+LONGEST = 50_000_000  # of a header: a hundred bytes a tensor
 
 
 def settings_beside(path: Path) -> dict[str, float]:
@@ -25,10 +28,9 @@ def settings_beside(path: Path) -> dict[str, float]:
     places = [folder, *sorted(folder.glob("checkpoint-*"), key=lambda p: p.stat().st_mtime, reverse=True)[:1]]
     found: dict[str, float] = {}
     for place in places:
-        for name, read in (("training_args.bin", _arguments), ("adapter_config.json", _adapter)):
-            file = place / name
-            if file.is_file() and file.stat().st_size <= LARGEST:
-                found = {**read(file), **found}
+        for name, read in FILES.items():
+            if (place / name).is_file():
+                found = {**read(place / name), **found}
     return found
 
 
@@ -45,7 +47,7 @@ def numbers(given: Mapping[str, Any]) -> dict[str, float]:
 
 def _adapter(path: Path) -> dict[str, float]:
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        given = json.loads(path.read_bytes()[:LARGEST])
     except (OSError, ValueError, RecursionError):
         return {}
     return numbers(given) if isinstance(given, dict) else {}
@@ -53,6 +55,8 @@ def _adapter(path: Path) -> dict[str, float]:
 
 def _arguments(path: Path) -> dict[str, float]:
     try:
+        if path.stat().st_size > LARGEST:
+            return {}
         with zipfile.ZipFile(path) as archive:
             name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
             if archive.getinfo(name).file_size > LARGEST:
@@ -61,6 +65,18 @@ def _arguments(path: Path) -> dict[str, float]:
     except Exception:  # whatever a broken or hostile file does to a reader
         return {}
     return numbers(getattr(made, "state", {}) or {})
+
+
+def _weights(path: Path) -> dict[str, float]:
+    """How many linears have an adapter, by the names in a safetensors file's header."""
+    try:
+        with path.open("rb") as file:
+            (size,) = struct.unpack("<Q", file.read(8))
+            names = json.loads(file.read(size)) if size <= LONGEST else {}
+    except (OSError, ValueError, RecursionError, struct.error):
+        return {}
+    count = sum(name.endswith(".lora_A.weight") for name in names) if isinstance(names, dict) else 0
+    return {"adapted_linears": float(count)} if count else {}
 
 
 class _Empty:
@@ -80,3 +96,6 @@ class _Reader(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         return None
+
+
+FILES = {"training_args.bin": _arguments, "adapter_config.json": _adapter, "adapter_model.safetensors": _weights}

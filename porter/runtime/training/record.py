@@ -43,6 +43,7 @@ class Record:
         self._earlier: list[Any] = []
         self._copied: set[int] = set()
         self._told = False
+        self._reported = 0
         self._written = self._spent = 0.0
         self._began = time.monotonic()
 
@@ -64,17 +65,24 @@ class Record:
         """The last value of a running total in what was taken over, 0 without."""
         return float(next((line[name] for line in reversed(self._lines) if name in line), 0))
 
-    def add(self, line: Mapping[str, Any]) -> None:
-        """One line of the history; a line of training takes the place of an earlier one of its step."""
+    def add(self, line: Mapping[str, Any], *, reported: bool = True) -> None:
+        """One line of the history; a line of training takes the place of an earlier one of its step.
+
+        One that isn't `reported` yet stands in for it, should the run end here.
+        """
         if self._folder is None:
             return
         step = line["step"]
-        if "loss" in line:
-            at = len(self._lines)
-            while at and self._lines[at - 1]["step"] >= step and "loss" in self._lines[at - 1]:
-                at -= 1
-            del self._lines[at:]
-        self._lines.append(dict(line))
+        if "loss" not in line:
+            self._lines.append(dict(line))
+            return
+        at = len(self._lines)
+        while at and self._lines[at - 1]["step"] >= step:
+            at -= 1
+        # Tunix evaluates before it reports the step; the Trainer logs it first.
+        self._lines[at:] = [dict(line), *(each for each in self._lines[at:] if "loss" not in each)]
+        if reported:
+            self._reported = step
 
     def write(self, state: State, finished: Finished, *, now: bool = False) -> None:
         """Write the file when its time has come, or `now`.
@@ -96,8 +104,7 @@ class Record:
         """The record up to its step into each finished checkpoint that has none yet: where transformers puts it."""
         for step in steps if self._folder is not None else ():
             folder = self._folder / str(step)  # type: ignore[operator]
-            there = self._lines and self._lines[-1]["step"] >= step
-            if step in self._copied or not there or not folder.is_dir():
+            if step in self._copied or step > self._reported or not folder.is_dir():
                 continue
             self._copied.add(step)
             if not (folder / NAME).exists():

@@ -76,18 +76,16 @@ class Recording:
             return
         self._saved.add(step)
         if pending is not None and pending.step == step - 1:
-            self._record.add(self._line(step, float(np.asarray(pending.loss)), {}))
+            line = self._line(step, float(np.asarray(pending.loss)), self._counted(train_ctx))
+            self._record.add(line, reported=False)
             self._write(train_ctx, state, now=True)
 
     def step(self, train_ctx: Any, state: TrainerState, step: int, loss: float, found: Mapping[str, float]) -> None:
         """Tunix reports a step; `found`: what is logged beside its loss."""
         if self._record is None:
             return
-        accumulation = train_ctx.config.gradient_accumulation_steps or 1
-        for tokens, trained in self._counts[:accumulation]:
-            self._totals[TOKENS] += float(tokens)
-            self._totals[TRAINED] += float(trained)
-        del self._counts[:accumulation]
+        self._totals = self._counted(train_ctx)
+        del self._counts[: train_ctx.config.gradient_accumulation_steps or 1]
         self._losses.append(loss)
         now = time.perf_counter()
         speed = {"steps_per_second": 1 / (now - self._last)} if now > self._last else {}
@@ -108,6 +106,12 @@ class Recording:
         self._ends = int(train_ctx.train_steps)
         if self._record is not None:
             self._write(train_ctx, state, now=True)
+
+    def _counted(self, train_ctx: Any) -> dict[str, float]:
+        """The tokens up to the next step that Tunix reports."""
+        of_step = self._counts[: train_ctx.config.gradient_accumulation_steps or 1]
+        fed, trained = (sum(float(each[place]) for each in of_step) for place in (0, 1))
+        return {TOKENS: self._totals[TOKENS] + fed, TRAINED: self._totals[TRAINED] + trained}
 
     def _line(self, step: int, loss: float, more: Mapping[str, Any]) -> dict[str, Any]:
         line: dict[str, Any] = {"loss": loss, **more}

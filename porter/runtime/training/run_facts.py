@@ -80,7 +80,11 @@ def settings(train_ctx: Any) -> dict[str, Any]:
     lora = getattr(train_ctx.model, "lora", None)
     if lora is not None:
         spec = lora.spec
-        found |= {"lora_alpha": spec.lora_alpha, "r": spec.r, "adapted_weights": len(lora.sites)}
+        found |= {
+            "lora_alpha": spec.lora_alpha,
+            "r": spec.r,
+            "adapted_linears": sum(len(each.blocks) for each in lora.sites),
+        }
     return found
 
 
