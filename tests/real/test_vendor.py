@@ -34,7 +34,7 @@ import sys
 sys.modules.update(dict.fromkeys(["porter", "torch", "trl", "peft"]))
 import porter_runtime as rt
 from porter_runtime.arguments import SFTConfig
-from porter_runtime.families import find_family
+from porter_runtime.facts.families import find_family
 for name in dir(rt):
     getattr(rt, name)
 print(SFTConfig(output_dir="x").learning_rate, find_family(hub_id="google/gemma-3-4b-it").name)
