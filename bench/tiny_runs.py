@@ -117,7 +117,7 @@ def one(given: dict[str, Any], *, full: bool, dtype: Any) -> tuple[Any, Any, Any
         return (trained, first, second), (loss, norm, (ids[batch] != 0).sum())
 
     zeros = jax.tree.map(jnp.zeros_like, trained)
-    return jax.lax.scan(step, (trained, zeros, zeros), (jnp.arange(STEPS), given["rows"], given["rates"]))[1]  # type: ignore[no-any-return]
+    return jax.lax.scan(step, (trained, zeros, zeros), (jnp.arange(STEPS), given["rows"], given["rates"]))[1]
 
 
 def forward(weights: Any, adapted: Any, tokens: Any, given: dict[str, Any], key: Any, dtype: Any) -> Any:

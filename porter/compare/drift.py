@@ -26,7 +26,8 @@ def check_losses(windows: Sequence[Window], envelope: Envelope | None) -> list[C
     if envelope is None:
         return _by_own_scatter(windows, found)
     until = envelope.blocks[-1].last + 1
-    return [_first(windows, found, envelope), _drift(windows, found, envelope), _scatter(found[:until], envelope)]
+    scatter = _scatter(windows, found[:until], envelope)
+    return [_first(windows, found, envelope), _drift(windows, found, envelope), scatter]
 
 
 def _first(windows: Sequence[Window], found: Sequence[float], envelope: Envelope) -> Check:
@@ -62,7 +63,7 @@ def _drift(windows: Sequence[Window], found: Sequence[float], envelope: Envelope
     return Check(DRIFT, "differs", detail, abs(means[first]), envelope.drift[first], step, _why_drift(means, beyond))
 
 
-def _scatter(found: Sequence[float], envelope: Envelope) -> Check:
+def _scatter(windows: Sequence[Window], found: Sequence[float], envelope: Envelope) -> Check:
     size = scattered(found, envelope.blocks)
     if len(found) <= 2 * len(envelope.blocks):
         return Check(SCATTER, "skipped", "too few windows: scatter within a part of the run can't be told")
@@ -70,7 +71,9 @@ def _scatter(found: Sequence[float], envelope: Envelope) -> Check:
     if size <= envelope.scatter:
         return Check(SCATTER, "equal", detail, size, envelope.scatter)
     why = "each step's loss is of other rows or tokens: the data's order, its seed, the mask or how tokens are weighed"
-    return Check(SCATTER, "differs", detail, size, envelope.scatter, 1, why)
+    beyond = (block for block in envelope.blocks if scattered(found, [block]) > envelope.scatter)
+    first = next(beyond, envelope.blocks[0])
+    return Check(SCATTER, "differs", detail, size, envelope.scatter, windows[first.first].start + 1, why)
 
 
 def _by_own_scatter(windows: Sequence[Window], found: Sequence[float]) -> list[Check]:

@@ -122,13 +122,17 @@ def early_windows(count: int) -> int:
 
 def scales(curve: Sequence[float | None], count: int) -> list[float]:
     """What a difference is a share of: the mean size of the loss around each window."""
-    sizes = [abs(value) if value is not None else None for value in curve]
-    whole = mean([size for size in sizes if size is not None]) or 1.0
+    sums, known = [0.0], [0]
+    for value in curve:
+        sums.append(sums[-1] + abs(value or 0.0))
+        known.append(known[-1] + (value is not None))
+    whole = (sums[-1] / known[-1] if known[-1] else 0.0) or 1.0
     reach = max(2, count // 20)
     found = []
-    for index in range(len(sizes)):
-        near = [size for size in sizes[max(0, index - reach) : index + reach + 1] if size is not None]
-        found.append(max(mean(near), 1e-3 * whole) if near else whole)
+    for index in range(len(curve)):
+        first, last = max(0, index - reach), min(len(curve), index + reach + 1)
+        near = known[last] - known[first]
+        found.append(max((sums[last] - sums[first]) / near, 1e-3 * whole) if near else whole)
     return found
 
 

@@ -53,7 +53,7 @@ def check_rates(gpu: Log, tpu: Log) -> Check:
     shared = sorted(set(ours) & set(theirs))
     if not shared:
         return Check(RATES, "skipped", "no step has a rate in both logs")
-    peak = max(value.number for value in (*ours.values(), *theirs.values()))
+    peak = max(abs(value.number) for value in (*ours.values(), *theirs.values()))
     ahead = logs_next_rate(gpu, ours)
     own, own_most = _first_off(ours, theirs, shared, 0, peak)
     after = [step for step in shared if step + 1 in theirs]

@@ -30,9 +30,8 @@ def stand_in_runs(
         )
 
     def measured(steps: int) -> Sequence[Log]:
-        return [
-            _log(source, trace) for trace in _traces(source, runs, launch_config, timeout, min(steps, MOST_STEPS), say)
-        ]
+        traces = _traces(source, runs, launch_config, timeout, min(steps, MOST_STEPS), say)
+        return [_log(source, trace, _chance(number)) for number, trace in enumerate(traces)]
 
     return measured
 

@@ -52,9 +52,8 @@ class Comparison:
 
     @property
     def step(self) -> int | None:
-        """The first step at which something differs."""
-        steps = [check.step for check in self.checks if check.status == "differs" and check.step is not None]
-        return min(steps, default=None)
+        """The step from which on the first of the checks differs."""
+        return None if self.first is None else self.first.step
 
     @property
     def exit_code(self) -> int:

@@ -55,7 +55,8 @@ def _mean(lines: Sequence[Line], start: int, step: int) -> tuple[float, float] |
         else:
             high = middle
     at, total, half = start, 0.0, 0.0
-    for line in lines[low:]:
+    for index in range(low, len(lines)):
+        line = lines[index]
         if line.start != at or line.step > step:
             return None
         total += line.loss.number * (line.step - line.start)

@@ -185,6 +185,22 @@ def test_the_first_step_alone_and_rounded_values(tmp_path: Path) -> None:
     assert older.lines[3].loss.half == 5e-5 and older.lines[3].values["epoch"].half == 0.005
 
 
+def test_a_long_log_is_read_in_time(tmp_path: Path) -> None:
+    """100,000 steps, each twice, and a line of a million digits."""
+    import time
+
+    from porter.compare.run import compare
+
+    history = [{"loss": 1.0 + step % 7, "step": step} for step in range(1, 100_001) for _ in range(2)]
+    path = state(tmp_path / "long.json", history)
+    started = time.process_time()
+    assert len(compare(path, path).windows) == 100_000
+    (tmp_path / "digits.log").write_text("1" * 1_000_000 + "/")
+    with pytest.raises(InputError, match="no line of training"):
+        read(tmp_path / "digits.log")
+    assert time.process_time() - started < 30
+
+
 BAD: dict[str, tuple[bytes, str]] = {
     "empty": (b"  \n", "is empty"),
     "binary": (bytes(range(256)) * 50, "holds binary data"),
@@ -202,6 +218,8 @@ BAD: dict[str, tuple[bytes, str]] = {
         "have no steps",
     ),
     "all nan": (b'{"log_history": [{"loss": NaN, "step": 1}, {"loss": NaN, "step": 2}]}', "has no finite loss"),
+    "steps without end": (b"step,loss\ninf,1.0\nnan,2.0\n", "holds no line of training with a loss"),
+    "steps that are text": (b'{"log_history": [{"loss": 1.0, "step": "x"}]}', "have no steps"),
     "events of nobody": (b"\x05\0\0\0\0\0\0\0\1\1\1\1\xff\xff\xff\xff\xff\1\1\1\1", "binary data"),
 }
 

@@ -92,10 +92,11 @@ def _once(path: Path, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]],
             notes.append("its lines were in another order: they were sorted by step")
         return sorted(rows, key=lambda row: row["step"]), notes
     kept: list[dict[str, Any]] = []
+    by_step: dict[int, dict[str, Any]] = {}
     doubles, restarts = 0, []
     for row in rows:
         if kept and row["step"] <= kept[-1]["step"]:
-            same = next((old for old in kept if old["step"] == row["step"]), None)
+            same = by_step.get(row["step"])
             if same is not None and _same(same, row):
                 doubles += 1
                 continue
@@ -105,8 +106,10 @@ def _once(path: Path, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]],
                     fix="name a log of one run",
                 )  # fmt: skip
             restarts.append(row["step"])
-            kept = [old for old in kept if old["step"] < row["step"]]
+            while kept and kept[-1]["step"] >= row["step"]:
+                del by_step[kept.pop()["step"]]
         kept.append(row)
+        by_step[row["step"]] = row
     if doubles:
         notes.append(f"{doubles} line{'s were' if doubles > 1 else ' was'} there twice")
     if restarts:

@@ -15,8 +15,8 @@ from .log import VALUES, Found, Value
 
 LINE = re.compile(r"\{'[^{}\n\r]{1,4000}\}")
 ITEM = re.compile(r"'([\w/]+)': '?([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))'?(?=[,}])")
-BAR = re.compile(r"(\d+)/(\d+) \[\d")
-TUNIX = re.compile(r"Train step (\d+) training loss: (\S+)")
+BAR = re.compile(r"(?<!\d)(\d{1,12})/(\d{1,12}) \[\d")
+TUNIX = re.compile(r"Train step (\d{1,12}) training loss: (\S{1,30})")
 
 
 def read_printed(text: str) -> Found:

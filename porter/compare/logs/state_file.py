@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import InputError
 from .log import Found, row
-from .settings_beside import settings_beside
+from .settings_beside import numbers, settings_beside
 
 OURS = "tpu_port"
 
@@ -30,12 +30,14 @@ def read_state(path: Path, text: str) -> Found:
     return Found(
         "a port's record" if ours else "trainer_state.json",
         tuple(rows),
-        _of(ours, "settings") if ours else settings_beside(path),
+        numbers(_of(ours, "settings")) if ours else settings_beside(path),
         max_steps=steps if isinstance(steps, int) and steps > 0 else None,
     )
 
 
 def _step(given: Any) -> int | None:
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 
 from ...errors import InputError
@@ -38,7 +39,7 @@ def read_csv(path: Path, text: str) -> Found:
         raise InputError(f"has the losses of {len(places['loss'])} runs", path, fix="export one run")
     rows = []
     for cells in table[1:]:
-        if len(cells) <= step or not (count := _number(cells[step])):
+        if len(cells) <= step or not (count := _number(cells[step])) or not math.isfinite(count.number):
             continue
         values = {
             name: given for name, columns in places.items() for column in columns

@@ -281,7 +281,7 @@ def seed_masks(trainer: Any, seed: int) -> None:
 
     kept: list[Any] = []
 
-    class Seeds(transformers.TrainerCallback):  # type: ignore[misc]
+    class Seeds(transformers.TrainerCallback):
         def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             kept[:] = [torch.get_rng_state()]
             torch.manual_seed(1_000_033 * seed + state.global_step)
