@@ -1,7 +1,7 @@
 """The command line: one file a command; each parses its arguments, calls, prints and returns its exit code.
 
-Exit codes: 0 nothing left to do, 1 something needs a person or isn't supported, 2 bad input or usage, 3 validation says
-no, 130 interrupted, 143 terminated.
+Exit codes: 0 nothing left to do, 1 something needs a person or isn't supported, 2 bad input or usage, 3 validation or
+comparison says no, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 TERMINATED = 143  # 128 + SIGTERM
 PIPE_CLOSED = 141  # 128 + SIGPIPE: whoever read our output has gone
 
-COMMANDS = ("port", "validate", "plan", "compile", "export", "rules", "environments", "doctor")
+COMMANDS = ("port", "validate", "compare", "plan", "compile", "export", "rules", "environments", "doctor")
 
 
 class FrontDoor(click.Group):
@@ -68,7 +68,7 @@ class FrontDoor(click.Group):
     cls=FrontDoor,
     no_args_is_help=True,
     epilog="Exit codes: 0 nothing left to do; 1 something needs a person or isn't supported; 2 bad input or usage; "
-    "3 validation says no.",
+    "3 validation or comparison says no.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, prog_name="tpu-port")

@@ -34,8 +34,8 @@ def chart(lines: Sequence[Line], *, title: str, label: str, log: bool = False, l
     if not heights or not steps:
         return f'<p class="empty">{escape(title)}: nothing to draw.</p>'
     low, high = min(heights), max(heights)
-    ticks = _ticks(low, high, log)
-    low, high = min(low, ticks[0]), max(high, ticks[-1])
+    marks = ticks(low, high, log)
+    low, high = min(low, marks[0]), max(high, marks[-1])
 
     def x(step: float) -> float:
         return LEFT + (step - 1) / max(steps - 1, 1) * (WIDTH - LEFT - RIGHT)
@@ -46,7 +46,7 @@ def chart(lines: Sequence[Line], *, title: str, label: str, log: bool = False, l
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}"><title>{escape(title)}</title>'
     ]
-    for tick in ticks:
+    for tick in marks:
         name = f"1e{tick:g}" if log else f"{tick:.4g}"
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{name}</text>')
@@ -88,7 +88,7 @@ def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
     return [run for run in runs if run]
 
 
-def _ticks(low: float, high: float, log: bool) -> list[float]:
+def ticks(low: float, high: float, log: bool = False) -> list[float]:
     """Round numbers that enclose low..high: decades on a logarithmic axis, else steps of 1, 2 or 5."""
     if log:
         first, last = math.floor(low), max(math.ceil(high), math.floor(low) + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best, needs_hooks
+from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ..engine.libraries.transformers.metrics import LOSSES
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
@@ -64,8 +64,7 @@ def _every(porting: Porting, part: str, steps: str) -> str:
 
 
 def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
-    strategy = porting.value("save.strategy")
-    if strategy is None or (strategy.known and str(strategy.literal) in ("no", "False")):
+    if not _saves(porting):
         if porting.resumes and porting.trainer is not None:
             message = 'resume_from_checkpoint with save_strategy "no": Tunix resumes and saves in one place.'
             site = porting.trainer
@@ -94,6 +93,12 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
         remarked(porting, Arg(start, "checkpoint_root_directory"), "run.output_dir"),
         Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
     ]
+
+
+def _saves(porting: Porting) -> bool:
+    """Whether the run saves checkpoints."""
+    strategy = porting.value("save.strategy")
+    return strategy is not None and not (strategy.known and str(strategy.literal) in ("no", "False"))
 
 
 def _check_strategies(porting: Porting) -> None:
@@ -184,8 +189,6 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
     strategy = porting.value("log.strategy")
     silent = strategy is not None and strategy.known and str(strategy.literal) == "no"
-    if silent and not (callbacks or loads_best(porting) or needs_hooks(porting)):
-        return []
     every = "None" if silent else porting.text("log.steps")
     if strategy is not None and strategy.is_literal("epoch"):
         every = f"{porting.names.batches}.steps_per_epoch"
@@ -202,6 +205,8 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
     if callbacks or loads_best(porting):
         arguments += _best_metric(porting)
+    if porting.value("save.strategy") is not None and not _saves(porting):
+        arguments.append(Arg(porting.output_dir(), "output_dir"))  # of the record, which lies with checkpoints else
     log = Call(porting.rt("log_every"), arguments)
     code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
     return remarked_line(porting, code, indent, *said_of)

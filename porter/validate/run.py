@@ -57,6 +57,7 @@ class Options:
     their batches together, `real` as that many. `timeout` in seconds for each run. `arguments` go to both scripts.
     `family` stands in for models whose name tells none. `source_python` is an interpreter for the source; without one
     `environments` lets one be made for its releases. Scripts run in a copy of their folder of up to `copy_limit` bytes.
+    `chance`: the seed of a source's own adapters and dropout masks, which it has then; without, dropout is 0.
     """
 
     model: Path | None = None
@@ -75,6 +76,7 @@ class Options:
     environments: bool = True
     copy_limit: int = COPY_LIMIT
     family: str | None = None
+    chance: int | None = None
 
 
 def validate(
@@ -339,6 +341,7 @@ def settings_for(
         project=(Path(work) / "project").read_text(encoding="utf-8"),
         files=tuple((name, str(file.absolute())) for name, file in options.files),
         patience=options.timeout * PATIENCE if source is not None else None,
+        chance=options.chance,
     )
 
 

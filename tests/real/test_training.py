@@ -111,6 +111,33 @@ def test_the_log_lines_are_the_trainers(tmp_path: Path, capsys: pytest.CaptureFi
     assert printed[1].startswith("{'loss': '") and "'learning_rate': '0'" in printed[1]
 
 
+def test_the_record_is_the_trainers_own_state(tmp_path: Path) -> None:
+    """Beside what the Trainer saves with logging_steps=1, whatever ours prints; in its checkpoints, too."""
+    from transformers import Trainer, TrainerState, TrainingArguments
+
+    asked = {"save_strategy": "steps", "save_steps": 4}
+    run_tunix(tmp_path / "tunix", **asked)
+    rows = [{"x": x, "y": y} for x, y in zip(X, Y, strict=True)]
+    settings = arguments(tmp_path / "trainer", **asked, logging_steps=1)
+    args = TrainingArguments(**settings, use_cpu=True, train_sampling_strategy="sequential", label_names=["y"])
+    trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=rows)
+    trainer.train()
+    trainer.save_state()
+    for mine, yours in (("", ""), ("4", "checkpoint-4"), ("8", "checkpoint-8"), ("10", "checkpoint-10")):
+        ours = TrainerState.load_from_json(str(tmp_path / "tunix" / mine / "trainer_state.json"))
+        theirs = TrainerState.load_from_json(str(tmp_path / "trainer" / yours / "trainer_state.json"))
+        assert (ours.global_step, ours.max_steps, ours.epoch) == (theirs.global_step, theirs.max_steps, theirs.epoch)
+        assert ours.num_train_epochs == theirs.num_train_epochs and ours.logging_steps == theirs.logging_steps
+        # Ours evaluates before the first step, too; the Trainer writes a checkpoint before its best metric is known.
+        lines = [line for line in ours.log_history if line["step"] > 0]
+        assert [line["step"] for line in lines] == [line["step"] for line in theirs.log_history]
+        for line, known in zip(lines, theirs.log_history, strict=True):
+            for name in {"loss", "eval_loss", "grad_norm", "learning_rate", "epoch", "train_loss"} & known.keys():
+                assert line[name] == pytest.approx(known[name], rel=1e-5), (name, known["step"])
+    settings = ours.stateful_callbacks["tpu_port"]["attributes"]["settings"]
+    assert settings["weight_decay"] == 0.1 and settings["max_grad_norm"] == 1.0
+
+
 def test_shares_epochs_and_nothing(tmp_path: Path) -> None:
     _, hooks = run_tunix(tmp_path, logging_steps=0.25, logging_first_step=False)
     assert [line["step"] for line in hooks.history if "loss" in line] == [3, 6, 9]
@@ -176,7 +203,10 @@ def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.isdigit()) == ["10", "8"]
     with pytest.raises(FileExistsError, match=r"steps 8, 10.*rt\.resume_dir"):
         run_tunix(tmp_path, **asked)
+    history = (tmp_path / "trainer_state.json").read_text()
+    assert (tmp_path / "10" / "trainer_state.json").is_file(), "it must not be in the way of what Orbax restores"
     resumed, hooks = run_tunix(tmp_path, data=[*BATCHES], **asked, resume_from_checkpoint=True)
+    assert history.count('"loss"') == (tmp_path / "trainer_state.json").read_text().count('"loss"') == 10
     assert resumed.train_steps == 10 and not [line for line in hooks.history if "loss" in line]
     np.testing.assert_array_equal(resumed.model.weight[...], trainer.model.weight[...])
 

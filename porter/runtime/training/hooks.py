@@ -1,12 +1,13 @@
 """The log lines of transformers' Trainer, from Tunix's training hooks.
 
 Tunix reports a step's loss one step late, the last one after `on_train_end`, and an evaluation before the
-step that caused it; the lines here come out in the Trainer's order.
+step that caused it; the lines here come out in the Trainer's order. They also keep the run's record, see recording.py.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from tunix.sft.hooks import TrainingHooks
 
 from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
+from .recording import Recording
 
 
 def log_every(
@@ -32,8 +34,9 @@ def log_every(
     metric_for_best_model: str | None = None,
     greater_is_better: bool | None = None,
     processing_class: Any = None,
+    output_dir: str | os.PathLike[str] | None = None,
 ) -> LogLines:
-    """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process.
+    """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process, and record the run.
 
     `loss` is the mean over the steps since the last line, `learning_rate` the rate of the step itself,
     `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in optimizer steps. Rewards and
@@ -50,10 +53,14 @@ def log_every(
             a `MetricsTrainer`.
         greater_is_better: whether more of it is better; without, unless its name ends with "loss".
         processing_class: the tokenizer that the callbacks are given.
+        output_dir: where `trainer_state.json` goes, with a line for every step, of a run without checkpoints; else it
+            lies with these.
     """
     best = BestMetric.named(metric_for_best_model, greater_is_better)
     events = Events(callbacks, args, steps_per_epoch, best, processing_class)
-    return LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics)
+    if output_dir is None:
+        output_dir = getattr(args, "output_dir", None)
+    return LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics, output_dir)
 
 
 class LogLines(TrainingHooks):
@@ -67,6 +74,7 @@ class LogLines(TrainingHooks):
         steps_per_epoch: int | None,
         events: Events | None = None,
         metrics: Callable[[int, int], dict[str, float]] | None = None,
+        output_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         if steps is not None and steps <= 0:
             raise ValueError(f"logging_steps must be positive, not {steps}")
@@ -77,6 +85,7 @@ class LogLines(TrainingHooks):
         self._schedule = schedule
         self._steps_per_epoch = steps_per_epoch
         self._metrics = metrics
+        self.recording = Recording(output_dir, schedule, steps_per_epoch, steps)
         self._sum = 0.0
         self._last_logged = 0
         self._evaluations: list[dict[str, float]] = []
@@ -88,9 +97,13 @@ class LogLines(TrainingHooks):
         if self._steps is not None and self._steps < 1:
             self._steps = math.ceil(self._steps * train_ctx.config.max_steps)
         self._events.begin(train_ctx)
+        self.recording.begin(train_ctx, self.state)
 
     def on_train_step_end(self, train_ctx: Any, train_step: int, train_loss: float) -> None:
         loss = float(train_loss)
+        if self.recording.on:
+            found = self._found(train_ctx, train_step - 1, train_step)
+            self.recording.step(train_ctx, self.state, train_step, loss, found)
         if not math.isfinite(loss):  # the Trainer's logging_nan_inf_filter
             loss = self._sum / (train_step - self._last_logged)
         self._sum += loss
@@ -108,6 +121,7 @@ class LogLines(TrainingHooks):
         found = {f"eval_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
         found |= getattr(train_ctx, "evaluated", {})  # MetricsTrainer's
         line = self._with_epoch({"eval_loss": float(mean), **found}, train_ctx.train_steps)
+        self.recording.evaluated(train_ctx, self.state, line)
         if train_ctx.train_steps == 0:
             self._events.state.best.of(line)  # a metric that isn't there is told before training
             self._say(line, train_ctx)
@@ -118,6 +132,7 @@ class LogLines(TrainingHooks):
     def on_train_end(self, train_ctx: Any) -> None:
         """The last step is still to come."""
         self._events.ended(train_ctx)
+        self.recording.ended(train_ctx, self.state)
 
     @property
     def state(self) -> TrainerState:
@@ -129,6 +144,7 @@ class LogLines(TrainingHooks):
         self._events.add(*callbacks)
 
     def on_train_step_start(self, train_ctx: Any) -> None:
+        self.recording.micro_batch(train_ctx, self.state)
         self._events.micro_batch(train_ctx)
 
     def on_eval_step_start(self, train_ctx: Any) -> None:
@@ -136,15 +152,19 @@ class LogLines(TrainingHooks):
 
     def _line(self, train_ctx: Any, step: int) -> dict[str, float]:
         line = {"loss": self._sum / (step - self._last_logged)}
-        norm = _grad_norm(train_ctx)
-        if norm is not None:
-            line["grad_norm"] = norm
+        found = self._found(train_ctx, self._last_logged, step)
+        if "grad_norm" in found:
+            line["grad_norm"] = found.pop("grad_norm")
         if self._schedule is not None:
             line["learning_rate"] = float(self._schedule(step - 1))
-        line |= _metrics(train_ctx, "train", step - self._last_logged)
-        if self._metrics is not None:
-            line |= self._metrics(self._last_logged, step)
-        return self._with_epoch(line, step)
+        return self._with_epoch(line | found, step)
+
+    def _found(self, train_ctx: Any, after: int, until: int) -> dict[str, float]:
+        """What is logged beside loss and rate: the last step's gradient norm, means over the steps after `after`."""
+        norm = _grad_norm(train_ctx)
+        found = {} if norm is None else {"grad_norm": norm}
+        found |= _metrics(train_ctx, "train", until - after)
+        return found if self._metrics is None else found | self._metrics(after, until)
 
     def _with_epoch(self, line: dict[str, float], step: int) -> dict[str, float]:
         if self._steps_per_epoch:

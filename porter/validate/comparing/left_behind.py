@@ -19,7 +19,7 @@ FORMATS = {
     "checkpoints": "the files of checkpoints: Orbax writes other ones than torch (optimizer.pt, scheduler.pt, "
     "rng_state.pth, trainer_state.json, training_args.bin)",
     "weights": "training_args.bin and README.md beside the weights",
-    "state": "trainer_state.json of save_state, which the port doesn't write",
+    "state": "trainer_state.json of save_state: the port's has a line for every step",
     "metrics": "the files and tables of log_metrics and save_metrics, which the port doesn't write",
     "card": "the model card",
 }

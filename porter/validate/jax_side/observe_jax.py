@@ -264,6 +264,8 @@ def patch_trainer(observer: Observer) -> None:
     @functools.wraps(train)
     def patched_train(self: Any, train_ds: Any, eval_ds: Any = None, *args: Any, **kwargs: Any) -> None:
         observer.begin(self)
+        if hasattr(getattr(self, "training_hooks", None), "recording"):
+            self.training_hooks.recording.off()  # it would lie where the script says
         train(self, observer.batches(self, train_ds), eval_ds, *args, **kwargs)
         observer.finished(self)
 

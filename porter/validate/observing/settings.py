@@ -27,7 +27,8 @@ class Settings:
     `kv_heads` sizes the stand-in model, `sources` are the texts of the source and of its project's modules, from which
     made-up rows get columns. `files` are (path or name, real file) pairs for files that the script reads, `columns`
     those that a crash asked for, with the kind of each. A source that has trained for `patience` seconds stops after
-    the step that it is in, if that is its second at least.
+    the step that it is in, if that is its second at least. With `chance` a source keeps its dropout, and this is the
+    seed of its masks and of where its adapters start.
     """
 
     work: str
@@ -47,6 +48,7 @@ class Settings:
     files: tuple[tuple[str, str], ...] = ()
     columns: dict[str, Any] = field(default_factory=dict)
     patience: float | None = None
+    chance: int | None = None
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")

@@ -163,7 +163,10 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
         return
     patch_save_pretrained(peft.PeftModel, substitutes)
     patch_adapters(peft.PeftModel, substitutes)
-    without_dropout(peft.LoraConfig, substitutes)
+    if settings.chance is None:
+        without_dropout(peft.LoraConfig, substitutes)
+    else:
+        own_chance(peft.tuners.lora.layer.LoraLayer, settings.chance)
 
 
 def patch_adapters(cls: Any, substitutes: Substitutes) -> None:
@@ -179,6 +182,23 @@ def patch_adapters(cls: Any, substitutes: Substitutes) -> None:
         return original(*args[:2], *found, *args[3:], **kwargs)
 
     cls.from_pretrained = from_pretrained
+
+
+def own_chance(cls: Any, seed: int) -> None:
+    """Adapters start as this seed has it, whatever the script's, and so do all masks that are drawn behind them."""
+    import torch
+
+    original, count = cls.reset_lora_parameters, 0
+
+    @functools.wraps(original)
+    def reset_lora_parameters(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal count
+        count += 1
+        with torch.random.fork_rng():
+            torch.manual_seed(1_000_003 * seed + count)
+            return original(self, *args, **kwargs)
+
+    cls.reset_lora_parameters = reset_lora_parameters
 
 
 def without_dropout(cls: Any, substitutes: Substitutes) -> None:
@@ -254,6 +274,24 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
     transformers.TrainingArguments.__post_init__ = post_init
 
 
+def seed_masks(trainer: Any, seed: int) -> None:
+    """Draw the masks of each step from this seed; what is drawn between steps, as the order of rows, stays as it is."""
+    import torch
+    import transformers
+
+    kept: list[Any] = []
+
+    class Seeds(transformers.TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            kept[:] = [torch.get_rng_state()]
+            torch.manual_seed(1_000_033 * seed + state.global_step)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            torch.set_rng_state(kept.pop())
+
+    trainer.add_callback(Seeds())
+
+
 def no_noise(alpha: float) -> str:
     return f"no NEFTune noise instead of neftune_noise_alpha={alpha} on both sides"
 
@@ -287,6 +325,8 @@ def patch_trainer(observer: Observer) -> None:
             observer.substitutes.note(no_noise(alpha))
             self.neftune_noise_alpha = None
         observer.dataset = marks(self.train_dataset)
+        if observer.settings.chance is not None:
+            seed_masks(self, observer.settings.chance)
         result = train(self, **{name: value for name, value in kwargs.items() if name != "model_path"})
         observer.finished(self)
         return result

@@ -50,11 +50,6 @@ def loads_best(porting: Porting) -> bool:
     return value is not None and (value.is_literal(True) or (not value.known and asked))
 
 
-def needs_hooks(porting: Porting) -> bool:
-    """Whether the script hands the trainer callbacks after it is made, reads its state, or how long it took."""
-    return any(text in porting.module.text for text in (".add_callback(", ".state.", "train_runtime"))
-
-
 def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
     """A finding for a callback that can't be called from Tunix's hooks, or does there what they can't."""
     module = porting.module

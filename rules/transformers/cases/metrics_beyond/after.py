@@ -57,7 +57,9 @@ trainer = rt.MetricsTrainer(
     preprocess_logits_for_metrics=preprocess,
     include_for_metrics=["inputs", "loss"],
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
-trainer.with_training_hooks(rt.log_every(500, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+trainer.with_training_hooks(
+    rt.log_every(500, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, output_dir="out")
+)
 with mesh:
     trainer.train(batches, eval_batches)
 
@@ -88,6 +90,8 @@ again = rt.MetricsTrainer(
     compute_metrics=compute_metrics,
     preprocess_logits_for_metrics=shrink,
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
-again.with_training_hooks(rt.log_every(500, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+again.with_training_hooks(
+    rt.log_every(500, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, output_dir="again")
+)
 with mesh:
     again.train(batches, eval_batches)

@@ -48,7 +48,9 @@ trainer = rt.PreferenceTrainer(
         loss_weights=[1.0, 0.2],
     ),
 )
-trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+trainer.with_training_hooks(
+    rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, output_dir="dpo")
+)
 with mesh:
     trainer.train(batches)
 rt.save_adapter(model, "dpo", tokenizer=tokenizer)

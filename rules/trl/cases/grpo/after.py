@@ -72,7 +72,9 @@ trainer = PeftTrainer(
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(batches.loss)
 trainer.with_training_hooks(
-    rt.log_every(5, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, metrics=batches.metrics)
+    rt.log_every(
+        5, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, metrics=batches.metrics, output_dir="out"
+    ),
 )
 with mesh:
     trainer.train(batches)

@@ -44,6 +44,8 @@ trainer = PeftTrainer(
         eval_every_n_steps=3,
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
-trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+trainer.with_training_hooks(
+    rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, output_dir="out")
+)
 with mesh:
     trainer.train(batches, eval_batches)

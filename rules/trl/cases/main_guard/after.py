@@ -37,6 +37,8 @@ if __name__ == "__main__":
             eval_every_n_steps=batches.steps,
         ),
     ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
-    trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+    trainer.with_training_hooks(
+        rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, output_dir="out")
+    )
     with mesh:
         trainer.train(batches)

@@ -64,7 +64,11 @@ trainer = PeftTrainer(
         eval_every_n_steps=batches.steps,
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
-trainer.with_training_hooks(rt.log_every(1, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+trainer.with_training_hooks(
+    rt.log_every(
+        1, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, output_dir="unsloth_training_checkpoints"
+    ),
+)
 print(tokenizer.decode(batches.train_dataset[5]["input_ids"]))
 with mesh:
     trainer.train(batches)

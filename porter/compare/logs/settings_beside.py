@@ -1,0 +1,101 @@
+"""What lies beside a GPU log and says what the run was asked for: `training_args.bin`, and the adapter's files.
+
+`training_args.bin` is a pickle. It is read without running anything: whatever class it names becomes an empty one. Of
+an adapter's weights only the names are read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SETTINGS = (
+    "max_grad_norm", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "r", "lora_alpha", "adapted_linears",
+)  # fmt: skip
+LARGEST = 2_000_000  # bytes
+LONGEST = 50_000_000  # of a header: a hundred bytes a tensor
+
+
+def settings_beside(path: Path) -> dict[str, float]:
+    """`SETTINGS` as far as the log's folder, its checkpoints or its saved adapter tell them."""
+    folder = path.parent
+    places = [folder, *sorted(folder.glob("checkpoint-*"), key=lambda p: p.stat().st_mtime, reverse=True)[:1]]
+    found: dict[str, float] = {}
+    for place in places:
+        for name, read in FILES.items():
+            if (place / name).is_file():
+                found = {**read(place / name), **found}
+    return found
+
+
+def numbers(given: Mapping[str, Any]) -> dict[str, float]:
+    """`SETTINGS` among values that may be numbers, or numbers as text (MLflow's)."""
+    found = {}
+    for name in SETTINGS:
+        try:
+            found[name] = float(given[name])
+        except (KeyError, TypeError, ValueError):
+            continue
+    return found
+
+
+def _adapter(path: Path) -> dict[str, float]:
+    try:
+        given = json.loads(path.read_bytes()[:LARGEST])
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return numbers(given) if isinstance(given, dict) else {}
+
+
+def _arguments(path: Path) -> dict[str, float]:
+    try:
+        if path.stat().st_size > LARGEST:
+            return {}
+        with zipfile.ZipFile(path) as archive:
+            name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
+            if archive.getinfo(name).file_size > LARGEST:
+                return {}
+            made = _Reader(io.BytesIO(archive.read(name))).load()
+    except Exception:  # whatever a broken or hostile file does to a reader
+        return {}
+    return numbers(getattr(made, "state", {}) or {})
+
+
+def _weights(path: Path) -> dict[str, float]:
+    """How many linears have an adapter, by the names in a safetensors file's header."""
+    try:
+        with path.open("rb") as file:
+            (size,) = struct.unpack("<Q", file.read(8))
+            names = json.loads(file.read(size)) if size <= LONGEST else {}
+    except (OSError, ValueError, RecursionError, struct.error):
+        return {}
+    count = sum(name.endswith(".lora_A.weight") for name in names) if isinstance(names, dict) else 0
+    return {"adapted_linears": float(count)} if count else {}
+
+
+class _Empty:
+    """Stands for an object of any class; keeps the state that it was given."""
+
+    state: Mapping[str, Any] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state if isinstance(state, dict) else None
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        return _Empty
+
+    def persistent_load(self, pid: Any) -> Any:
+        return None
+
+
+FILES = {"training_args.bin": _arguments, "adapter_config.json": _adapter, "adapter_model.safetensors": _weights}

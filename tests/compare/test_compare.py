@@ -1,0 +1,157 @@
+"""Verdicts on made logs: right ones are the same, each kind of mistake is found where it shows. On real ones: bench."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from porter.cli import run as tpu_port
+from porter.compare.run import compare
+from porter.compare.student import beyond, two_sided
+from porter.compare.verdict import Comparison
+from porter.errors import InputError
+from porter.report.comparison.page import comparison_page
+
+from .made import PEAK, STEPS, every, lines, runs, state
+
+SETTINGS = {"max_grad_norm": 1.0, "weight_decay": 0.01}
+
+
+def beside(
+    tmp_path: Path, tpu: list[dict[str, Any]], gpu: list[dict[str, Any]] | None = None, **more: Any
+) -> Comparison:
+    """The comparison of a GPU log with `tpu`, on an envelope of three further runs."""
+    ours = state(tmp_path / "gpu.json", lines(0) if gpu is None else gpu, max_steps=STEPS)
+    theirs = state(tmp_path / "tpu.json", tpu, port=SETTINGS)
+    return compare(ours, theirs, **{"second": runs(tmp_path), **more})
+
+
+def differing(found: Comparison) -> list[str]:
+    return [check.name for check in found.checks if check.status == "differs"]
+
+
+@pytest.mark.parametrize("seed", range(10, 22))
+def test_another_seed_and_another_interval_are_the_same(tmp_path: Path, seed: int) -> None:
+    found = beside(tmp_path, lines(seed), every(lines(0), (1, 5, 10)[seed % 3]))
+    assert (found.word, found.exit_code) == ("same", 0), found.line
+    assert found.windows[-1].step == STEPS
+
+
+def test_another_objective_shows_in_the_first_window(tmp_path: Path) -> None:
+    found = beside(tmp_path, lines(9, factor=0.55))
+    assert (found.word, found.step, found.exit_code) == ("another objective", 1, 3)
+    assert "assistant_only_loss" in found.first.cause  # type: ignore[union-attr]
+
+
+def test_a_drift_is_dated(tmp_path: Path) -> None:
+    found = beside(tmp_path, lines(9, drift=0.2))
+    assert found.word == "drifts" and differing(found)[0] == "drift of the loss"
+    assert found.step is not None and 60 < found.step < 150
+    assert "learns less" in found.first.cause  # type: ignore[union-attr]
+
+
+def test_rows_in_another_order_scatter(tmp_path: Path) -> None:
+    import random
+
+    mixed = lines(9)
+    losses = [line["loss"] for line in mixed]
+    random.Random(1).shuffle(losses)
+    found = beside(tmp_path, [{**line, "loss": loss} for line, loss in zip(mixed, losses, strict=True)])
+    assert "scatter of the loss" in differing(found)
+
+
+def test_tokens_tell_other_rows_exactly(tmp_path: Path) -> None:
+    other = [{**line, "num_tokens": line["num_tokens"] + (line["step"] > 30)} for line in lines(9)]
+    found = beside(tmp_path, other)
+    assert differing(found) == ["tokens fed"] and found.step == 31
+
+
+def test_a_schedule_ahead_is_told_by_its_rates(tmp_path: Path) -> None:
+    found = beside(tmp_path, lines(9, early=1))
+    assert differing(found)[0] == "learning rate of every step that is logged"
+    assert "one step ahead of the GPU's" in found.first.cause  # type: ignore[union-attr]
+
+
+def test_rates_of_the_next_step_are_older_transformers(tmp_path: Path) -> None:
+    older = lines(0, early=1)  # ends with 0, as a linear schedule does behind the last step
+    assert older[-1]["learning_rate"] == 0
+    found = beside(tmp_path, lines(9), older)
+    assert found.word == "same" and "older transformers" in found.checks[1].detail
+    cut = older[:150]  # where it doesn't show, it can't be told
+    found = beside(tmp_path, lines(9), cut)
+    assert found.checks[1].status == "skipped" and any("off by one" in line for line in found.untold)
+
+
+def test_settings_that_lie_with_the_logs(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps({**SETTINGS, "r": 8}))
+    assert beside(tmp_path, lines(9)).word == "same"
+    (tmp_path / "adapter_config.json").write_text(json.dumps({**SETTINGS, "weight_decay": 1e-4}))
+    found = beside(tmp_path, lines(9))
+    assert "weight_decay: GPU 0.0001, TPU 0.01" in found.line and "Optax's default" in found.first.cause  # type: ignore[union-attr]
+
+
+def test_epochs_of_another_length(tmp_path: Path) -> None:
+    found = beside(tmp_path, [{**line, "epoch": line["epoch"] * 1.1} for line in lines(9)])
+    assert differing(found) == ["epochs"]
+
+
+def test_without_an_envelope_only_the_gross_is_told(tmp_path: Path) -> None:
+    assert beside(tmp_path, lines(9), second=[]).word == "not told"
+    found = beside(tmp_path, lines(9, factor=0.5), second=[])
+    assert (found.word, found.exit_code) == ("another objective", 3)
+
+
+def test_a_loss_that_is_lost_on_one_side(tmp_path: Path) -> None:
+    odd = [{**line, "loss": float("nan") if line["step"] > 150 else line["loss"]} for line in lines(9)]
+    found = beside(tmp_path, odd)
+    assert "losses are finite" in differing(found) and found.step == 151
+
+
+def test_what_has_nothing_in_common(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no steps in common: the GPU's log has steps 1-20, the TPU's steps 51-200"):
+        beside(tmp_path, lines(9)[50:], lines(0)[:20])
+    with pytest.raises(InputError, match="is the GPU's log again"):
+        beside(tmp_path, lines(9), second=[state(tmp_path / "copy.json", lines(0))])
+
+
+def test_logs_without_rates_say_so(tmp_path: Path) -> None:
+    bare = [{"loss": line["loss"], "step": line["step"]} for line in lines(9)]
+    found = beside(tmp_path, bare)
+    assert found.word == "same"
+    assert any("the TPU log has no learning rates" in line for line in found.untold)
+
+
+def test_the_command_its_codes_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu = state(tmp_path / "<b>gpu</b>.json", lines(0))
+    right, wrong = (
+        state(tmp_path / "right.json", lines(9)),
+        state(tmp_path / "wrong\x1b[31m.json", lines(9, factor=0.5)),
+    )
+    second = [word for path in runs(tmp_path) for word in ("--second", str(path))]
+    assert tpu_port(["compare", str(gpu), str(right), *second, "--html", str(tmp_path / "page.html")]) == 0
+    assert "THE SAME to step 200" in capsys.readouterr().out
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 3 and "<b>gpu" not in page and "&lt;b&gt;gpu" in page and "<script" not in page
+    assert tpu_port(["compare", str(gpu), str(wrong), *second, "--json"]) == 3
+    shown = capsys.readouterr().out
+    answer = json.loads(shown)
+    assert answer["verdict"] == "another objective" and answer["step"] == 1 and "\x1b" not in shown
+    assert tpu_port(["compare", str(gpu), str(tmp_path / "none.json")]) == 2
+    assert "no such file" in capsys.readouterr().err
+    assert tpu_port(["compare", str(gpu), str(right)]) == 2
+    assert "NOT TOLD" in capsys.readouterr().out
+    assert tpu_port(["compare", str(gpu), str(right), *second, "--source", str(gpu)]) == 2
+
+
+def test_a_page_shows_the_envelope(tmp_path: Path) -> None:
+    page = comparison_page(beside(tmp_path, lines(9)))
+    assert page.count('class="band"') == 12 and f"{PEAK:g}" in page
+
+
+@pytest.mark.parametrize(("freedom", "t"), [(1, 636.619), (3, 12.924), (9, 4.781), (30, 3.646)])
+def test_students_t(freedom: float, t: float) -> None:
+    assert two_sided(0.001, freedom) == pytest.approx(t, rel=1e-4)
+    assert beyond(t, freedom) == pytest.approx(0.001, rel=1e-3)

@@ -1,0 +1,192 @@
+"""trainer_state.json, without a trainer: what a reader, a resumed run and transformers find. With one: tests/real."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import optax
+import pytest
+
+from porter.runtime.callbacks import TrainerState
+from porter.runtime.training.hooks import log_every
+from porter.runtime.training.record import NAME, OURS
+from porter.runtime.training.recording import Recording, rates
+from porter.runtime.training.run_facts import free_variables
+
+ROWS, LENGTH = 2, 8
+
+
+class Trainer:
+    """The part of a PeftTrainer that hooks see; it reports a step when the next one has been trained, as Tunix does."""
+
+    def __init__(
+        self, folder: Path | None, *, steps: int = 0, max_steps: int = 6, accumulation: int | None = None
+    ) -> None:
+        self.train_steps, self._mode = steps, "train"
+        self.is_managed_externally = True
+        self.checkpoints: list[int] = []
+        self.model = SimpleNamespace()
+        self.config = SimpleNamespace(
+            max_steps=max_steps, checkpoint_root_directory=None if folder is None else str(folder),
+            gradient_accumulation_steps=accumulation, checkpointing_options=None,
+        )  # fmt: skip
+        self.checkpoint_manager = SimpleNamespace(
+            latest_step=lambda: self.checkpoints[-1] if self.checkpoints else None,
+            _checkpoint_manager=SimpleNamespace(all_steps=lambda: self.checkpoints),
+        )
+        chain = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.linear_schedule(1e-3, 0.0, 6)))
+        self.optimizer = SimpleNamespace(tx=chain)
+        self.metrics_prefix = ""
+        self.metrics_logger = SimpleNamespace(get_metric_history=lambda *names: np.array([0.25]))
+        self._prev_buffered_train_metrics: Any = None
+
+    def _prepare_inputs(self, batch: Any) -> Any:
+        return batch
+
+    def close(self) -> None: ...
+
+    def train(self, hooks: Any, until: int, *, save: int = 0, killed: bool = False) -> None:
+        """Steps with the losses 1 / step, a checkpoint every `save`; `killed`: nothing comes behind the last one."""
+        hooks.on_train_start(self)
+        while self.train_steps < until:
+            for _ in range(self.config.gradient_accumulation_steps or 1):
+                self._prepare_inputs(batch())
+                hooks.on_train_step_start(self)
+            pending, self._prev_buffered_train_metrics = (
+                self._prev_buffered_train_metrics,
+                SimpleNamespace(step=self.train_steps, loss=1 / (self.train_steps + 1)),
+            )
+            self.train_steps += 1
+            if pending is not None:
+                hooks.on_train_step_end(self, pending.step + 1, pending.loss)
+            if save and self.train_steps % save == 0:
+                self.checkpoints.append(self.train_steps)
+                (Path(self.config.checkpoint_root_directory) / str(self.train_steps)).mkdir(parents=True)
+        if killed:
+            return
+        hooks.on_train_end(self)
+        hooks.on_train_step_end(self, self.train_steps, self._prev_buffered_train_metrics.loss)
+        self.close()
+
+
+def batch() -> dict[str, np.ndarray]:
+    segments = np.ones((ROWS, LENGTH), np.int32)
+    segments[:, 6:] = 0
+    labels = np.where(np.arange(LENGTH) < 4, -100, 7) * np.ones((ROWS, 1), np.int32)
+    return {"segment_ids": segments, "labels": np.where(segments > 0, labels, -100)}
+
+
+def record(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / NAME).read_text(encoding="utf-8")))
+
+
+def steps(folder: Path) -> list[int]:
+    return [line["step"] for line in record(folder)["log_history"] if "loss" in line]
+
+
+def test_every_step_is_there_unrounded_whatever_is_printed(tmp_path: Path) -> None:
+    hooks = log_every(4, steps_per_epoch=3)
+    Trainer(tmp_path, accumulation=2).train(hooks, 6)
+    found = record(tmp_path)
+    lines = [line for line in found["log_history"] if "loss" in line]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert [line["loss"] for line in lines] == [1 / step for step in range(1, 7)]
+    assert [line["learning_rate"] for line in lines] == pytest.approx([1e-3 * (6 - n) / 6 for n in range(6)], rel=1e-6)
+    assert [line["num_tokens"] for line in lines] == [2 * ROWS * 6 * step for step in range(1, 7)]
+    assert [line["num_trained_tokens"] for line in lines] == [2 * ROWS * 2 * step for step in range(1, 7)]
+    assert all(line["steps_per_second"] > 0 for line in lines)
+    assert (found["global_step"], found["max_steps"], found["epoch"], found["num_train_epochs"]) == (6, 6, 2.0, 2)
+    assert found["log_history"][-1]["train_loss"] == pytest.approx(np.mean([1 / step for step in range(1, 7)]))
+    assert [line["step"] for line in hooks.history] == [4], "what is printed stays what was asked for"
+
+
+def test_transformers_reads_it_and_the_rest_stands_where_it_has_room(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    Trainer(tmp_path).train(log_every(1), 3)
+    state = transformers.TrainerState.load_from_json(str(tmp_path / NAME))
+    assert (state.global_step, len(state.log_history)) == (3, 4)
+    ours = state.stateful_callbacks[OURS]["attributes"]
+    assert ours["versions"]["optax"] and ours["devices"]["count"] >= 1
+    assert ours["settings"] == {
+        "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8, "max_grad_norm": 1.0, "weight_decay": 1e-4,
+    }  # fmt: skip
+    assert re.fullmatch("[0-9a-f]{64}", ours["port"].get("sha256", "0" * 64))
+
+
+def test_a_resumed_run_goes_on_without_gap_or_double(tmp_path: Path) -> None:
+    # Killed right behind the checkpoint of step 4: Tunix has reported 3 steps, and trained 5.
+    Trainer(tmp_path).train(log_every(1), 5, save=4, killed=True)
+    resumed = Trainer(tmp_path, steps=4)
+    resumed.train(log_every(1), 6)
+    assert steps(tmp_path) == [1, 2, 3, 4, 5, 6]
+    found = record(tmp_path)
+    tokens = [line["num_tokens"] for line in found["log_history"] if "num_tokens" in line]
+    assert tokens == [ROWS * 6 * step for step in range(1, 7)]
+    assert [run["from_step"] for run in found["stateful_callbacks"][OURS]["attributes"]["runs"]] == [0, 4]
+    assert [line["step"] for line in found["log_history"] if "train_runtime" in line] == [6]
+
+
+def test_each_checkpoint_has_the_record_up_to_its_step(tmp_path: Path) -> None:
+    Trainer(tmp_path).train(log_every(1), 6, save=2)
+    assert {step: steps(tmp_path / str(step)) for step in (2, 4, 6)} == {n: list(range(1, n + 1)) for n in (2, 4, 6)}
+    assert record(tmp_path / "4")["global_step"] == 4
+    (tmp_path / NAME).unlink()
+    Trainer(tmp_path, steps=4).train(log_every(1), 6)  # as one whose other files were left behind
+    assert steps(tmp_path) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_new_run_starts_anew_and_rubbish_is_no_history(tmp_path: Path) -> None:
+    Trainer(tmp_path).train(log_every(1), 3)
+    Trainer(tmp_path).train(log_every(1), 2)
+    assert steps(tmp_path) == [1, 2]
+    (tmp_path / NAME).write_bytes(b"\x00\xff{")
+    Trainer(tmp_path, steps=2).train(log_every(1), 4)
+    assert steps(tmp_path) == [3, 4]
+
+
+def test_without_checkpoints_it_lies_in_the_output_folder(tmp_path: Path) -> None:
+    Trainer(None).train(log_every(None, output_dir=tmp_path / "out"), 2)
+    assert steps(tmp_path / "out") == [1, 2]
+    Trainer(None).train(log_every(1, args=SimpleNamespace(output_dir=str(tmp_path / "args"))), 2)
+    assert steps(tmp_path / "args") == [1, 2]
+    Trainer(None).train(log_every(1), 2)  # nowhere to write
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["args", "out"]
+
+
+def test_nothing_half_written_is_ever_there(tmp_path: Path) -> None:
+    Trainer(tmp_path).train(log_every(1), 3)
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_folder_that_cant_be_written_ends_no_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    hooks = log_every(1)
+    Trainer(tmp_path / "file").train(hooks, 4)
+    assert len(hooks.history) == 4
+    assert capsys.readouterr().out.count("can't be written") == 1
+
+
+def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jax.process_index", lambda: 1)
+    Trainer(tmp_path).train(log_every(1), 3)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_rate_is_the_optimizers_own() -> None:
+    shifted = optax.adamw(lambda count: 1e-3 * (count + 1))
+    owners = {(owner, name) for owner, name, _ in free_variables(shifted.update)}
+    assert ("scale_by_learning_rate", "learning_rate") in owners
+    lines = rates([{"step": 3, "learning_rate": lambda count: 1e-3 * (count + 1)}])
+    assert lines[0]["learning_rate"] == pytest.approx(3e-3)
+
+
+def test_a_recording_that_is_off_writes_nothing(tmp_path: Path) -> None:
+    recording = Recording(tmp_path, None, None, 1)
+    recording.off()
+    recording.begin(Trainer(tmp_path), TrainerState())
+    assert not list(tmp_path.iterdir())
