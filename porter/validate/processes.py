@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..source.program import Program
 from .comparing.trace import Trace, join_ranks
-from .copying import COPY_LIMIT, copy_project
+from .copying import COPY_LIMIT, place_for
 from .preloading import client as preloading
 from .script import CRASHED, uses_torch
 from .settings import Settings
@@ -83,13 +84,13 @@ def run_observed(
 ) -> Trace:
     """Run `script` in a copy of its project under observer `module` of interpreter `python`, and return its trace.
 
-    A port runs in a copy of its `source`'s project, see `copy_project`.
+    A port runs in a copy of its `source`'s project, see `copying`.
     `processes` > 1 starts as many ranks with torch's launcher (gloo). The whole process group, and whatever else the
     run has started, is ended when a limit is passed. `say` gets a line for each training step. RunFailed on a crash, a
     timeout, or a script that never trained, with the trace of what it had trained before.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=settings.work))
-    place, notes = copy_project(script, folder, limits.copy, source)
+    place, notes = place_for(script, folder, limits.copy, source)
     settings_file = folder / "settings.json"
     preloaded = import_ahead(side, script, environment, python) if processes == 1 else ""
     if preloaded and side == "source" and python == settings.tool_python:
@@ -114,6 +115,8 @@ def run_observed(
         reader.join(5)
     output = place.told(last.text())
     trace = _trace(folder)
+    if trace is not None and place.program is not None:
+        trace = _in_cells(trace, place.program)
     if ended:
         raise RunFailed(side, ended.format(limits=limits), output, trace)
     if process.returncode:
@@ -125,6 +128,15 @@ def run_observed(
     trace = replace(trace, notes=(*trace.notes, notes)) if notes else trace
     trace.save(folder)
     return trace
+
+
+def _in_cells(trace: Trace, program: Program) -> Trace:
+    """A notebook's trace, its events with the cell of their line and the line in that."""
+    events = []
+    for event in trace.config.get("events") or ():
+        cell, line = program.place(event["line"]) if event.get("line") else (None, None)
+        events.append({**event, "cell": cell, "line": line})
+    return replace(trace, config={**trace.config, "events": events}) if "events" in trace.config else trace
 
 
 def import_ahead(side: str, script: Path, environment: Mapping[str, str], python: str = sys.executable) -> str:

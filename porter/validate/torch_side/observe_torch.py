@@ -85,7 +85,7 @@ def main() -> int:
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     tell_alike(Path(settings.work), substitutes.note)
-    code = run_script(script, arguments, trace_folder)
+    code = run_script(script, arguments, trace_folder, substitutes.note)
     loop.ended()
     return code
 
