@@ -116,7 +116,7 @@ class Shell(Permissive):
         target = line.strip("'\" ")
         if target == "-":
             target = self._before[-1] if self._before else ""
-        if target == ".." and self._away:
+        if self._away and re.fullmatch(r"\.\.(/\.\.)*/?", target):
             self._away.pop()
             return
         folder = self._folder(target)
