@@ -63,7 +63,7 @@ def command(
     as_json: bool,
     no_color: bool,
 ) -> int:
-    """Find the mesh, remat and micro-batch for a TPU slice by compiling the port's own step.
+    """Find the mesh, remat and micro-batch for a TPU slice by compiling the step of the port, a script or a notebook.
 
     Nothing is written without --apply. Exit codes: 0 a plan was found, 1 nothing fits, 2 bad input, 3 the script can't
     be traced.

@@ -44,6 +44,12 @@ class Program:
             number, first = cell, begin
         return number, max(1, line - first + 1)
 
+    @property
+    def left_out(self) -> list[str]:
+        """A line for each cell that doesn't parse."""
+        name = Path(self.path).name
+        return [f"{name} cell {number} does not parse ({why}): it was left out" for number, why in self.skipped]
+
     def named(self, text: str) -> str:
         """`text` with places of this notebook as cells and lines: in tracebacks and in warnings."""
         name = re.escape(Path(self.path).name)

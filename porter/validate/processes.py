@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -27,6 +28,12 @@ from .unseeded import ENVIRONMENT
 HUB = ("huggingface.co", 443)
 KEPT_LINES = 60
 LONGEST_LINE = 4_000  # characters
+# How a notebook starts a training in another process: in a line or a cell of the shell.
+STARTS = re.compile(r"get_ipython\(\)|\bsystem\(|\bsubprocess\b")
+LAUNCH = re.compile(
+    r"(?:accelerate launch|torchrun|deepspeed|llamafactory-cli|axolotl|autotrain|python[\d.]*(?= +\S+\.py))"
+    r" [^'\"\\]{1,60}"
+)
 MARK = "TPU_PORT_RUN"  # an environment variable that tells the processes of one run
 # XLA ends a process whose devices wait 40 s for each other: several simulated devices on few busy cores may have to.
 PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=600"
@@ -124,7 +131,7 @@ def run_observed(
         own = place.told(crashes[0].read_text(encoding="utf-8")) if crashes else output
         raise RunFailed(side, f"crashed (exit status {process.returncode})", own.rstrip(), trace, folder)
     if trace is None:
-        raise RunFailed(side, "ended without training: no trainer was started", output, folder=folder)
+        raise RunFailed(side, _idle(place.program), output, folder=folder)
     trace = replace(trace, notes=(*trace.notes, notes)) if notes else trace
     trace.save(folder)
     return trace
@@ -137,6 +144,16 @@ def _in_cells(trace: Trace, program: Program) -> Trace:
         cell, line = program.place(event["line"]) if event.get("line") else (None, None)
         events.append({**event, "cell": cell, "line": line})
     return replace(trace, config={**trace.config, "events": events}) if "events" in trace.config else trace
+
+
+def _idle(program: Program | None) -> str:
+    """Why a script that ended trained nothing: a notebook may start its training as another program."""
+    for number, line in enumerate(program.text.splitlines() if program is not None else (), start=1):
+        found = LAUNCH.search(line) if STARTS.search(line) else None
+        if found is not None and program is not None:
+            started = f"{found[0].strip()} in cell {program.place(number)[0]}"
+            return f"ended without training, which is started by {started}, another program"
+    return "ended without training: no trainer was started"
 
 
 def import_ahead(side: str, script: Path, environment: Mapping[str, str], python: str = sys.executable) -> str:

@@ -94,6 +94,7 @@ def validate(
     with tempfile.TemporaryDirectory(prefix="tpu-port-validate-") as work:
         import_ahead("port", port, port_environment(options))  # while the source runs
         trace, notes = run_source(source, options, work, say)
+        notes += [line for path in (source, port) if is_notebook(path) for line in read_program(path).left_out]
         options = replace(options, arguments=recorded_arguments(work) or options.arguments)
         if any(note.startswith(LATE) for note in trace.notes):
             options = replace(options, steps=len(trace.steps))
