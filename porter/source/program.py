@@ -15,19 +15,24 @@ from pathlib import Path
 from ..errors import InputError
 from ..files import is_file, is_folder, read_file
 from .ipython import as_python
+from .magics import CANDIDATE
 from .notebook import read_notebook
 
 SUFFIX = ".ipynb"
 BEGIN = "# %% [cell "
 MARKER = BEGIN + "{}]\n"
 TRAINS = "Trainer("
+EXPORTED = re.compile(
+    rb"(?m)^[ \t]*(?:\w+[ \t]*=[ \t]*)?get_ipython\(\)\.(?:system|getoutput|magic|run_line_magic|run_cell_magic)\("
+)
 
 
 @dataclass(frozen=True)
 class Program:
     """The Python of a notebook's cells: `text`, and for each cell its number and the line at which it begins there.
 
-    `skipped` are the cells that don't parse, with why: they can't have run.
+    A notebook that was exported as a script has no `cells`: its lines are the file's. `skipped` are the cells that
+    don't parse, with why: they can't have run.
     """
 
     path: str
@@ -36,8 +41,8 @@ class Program:
     skipped: tuple[tuple[int, str], ...] = ()
 
     def place(self, line: int) -> tuple[int, int]:
-        """The cell, and the line in it, of a line of the text; all from 1."""
-        number, first = self.cells[0]
+        """The cell, and the line in it, of a line of the text; all from 1. Cell 0 where there are none."""
+        number, first = self.cells[0] if self.cells else (0, 1)
         for cell, begin in self.cells:
             if begin > line:
                 break
@@ -53,6 +58,8 @@ class Program:
     def named(self, text: str) -> str:
         """`text` with places of this notebook as cells and lines: in tracebacks and in warnings."""
         name = re.escape(Path(self.path).name)
+        if not self.cells:
+            return text
 
         def traced(found: re.Match[str]) -> str:
             cell, line = self.place(int(found["line"]))
@@ -67,14 +74,17 @@ class Program:
 
 
 def is_notebook(path: Path) -> bool:
-    """Whether a file is a notebook, by its name or by what it holds, or a notebook's program in its place."""
+    """Whether a file is a notebook, by its name or by what it holds: one that was exported as a script, too.
+
+    A notebook's program in its place is one.
+    """
     if path.suffix == SUFFIX:
         return True
     try:
         data = read_file(path) if is_file(path) else b""
     except (OSError, InputError):
         return False
-    return _is_document(data) or data.startswith(BEGIN.encode())
+    return _is_document(data) or data.startswith(BEGIN.encode()) or _is_exported(data)
 
 
 def program_text(path: Path) -> str:
@@ -83,7 +93,7 @@ def program_text(path: Path) -> str:
     A notebook's program that stands in the notebook's place is its own.
     """
     data = read_file(path)
-    if _is_document(data):
+    if _is_document(data) or _is_exported(data):
         try:
             return program_of(data, str(path)).text
         except InputError:
@@ -103,6 +113,8 @@ def read_program(path: Path) -> Program:
 
 def program_of(data: bytes, path: str) -> Program:
     """As `read_program`, of the file's bytes."""
+    if not _is_document(data) and _is_exported(data):
+        return Program(path, as_python(data.decode("utf-8", errors="replace")), ())
     notebook = read_notebook(data, path)
     parts: list[str] = []
     cells: list[tuple[int, int]] = []
@@ -139,6 +151,14 @@ def _wrong(text: str) -> SyntaxError | None:
         except (ValueError, RecursionError, MemoryError) as error:
             return SyntaxError(str(error) or "nested too deeply", ("cell", 1, 1, ""))
     return None
+
+
+def _is_exported(data: bytes) -> bool:
+    """Whether a script is a notebook's: it calls IPython's shell, or has lines that IPython alone understands."""
+    if EXPORTED.search(data) is not None:
+        return True
+    text = data.decode("utf-8", errors="replace")
+    return CANDIDATE.search(text) is not None and _wrong(text) is not None and _wrong(as_python(text)) is None
 
 
 def _is_document(data: bytes) -> bool:

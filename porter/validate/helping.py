@@ -95,7 +95,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "it trained nothing: the arguments of a training run go after --, and a script that only defines functions "
         "needs a call",
     ),
-    (r"which is started by (.+?) in cell", "name the script that {0} starts: its training isn't the notebook's own"),
+    (r"which is started by (.+?) in (?:cell|line)", "name the script that {0} starts instead of the notebook"),
     (r"optimizer|Optimizer", "an optimizer that isn't installed: --source-python PATH of an environment that has it"),
     (r"SyntaxError|IndentationError", "the script can't be read by this Python: --source-python PATH names another"),
 )

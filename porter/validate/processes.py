@@ -142,7 +142,7 @@ def _in_cells(trace: Trace, program: Program) -> Trace:
     events = []
     for event in trace.config.get("events") or ():
         cell, line = program.place(event["line"]) if event.get("line") else (None, None)
-        events.append({**event, "cell": cell, "line": line})
+        events.append({**event, "cell": cell or None, "line": line})
     return replace(trace, config={**trace.config, "events": events}) if "events" in trace.config else trace
 
 
@@ -151,7 +151,8 @@ def _idle(program: Program | None) -> str:
     for number, line in enumerate(program.text.splitlines() if program is not None else (), start=1):
         found = LAUNCH.search(line) if STARTS.search(line) else None
         if found is not None and program is not None:
-            started = f"{found[0].strip()} in cell {program.place(number)[0]}"
+            cell, line = program.place(number)
+            started = f"{found[0].strip()} in {f'cell {cell}' if cell else f'line {line}'}"
             return f"ended without training, which is started by {started}, another program"
     return "ended without training: no trainer was started"
 

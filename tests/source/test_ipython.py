@@ -108,6 +108,21 @@ def test_what_is_no_notebook_of_python(tmp_path: Path, text: str, want: str) -> 
     assert program_text(path) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("# In[1]:\nget_ipython().system('ls')\nx = 1\n", "# In[1]:\nget_ipython().system('ls')\nx = 1\n"),
+        ("!pip install trl\nx = 1\n", "get_ipython().system('pip install trl')\nx = 1\n"),
+    ],
+)
+def test_a_notebook_that_was_exported_as_a_script(tmp_path: Path, text: str, want: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    program = read_program(path)
+    assert is_notebook(path) and program.text == program_text(path) == want
+    assert program.place(2) == (0, 2) and program.named('File "train.py", line 2') == 'File "train.py", line 2'
+
+
 def test_a_script_is_its_own_program(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("x = 1\n")

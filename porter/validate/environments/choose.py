@@ -13,7 +13,7 @@ from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.sets import Chosen, choose
 from ...releases.uses import Use, uses_of
 from ...releases.versions import fits, key, pins_of
-from ...source.pins import packages_of_project, pins_of_project
+from ...source.pins import packages_installed, packages_of_project, pins_of_project
 from ...source.program import is_notebook, program_text
 from ..stand_ins.project import project_files, project_sources
 from ..world.packages import missing_packages
@@ -84,7 +84,8 @@ def imported_packages(script: Path, installed: Callable[[str], bool], beside: Pa
     files = project_files(script, beside)
     local = {name for file in files for name in (file.stem, file.parent.name)} | {each.stem for each in files}
     texts = [program_text(file) for file in files]
-    asked = packages_of_project(beside or script)
+    asked = {name: package for text in texts for name, package in packages_installed(text).items()}
+    asked |= packages_of_project(beside or script)
     return sorted({found.package for found in missing_packages(texts, installed, local, asked)})
 
 
