@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from porter.front.port_file import port_file
 from porter.port import Options as PortOptions
-from porter.port import port_file
-from porter.validate.processes import RunFailed
 from porter.validate.run import Options, validate
+from porter.validate.running.processes import RunFailed
 
 from .long import long
 

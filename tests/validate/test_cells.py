@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.validate.cells import RESTARTED, run_cells
+from porter.validate.running.cells import RESTARTED, run_cells
 from porter.validate.world import shell_lines
 
 

@@ -142,7 +142,7 @@ class Shell(Permissive):
         return str(self._root()) if Path(inner).name == self._project.name else None
 
     def _root(self) -> Path:
-        from ..stand_ins.command_lines import project_of
+        from ..stand_ins.command_line.command_lines import project_of
 
         return project_of(Path(self._begun) / "notebook")
 
