@@ -28,7 +28,7 @@ def run(folder: Path, *sources: str) -> list[str]:
     path = folder / "train.ipynb"
     path.write_text(json.dumps({"cells": made, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
     notes: list[str] = []
-    run_cells(str(path), folder / "shop", notes.append)
+    run_cells(str(path), notes.append)
     return notes
 
 

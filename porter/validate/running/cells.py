@@ -19,20 +19,20 @@ from types import ModuleType
 from typing import Any
 
 from ...source.program import program_text
-from ..world.callers import asked_by_script
+from ..observing.callers import asked_by_script
 from ..world.ipython import Shell, begin_session
 
 RESTARTED = "the notebook ends its kernel to start it anew: its names stayed, and the next cells went on"
 
 
-def run_cells(path: str, project: Path, note: Callable[[str], None]) -> None:
+def run_cells(path: str, note: Callable[[str], None]) -> None:
     """Run the notebook at `path` (or its program in its place) as `__main__`; `note` hears what was not run of it."""
     text = program_text(Path(path))
     # Tracebacks and `inspect.getsource` read the program, whatever lies there.
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     module = ModuleType("__main__")
     names = module.__dict__
-    shell = Shell(names, project, note)
+    shell = Shell(names, note)
     restarted = _restarts(note)
     names |= {"__builtins__": __builtins__, "exit": restarted, "quit": restarted, **begin_session(shell)}
     kept, sys.modules["__main__"] = sys.modules.get("__main__"), module

@@ -42,7 +42,7 @@ def run_script(script: str, arguments: list[str], folder: Path, note: Callable[[
     ]
     try:
         if is_notebook(Path(path)):
-            run_cells(path, project, note)
+            run_cells(path, note)
         elif module:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         else:

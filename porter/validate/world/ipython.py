@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from ...source.program import is_notebook, program_text
-from .callers import asked_by_script
+from ..observing.callers import asked_by_script
 from .permissive import Permissive
 from .shell_lines import INSTALLED, INSTALLERS, run_commands
 
@@ -48,13 +48,11 @@ class Output(list[str]):
 
 
 class Shell(Permissive):
-    """What `get_ipython()` gives. `names` is the notebook's namespace, `project` the folder of its project."""
+    """What `get_ipython()` gives. `names` is the notebook's namespace."""
 
-    def __new__(cls, names: dict[str, Any], project: Path, note: Callable[[str], None]) -> Shell:
+    def __new__(cls, names: dict[str, Any], note: Callable[[str], None]) -> Shell:
         made = super().__new__(cls, "get_ipython()")
-        made.__dict__.update(
-            user_ns=names, config={}, _project=project, _note=note, _begun=os.getcwd(), _away=[], _before=[]
-        )
+        made.__dict__.update(user_ns=names, config={}, _note=note, _begun=os.getcwd(), _away=[], _before=[])
         return made
 
     def __init__(self, *args: Any) -> None:
@@ -138,13 +136,7 @@ class Shell(Permissive):
         for place in (target, inner, os.path.join(self._begun, inner)):
             if os.path.isdir(os.path.expanduser(place)):
                 return os.path.expanduser(place)
-        # The project that it clones is the one that it lies in.
-        return str(self._root()) if Path(inner).name == self._project.name else None
-
-    def _root(self) -> Path:
-        from ..stand_ins.command_line.command_lines import project_of
-
-        return project_of(Path(self._begun) / "notebook")
+        return None
 
     def magic_pwd(self, line: str) -> str:
         """`%pwd`."""
