@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..front.port_file import port_file
-from ..port import Edit, Options, Port
+from ..port import Options, Port
 from ..source.notebook import read_notebook
+from ..text.edit import Edit
 from .plan import Plan
 from .slices import GIB
 

@@ -9,6 +9,8 @@ import pytest
 
 from porter.front.port_file import port_file
 from porter.port import Options as PortOptions
+from porter.tpu.compile import Request, compile_step
+from porter.tpu.slices import slice_named
 from porter.validate.run import Options, validate
 from porter.validate.running.processes import RunFailed
 
@@ -44,6 +46,16 @@ def test_a_notebook_and_its_port_train_alike(notebook: Path, said: str, tmp_path
     assert verdict.equal, verdict.first_divergence
     assert said in verdict.notes
     assert sorted(notebook.parent.iterdir()) == before and sorted(tmp_path.iterdir()) == [out]
+
+
+def test_a_ports_step_is_traced_from_a_notebook(tmp_path: Path) -> None:
+    out = tmp_path / "port.ipynb"
+    out.write_bytes(port_file(PLOTS, PortOptions(processes=1)).data)
+    request = Request(script=out, slice=slice_named("v5e-8"), layers=0, seq_len=128, compile=False)
+
+    step = compile_step(request)
+
+    assert (step.model, step.family, step.length) == ("Qwen/Qwen3-0.6B", "qwen3", 128)
 
 
 def test_a_crash_names_the_cell(tmp_path: Path) -> None:

@@ -148,8 +148,8 @@ def _in_cells(trace: Trace, program: Program) -> Trace:
 
 def _idle(program: Program | None) -> str:
     """Why a script that ended trained nothing: a notebook may start its training as another program."""
-    for number, line in enumerate(program.text.splitlines() if program is not None else (), start=1):
-        found = LAUNCH.search(line) if STARTS.search(line) else None
+    for number, text in enumerate(program.text.splitlines() if program is not None else (), start=1):
+        found = LAUNCH.search(text) if STARTS.search(text) else None
         if found is not None and program is not None:
             cell, line = program.place(number)
             started = f"{found[0].strip()} in {f'cell {cell}' if cell else f'line {line}'}"
