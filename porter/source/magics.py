@@ -12,10 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 # A text without any of these has no line of IPython's.
-CANDIDATE = re.compile(r"(?m)^[ \t]*(?:[!%?]|(?:pip3?|conda|apt|apt-get)[ \t]|[\w.]+\?)|=[ \t]*[!%]")
-AUTOMAGIC = re.compile(r"(?:pip3?|conda|apt|apt-get)[ \t]+(?:install|uninstall|update|list|show)\b(?![ \t]*[=(.,])")
+CANDIDATE = re.compile(
+    r"(?m)^[ \t]*(?:[!%?]|(?:pip3?|conda|apt|apt-get|cd|ls|cat|cp|mv|rm|mkdir|rmdir)(?:[ \t]|$)|[\w.]+\?)|=[ \t]*[!%]"
+)
+AUTOMAGIC = re.compile(
+    r"(?:pip3?|conda|apt|apt-get)[ \t]+(?:install|uninstall|update|list|show)\b(?![ \t]*[=(.,])"
+    r"|(?:cd|ls|cat|cp|mv|rm|mkdir|rmdir)[ \t]+(?![-+*/%&|^<>=!@]?[ =]|[=(,:\[]|(?:if|in|is|and|or|not|for)\b)\S"
+    r"|ls$"
+)
 HELP = re.compile(r"\?{1,2}[\w.*]+\s*$|[\w.*]+\?{1,2}\s*$")
-ASSIGNED = re.compile(r"[ \t]*[\w.\[\], \t]+?=[ \t]*(?P<magic>[!%][^=\s][^\r\n]*)")
+ASSIGNED = re.compile(r"[ \t]*[\w.\[\], \t]+?=[ \t]*(?P<magic>(?:![ \t]*|%)[^=\s][^\r\n]*)")
 # Cell magics whose cell is Python all the same; the cell of any other is a file, a shell script, another language.
 OF_PYTHON = frozenset({"capture", "time", "timeit", "prun", "wandb", "memit", "mprun", "lprun"})
 CELL_MAGIC = re.compile(r"\s*(?P<mark>%%(?P<name>\w+))")

@@ -35,6 +35,7 @@ QUIET = frozenset(
 ASSIGNMENT = re.compile(r"(\w+)\s*=\s*(.*)", re.DOTALL)
 VARIABLE = re.compile(r"\{\{|\}\}|\{(?P<code>[^{}]+)\}|\$(?P<name>[A-Za-z_]\w*)|\$\{(?P<braced>\w+)\}")
 LINES_OF_SHELL = ("bash", "sh", "shell", "system", "sx", "!")
+ALIASES = frozenset("ls ll cat cp mv rm mkdir rmdir less more man".split())
 SHELLS: list[Shell] = []
 
 
@@ -79,6 +80,8 @@ class Shell(Permissive):
             return self._note(INSTALLED)
         if name in LINES_OF_SHELL:
             return self.getoutput(line)
+        if name in ALIASES:
+            return self.system(f"{name} {line}")
         if name not in QUIET:
             self._note(f"the magic %{name} was not run")
         return None
