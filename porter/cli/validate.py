@@ -112,6 +112,7 @@ def command(
     """
     from ..errors import InputError
     from ..meshes import parse_mesh
+    from ..source.program import is_notebook, read_program
     from ..validate.comparing.verdict import NoVerdict
     from ..validate.helping import crash_of, help_for, last_error
     from ..validate.run import Options, processes_of, validate
@@ -153,6 +154,9 @@ def command(
             place = f"cell {crash.cell}, line {crash.line}: " if crash.cell else ""
             reason = f"{failure}: {place}{last_error(said)}"
         say(said, err=True)
+        script = source if failure.side == "source" else port
+        for line in read_program(script).left_out if is_notebook(script) else ():
+            say(f"tpu-port: {line}", err=True)
         say(f"tpu-port: no verdict: {reason}{f'; {advice}' if advice else ''}", err=True)
         if as_json:
             nothing = NoVerdict(str(source), str(port), reason, advice, output=said)
