@@ -3,8 +3,8 @@
     python bench/truth.py DIR [--csv LIST] [--jobs N] [--results FILE] [--only TEXT] [--html FILE] [--again]
 
 DIR holds repositories as `<owner>+<name>/` (or `<owner>/<name>/`) when a CSV with the columns repo and path names the
-scripts (`safe` says yes or no where somebody has read them); without one, every .py below DIR that configures a
-training is taken. A script's row is written as soon as it is there: a run that was cut off goes on where it ended.
+scripts (`safe` says yes or no where somebody has read them); without one, every script and notebook below DIR that
+configures a training is taken. A row is written as soon as it is there: a run that was cut off goes on where it ended.
 
 Scripts are other people's: they run under validate's limits alone, in a copy. One that starts other programs, deletes
 trees or opens sockets is skipped and counted until the CSV says `safe` of it. This is a measurement, never a test.
@@ -30,6 +30,7 @@ from typing import Any
 
 from listed import listed
 
+from porter.source.program import program_text
 from porter.validate.stand_ins.command_line.command_lines import project_of
 
 STEPS = 4
@@ -41,7 +42,7 @@ DANGEROUS = re.compile(
 TRAINS = re.compile(r"Trainer\(|\.backward\(")
 # A TODO at one of these is one at the training: what can't be the same until a person has decided.
 AT_THE_TRAINING = re.compile(r"# TODO\(tpu-port")
-NOTEBOOK = ".ipynb"  # is ported, but validate trains scripts
+KINDS = ("*.py", "*.ipynb")
 VERDICTS = ("equal", "differs", "none")
 
 
@@ -71,11 +72,7 @@ class Result:
 
     @property
     def counts(self) -> bool:
-        """Whether a verdict is wanted: the port is one, nothing in it waits for a person, and it is no notebook."""
-        return not self.name.endswith(NOTEBOOK) and self.ported
-
-    @property
-    def ported(self) -> bool:
+        """Whether a verdict is wanted: the port is one, and nothing in it waits for a person."""
         return self.status == "ported" or (self.status == "partial" and not self.todos)
 
 
@@ -118,8 +115,8 @@ def named(folder: Path, file: Path) -> Iterator[Script]:
 
 
 def every(folder: Path) -> Iterator[Script]:
-    for path in sorted(folder.rglob("*.py")):
-        if path.is_file() and TRAINS.search(path.read_text("utf-8", "replace")):
+    for path in sorted(path for kind in KINDS for path in folder.rglob(kind)):
+        if path.is_file() and TRAINS.search(program_text(path)):
             yield Script(str(path.relative_to(folder)), str(path))
 
 
@@ -138,7 +135,7 @@ def read_results(file: Path) -> dict[str, Result]:
 def judge(script: Script, port_only: bool = False) -> Result:
     """Port one script and validate the port; whatever happens becomes a result."""
     begin = time.monotonic()
-    text = Path(script.path).read_text("utf-8", "replace")
+    text = program_text(Path(script.path))
     if script.safe == "no" or (not script.safe and DANGEROUS.search(text)):
         return Result(
             script.name, "skipped", said="starts programs, deletes trees or opens sockets: nobody has read it"
@@ -218,8 +215,8 @@ def table(results: list[Result]) -> Iterator[str]:
     yield f"tried         {len(tried)}"
     for status, count in Counter(result.status for result in tried).most_common():
         yield f"  {status:<12}{count}"
-    notebooks = sum(result.ported and not result.counts for result in tried)
-    yield f"ported without a TODO {len(wanted)}" + (f", and {notebooks} notebooks" if notebooks else "")
+    notebooks = sum(result.name.endswith(".ipynb") for result in wanted)
+    yield f"ported without a TODO {len(wanted)}" + (f", {notebooks} of them notebooks" if notebooks else "")
     yield f"started       {sum(result.started for result in wanted)} of {len(wanted)}"
     yield f"verdicts      {share(len(judged), len(wanted))}"
     yield f"equal         {share(sum(result.verdict == 'equal' for result in judged), len(judged))}"

@@ -53,7 +53,7 @@ def command(
     as_json: bool,
     no_color: bool,
 ) -> int:
-    """Compile the port's own training step for a TPU slice: memory, FLOPs, collectives, XLA's time.
+    """Compile the training step of a port (script or notebook) for a TPU slice: memory, FLOPs, collectives, time.
 
     No weights and no data are loaded. Exit codes: 0 it fits, 1 out of memory, 2 bad input, 3 it doesn't compile.
     """

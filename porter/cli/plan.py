@@ -63,7 +63,7 @@ def command(
     as_json: bool,
     no_color: bool,
 ) -> int:
-    """Find the mesh, remat and micro-batch for a TPU slice by compiling the port's own step.
+    """Find the mesh, remat and micro-batch for a TPU slice by compiling the step of the port, a script or a notebook.
 
     Nothing is written without --apply. Exit codes: 0 a plan was found, 1 nothing fits, 2 bad input, 3 the script can't
     be traced.
@@ -73,7 +73,7 @@ def command(
     if lengths and seq_len:
         raise click.UsageError("--lengths says how long rows are: leave out --seq-len")
     from ..front.output import check_output, replace_file
-    from ..tpu.apply import applied, port_text
+    from ..tpu.apply import applied_to, port_of
     from ..tpu.compile import CompileFailed, Request
     from ..tpu.lengths import read_lengths
     from ..tpu.plan import longest_row, plan
@@ -81,13 +81,13 @@ def command(
 
     say(f"tpu-port: runs {port} up to its first training step", err=True)
     plans = []
-    text = ""
+    ported = None
     if apply and output is not None:
         check_output(port, output, force=force)
-        text = port_text(port)
+        ported = port_of(port)
         # Beside the source, whose modules it may import; gone again when the command ends.
-        port = port.with_name(f".{port.stem}.{os.getpid()}.py")
-        port.write_text(text, encoding="utf-8")
+        port = port.with_name(f".{port.stem}.{os.getpid()}{'.py' if ported.notebook is None else '.ipynb'}")
+        port.write_bytes(ported.data)
         click.get_current_context().call_on_close(lambda: port.unlink(missing_ok=True))
     for name in tpu.split(","):
         request = Request(
@@ -122,7 +122,7 @@ def command(
                 show_plan(found, no_color=no_color)
         if compare or len(plans) > 1:
             show_comparison(plans, no_color=no_color)
-    if apply and output is not None and plans[0].best is not None:
-        replace_file(output, applied(text, plans[0]).encode())
+    if ported is not None and output is not None and plans[0].best is not None:
+        replace_file(output, applied_to(ported, plans[0]))
         say(f"Wrote {output}", err=as_json)
     return 0 if all(found.best is not None for found in plans) else 1

@@ -102,6 +102,9 @@ def command(
 ) -> int:
     """Train the source under TRL and its port under Tunix, and compare them step by step.
 
+    SOURCE and PORT are scripts or notebooks, whose cells run in their order as one program; what they install or start
+    in a shell is not run.
+
     Both scripts run unmodified, each in its own process on the CPU, on a tiny model of the same family. Words after
     `--` are given to both scripts. Exit codes: 0 equal, 3 not (also when the port fails where the source doesn't),
     2 when there is no verdict because the source itself can't be run. --json prints an object in any case, whose
@@ -109,8 +112,9 @@ def command(
     """
     from ..errors import InputError
     from ..meshes import parse_mesh
+    from ..source.program import is_notebook, read_program
     from ..validate.comparing.verdict import NoVerdict
-    from ..validate.helping import help_for, last_error
+    from ..validate.helping import crash_of, help_for, last_error
     from ..validate.run import Options, processes_of, validate
     from ..validate.running.processes import RunFailed
 
@@ -144,8 +148,15 @@ def command(
         return 2
     except RunFailed as failure:
         said, advice = failure.output.rstrip(), help_for(failure.output, failure.reason)
-        reason = f"{failure}: {last_error(said)}" if said and failure.reason.startswith("crashed") else str(failure)
+        reason = str(failure)
+        if said and failure.reason.startswith("crashed"):
+            crash = crash_of(said, source if failure.side == "source" else port)
+            place = f"cell {crash.cell}, line {crash.line}: " if crash.cell else ""
+            reason = f"{failure}: {place}{last_error(said)}"
         say(said, err=True)
+        script = source if failure.side == "source" else port
+        for line in read_program(script).left_out if is_notebook(script) else ():
+            say(f"tpu-port: {line}", err=True)
         say(f"tpu-port: no verdict: {reason}{f'; {advice}' if advice else ''}", err=True)
         if as_json:
             nothing = NoVerdict(str(source), str(port), reason, advice, output=said)

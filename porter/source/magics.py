@@ -6,17 +6,27 @@ other offset in the text is right.
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 # A text without any of these has no line of IPython's.
-CANDIDATE = re.compile(r"(?m)^[ \t]*(?:[!%?]|(?:pip3?|conda|apt|apt-get)[ \t]|[\w.]+\?)|=[ \t]*[!%]")
-AUTOMAGIC = re.compile(r"(?:pip3?|conda|apt|apt-get)[ \t]+(?:install|uninstall|update|list|show)\b(?![ \t]*[=(.,])")
+CANDIDATE = re.compile(
+    r"(?m)^[ \t]*(?:[!%?]|(?:pip3?|conda|apt|apt-get|cd|ls|cat|cp|mv|rm|mkdir|rmdir)(?:[ \t]|$)|[\w.]+\?)|=[ \t]*[!%]"
+)
+AUTOMAGIC = re.compile(
+    r"(?:pip3?|conda|apt|apt-get)[ \t]+(?:install|uninstall|update|list|show)\b(?![ \t]*[=(.,])"
+    r"|(?:cd|ls|cat|cp|mv|rm|mkdir|rmdir)[ \t]+(?![-+*/%&|^<>=!@]?[ =]|[=(,:\[]|(?:if|in|is|and|or|not|for)\b)\S"
+    r"|ls$"
+)
 HELP = re.compile(r"\?{1,2}[\w.*]+\s*$|[\w.*]+\?{1,2}\s*$")
-ASSIGNED = re.compile(r"[ \t]*[\w.\[\], \t]+?=[ \t]*(?P<magic>[!%][^=\s][^\r\n]*)")
+ASSIGNED = re.compile(r"[ \t]*[\w.\[\], \t]+?=[ \t]*(?P<magic>(?:![ \t]*|%)[^=\s][^\r\n]*)")
 # Cell magics whose cell is Python all the same; the cell of any other is a file, a shell script, another language.
-OF_PYTHON = frozenset({"capture", "time", "timeit", "prun"})
-CELL_MAGIC = re.compile(r"\s*%%(?P<name>\w+)")
+OF_PYTHON = frozenset({"capture", "time", "timeit", "prun", "wandb", "memit", "mprun", "lprun"})
+CELL_MAGIC = re.compile(r"\s*(?P<mark>%%(?P<name>\w+))")
+# Magics whose rest of the line is a statement that they run, with their options: at least as long as `None; `.
+RUNNING = re.compile(r"%(?:time|timeit|prun|memit)(?:[ \t]+-[A-Za-z]\S*(?:[ \t]+\d+)?)*[ \t]+(?=[^\s-])")
 LINE = re.compile(r"(?P<body>[^\r\n]*)(?P<end>\r\n|\r|\n|$)")
 TOKEN = re.compile(r"'''|\"\"\"|['\"]|[()\[\]{}]|#|\\.?", re.DOTALL)
 
@@ -45,24 +55,43 @@ def masked(text: str) -> str:
     if CANDIDATE.search(text) is None:
         return text
     parts: list[str] = []
+    for whole, magic in statements(text):
+        if magic is None:
+            parts += [line[0] for line in whole]
+            continue
+        code = code_of(whole, magic)
+        inner = _stand_in(code[0]) if len(whole) == 1 else _over_lines(code)
+        parts.append(whole[0]["body"][:magic])
+        parts += [piece + line["end"] for piece, line in zip(inner, whole, strict=True)]
+    return "".join(parts)
+
+
+def statements(text: str) -> Iterator[tuple[list[re.Match[str]], int | None]]:
+    """The lines of a text, those of a magic that goes on together, with where IPython's part of the first begins.
+
+    None for a line of Python's. The groups `body` and `end` of a line are what it says and its end.
+    """
     state = _State()
     lines = list(LINE.finditer(text))
-    while lines:
-        body = lines[0]["body"]
+    at = 0
+    while at < len(lines):
+        body = lines[at]["body"]
         magic = _magic_at(body) if state.between_statements else None
         if magic is None:
             _scan(body, state)
-            parts.append(lines.pop(0)[0])
+            yield [lines[at]], None
+            at += 1
             continue
-        count = 1  # the lines that it goes on over
-        while lines[count - 1]["body"].endswith("\\") and count < len(lines) and lines[count]["body"].strip():
-            count += 1
-        whole, lines = lines[:count], lines[count:]
-        code = [body[magic:], *(line["body"] for line in whole[1:])]
-        inner = _stand_in(code[0]) if count == 1 else _over_lines(code)
-        parts.append(body[:magic])
-        parts += [piece + line["end"] for piece, line in zip(inner, whole, strict=True)]
-    return "".join(parts)
+        last = at + 1
+        while lines[last - 1]["body"].endswith("\\") and last < len(lines) and lines[last]["body"].strip():
+            last += 1
+        yield lines[at:last], magic
+        at = last
+
+
+def code_of(whole: list[re.Match[str]], magic: int) -> list[str]:
+    """IPython's part of the lines that `statements` gave."""
+    return [whole[0]["body"][magic:], *(line["body"] for line in whole[1:])]
 
 
 def _magic_at(line: str) -> int | None:
@@ -79,8 +108,23 @@ def is_magic(line: str) -> bool:
     return body[:1] in ("!", "%") or HELP.match(body) is not None or AUTOMAGIC.match(body) is not None
 
 
+def statement_of(code: str) -> int | None:
+    """Where the simple statement that a line magic runs begins (`%time trainer.train()`); None when it runs none."""
+    found = RUNNING.match(code)
+    if found is None:
+        return None
+    try:
+        [statement] = ast.parse(code[found.end() :]).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return None if hasattr(statement, "body") else found.end()
+
+
 def _stand_in(code: str) -> list[str]:
-    """An expression of the same length, which is a statement too."""
+    """An expression of the same length, which is a statement too; before the statement that `%time` runs."""
+    begin = statement_of(code)
+    if begin is not None:
+        return [f"None;{' ' * (begin - 5)}{code[begin:]}"]
     return [_closed(f"None#{code[5:]}") if len(code) >= 5 else "0" * len(code)]
 
 

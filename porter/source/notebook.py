@@ -56,7 +56,8 @@ class Cell:
 class Notebook:
     """A notebook as read: the file's text, its Python cells, and the module's text that they make up.
 
-    `skipped` are the cells that are no Python (number, why): they can't run, and stay as they are.
+    `skipped` are the cells that are no Python (number, why): they can't run, and stay as they are. `others` are the
+    cells of code in another language (number, source), that of a cell magic such as `%%bash`.
     """
 
     path: str
@@ -64,6 +65,7 @@ class Notebook:
     cells: tuple[Cell, ...]
     text: str
     skipped: tuple[tuple[int, str], ...] = ()
+    others: tuple[tuple[int, str], ...] = ()
 
     def place(self, line: int) -> tuple[int, int]:
         """The cell and the line in it (both from 1) of a line of the module's text."""
@@ -159,12 +161,15 @@ def read_notebook(data: bytes, path: str, skipped: tuple[tuple[int, str], ...] =
     _check(document, file)
     start = SPACE.match(raw, 1 if raw.startswith("\ufeff") else 0)
     top = dict(_members(raw, start.end() if start else 0))
-    cells, parts, offset = [], [], 0
+    cells, others, parts, offset = [], [], [], 0
     for number, span in enumerate(_items(raw, top["cells"].start), start=1):
         cell = document["cells"][number - 1]
         source = _source(cell, number, file)
         values = dict(_members(raw, span.start))
-        is_code = cell.get("cell_type") == "code" and bool(source.strip()) and is_python(source)
+        is_code = cell.get("cell_type") == "code" and bool(source.strip())
+        if is_code and not is_python(source):
+            others.append((number, source))
+            continue
         if not is_code or any(number == other for other, _ in skipped):
             continue
         marker = f"# %% [cell {number}]\n"
@@ -173,7 +178,7 @@ def read_notebook(data: bytes, path: str, skipped: tuple[tuple[int, str], ...] =
         offset += len(parts[-1])
     if not cells:
         raise InputError("has no cell of Python", file, fix="name the notebook that trains")
-    return Notebook(path, raw, tuple(cells), "".join(parts), skipped)
+    return Notebook(path, raw, tuple(cells), "".join(parts), skipped, tuple(others))
 
 
 def _check(document: Any, file: Path) -> None:

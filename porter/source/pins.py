@@ -21,6 +21,7 @@ FILES = (
     "setup.py",
     "setup.cfg",
 )
+INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 MAX_FOLDERS = 5  # from the script's up to the project's root
 MAX_BYTES = 2_000_000  # of a file that is looked into
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
@@ -60,6 +61,19 @@ def packages_of_project(script: Path) -> dict[str, str]:
         item = "" if file.suffix == ".txt" else "(?:- |[\"'])"  # of a list, in what isn't one itself
         for name in re.findall(rf"(?m)^[ \t]*{item}([A-Za-z][\w.-]*\w)(?=[\[<>=~!;,\"'\s]|$)", text):
             found.setdefault(name.lower().replace("-", "_"), name)
+    return found
+
+
+def packages_installed(text: str) -> dict[str, str]:
+    """Packages that a script's own `pip install` lines name, by what an import of that name would be."""
+    found: dict[str, str] = {}
+    for words in INSTALL.findall(text):
+        takes_value = False
+        for word in re.findall(r"[^\s\"'`,()]+", words):
+            name = re.match(r"[A-Za-z][\w.-]*\w(?=$|[\[<>=~!;@])", word)
+            if name is not None and not takes_value:
+                found.setdefault(name[0].lower().replace("-", "_").replace(".", "_"), name[0])
+            takes_value = word in ("-r", "-c", "-e", "-f", "-i", "--index-url", "--extra-index-url", "--find-links")
     return found
 
 

@@ -57,6 +57,8 @@ def _every(porting: Porting, part: str, steps: str) -> str:
     if part == "eval" and porting.known(place, "?") is None:
         place = "log.steps"  # transformers evaluates as often as it logs when nothing else is said
     value = porting.value(place)
+    if part == "save" and value is not None and value.known and value.literal in (0, -1):  # never due
+        return f"{steps} + 1" if _policy(porting) == porting.rt("SaveOnlyEvery") else steps
     if value is not None and value.known and isinstance(value.literal, int | float) and 0 < value.literal < 1:
         porting.imports.add("import math")
         return f"math.ceil({porting.text(place)} * {steps})"

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..front.port_file import port_file
-from ..port import Options
+from ..port import Options, Port
+from ..source.notebook import read_notebook
+from ..text.edit import Edit
 from .plan import Plan
 from .slices import GIB
 
@@ -25,8 +27,8 @@ ADAPTED, LOADED = (
 )
 
 
-def port_text(path: Path) -> str:
-    """The port of a source script, or the script itself when it is a port already. Nothing is written."""
+def port_of(path: Path) -> Port:
+    """The port of a source script or notebook, unchanged when it is a port already. Nothing is written."""
     if not path.is_file():
         raise InputError("there is no such file", path)
     port = port_file(path, Options())
@@ -34,16 +36,37 @@ def port_text(path: Path) -> str:
         raise InputError("neither a script that tpu-port can port nor a port", path)
     if port.status in ("unsupported", "error"):
         raise InputError(f"can't be ported ({port.status})", path, fix="tpu-port FILE says why")
-    return port.after
+    return port
 
 
 def applied(text: str, plan: Plan) -> str:
     """The port with the plan's best candidate written in. InputError names what was not found where it should be."""
+    text = EARLIER.sub("", text)
+    for start, end, new in sorted(edits_in(text, plan), reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def applied_to(port: Port, plan: Plan) -> bytes:
+    """The port's file, a script's or a notebook's, with the plan written in. InputError as `applied`."""
+    if port.notebook is None:
+        return applied(port.after, plan).encode()
+    notebook = read_notebook(port.data, port.path)
+    earlier = [(found.start(), found.end(), "") for found in EARLIER.finditer(notebook.text)]
+    notebook = read_notebook(notebook.written(_as_edits(earlier)).encode(), port.path)
+    return notebook.written(_as_edits(edits_in(notebook.text, plan))).encode()
+
+
+def _as_edits(edits: list[tuple[int, int, str]]) -> list[Edit]:
+    return [Edit(start, end, new, "plan", "the plan's", 0, 0) for start, end, new in edits]
+
+
+def edits_in(text: str, plan: Plan) -> list[tuple[int, int, str]]:
+    """Where in a port's text the plan's best candidate goes: start, end and new text. InputError as `applied`."""
     best, where = plan.best, plan.slice
     if best is None:
         raise InputError(f"nothing fits {where.name}", fix="take a larger slice, or --seq-len")
     candidate = best.candidate
-    text = EARLIER.sub("", text)
     mesh = MESH.search(text)
     batches = BATCHES.search(text)
     if mesh is None or batches is None:
@@ -71,10 +94,7 @@ def applied(text: str, plan: Plan) -> str:
         (batches.end(), batches.end(), "".join(f"{batches['indent']}{a},  # the plan's\n" for a in _arguments(plan))),
     ]
     edits += _remat(text, candidate.remat)
-    edits += _query_block(text, candidate.query_block)
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
+    return edits + _query_block(text, candidate.query_block)
 
 
 def _arguments(plan: Plan) -> list[str]:

@@ -26,6 +26,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..own_imports import PYTHON
+from ..source.program import is_notebook, read_program
 from ..tables import rules_folder
 from ..validate.running.processes import kill_group
 from .slices import Slice, xla_seconds
@@ -188,9 +189,8 @@ def compile_step(
     """
     if not request.script.is_file():
         raise InputError("there is no such file", request.script)
-    if request.script.suffix == ".ipynb":
-        fix = f"save it as a script: jupyter nbconvert --to script {request.script.name}"
-        raise InputError("is a notebook; a port that is compiled has to be a script", request.script, fix=fix)
+    if is_notebook(request.script):
+        read_program(request.script)
     if request.compile:
         problem = libtpu_problem()
         if problem:
@@ -320,6 +320,8 @@ def _run(request: Request, say: Callable[[str], None], timeout: float, stop: thr
             return dict(json.loads(answer.read_text(encoding="utf-8")))
         crash = Path(folder) / "crash.txt"
         output = crash.read_text(encoding="utf-8") if crash.is_file() else "\n".join(last)
+        if is_notebook(request.script):
+            output = read_program(request.script).named(output)
         if code < 0:
             raise CompileFailed(f"{stage[0]} was killed (signal {-code}); the cache is as it was", output)
         if not crash.is_file() and code == NEVER_TRAINED:

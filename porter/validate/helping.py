@@ -15,7 +15,7 @@ from pathlib import Path
 RELEASED = "trl|transformers|peft|accelerate|datasets|unsloth|bitsandbytes|deepspeed"
 # What a port needs that a source doesn't: without it nothing was validated.
 PORT_NEEDS = ("jax", "jaxlib", "flax", "optax", "orbax", "qwix", "tunix", "grain", "chex", "etils")
-FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
+FRAME = re.compile(r'^\s*File "([^"]+)", (?:cell (\d+), )?line (\d+)', re.MULTILINE)
 ERROR = re.compile(r"^((?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|NotFound\w*|Iteration)):?\s?(.*)$")
 RELEASE = (
     "the script was written for another release of {0}: --source-python PATH names the interpreter of the environment "
@@ -95,6 +95,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "it trained nothing: the arguments of a training run go after --, and a script that only defines functions "
         "needs a call",
     ),
+    (r"which is started by (.+?) in (?:cell|line)", "name the script that {0} starts instead of the notebook"),
     (r"optimizer|Optimizer", "an optimizer that isn't installed: --source-python PATH of an environment that has it"),
     (r"SyntaxError|IndentationError", "the script can't be read by this Python: --source-python PATH names another"),
 )
@@ -102,11 +103,19 @@ CAUSES: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True)
 class Crash:
-    """What a traceback says: its last line, and where in the script it came from (0 when not in the script)."""
+    """What a traceback says: its last line, and where in the script it came from (0 when not in the script).
+
+    `cell`: that of a notebook which the line is of, 0 in a script.
+    """
 
     error: str
     line: int = 0
     code: str = ""
+    cell: int = 0
+
+    def place(self, name: str) -> str:
+        """Where in the script of that name: `train.py:3`, or `train.ipynb cell 7, line 3`."""
+        return f"{name} cell {self.cell}, line {self.line}" if self.cell else f"{name}:{self.line}"
 
 
 def help_for(output: str, reason: str = "") -> str:
@@ -140,7 +149,8 @@ def crash_of(output: str, script: str | Path) -> Crash:
         frame = FRAME.match(text)
         if frame and Path(frame[1]).name == name:
             code = lines[number + 1].strip() if number + 1 < len(lines) else ""
-            found = Crash(found.error, int(frame[2]), "" if code.startswith("File ") else code)
+            cell = int(frame[2] or 0)
+            found = Crash(found.error, int(frame[3]), "" if code.startswith("File ") else code, cell)
     return found
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import InputError
+from ..source.program import is_notebook, program_text, read_program
 from .comparing.compare import DEVICES, check_devices, compare, loss_floor
 from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances
@@ -95,6 +96,7 @@ def validate(
     with tempfile.TemporaryDirectory(prefix="tpu-port-validate-") as work:
         import_ahead("port", port, port_environment(options))  # while the source runs
         trace, notes = run_source(source, options, work, say)
+        notes += [line for path in (source, port) if is_notebook(path) for line in read_program(path).left_out]
         options = replace(options, arguments=recorded_arguments(work) or options.arguments)
         if any(note.startswith(LATE) for note in trace.notes):
             options = replace(options, steps=len(trace.steps))
@@ -146,12 +148,12 @@ def validate(
 def check_runs(port: Path, failed: RunFailed, name: str = PORT_RUNS) -> Check:
     """A port that failed where its source didn't: its error, the line of the port that it comes from, and why."""
     crash = crash_of(failed.output, port)
-    place = f"{port.name}:{crash.line}: " if crash.line else ""
+    place = f"{crash.place(port.name)}: " if crash.line else ""
     what = crash.error if "crashed" in failed.reason else ""
     detail = f"the port {failed.reason}: {place}{what}" if place or what else f"the port {failed.reason}"
     detail += f" ({crash.code})" if crash.code else ""
     cause = cause_of_crash(failed.output, failed.reason)
-    return Check(name, "differs", detail, cause=cause, line=crash.line or None)
+    return Check(name, "differs", detail, cause=cause, line=crash.line or None, cell=crash.cell or None)
 
 
 def _shortened(output: str) -> str:
@@ -162,10 +164,11 @@ def check_input(source: Path, port: Path, options: Options) -> None:
     """InputError when a file is missing or an option can't be meant."""
     for path in (source, port):
         if not path.is_file():
-            raise InputError("no such file" if not path.exists() else "not a file", path, fix="name a Python script")
-        if path.suffix == ".ipynb":
-            fix = f"save both as scripts: jupyter nbconvert --to script {path.name}"
-            raise InputError("is a notebook; validate trains scripts", path, fix=fix)
+            raise InputError(
+                "no such file" if not path.exists() else "not a file", path, fix="name a Python script or a notebook"
+            )
+        if is_notebook(path):
+            read_program(path)
     for given in (options.model, options.data, *(file for _, file in options.files)):
         if given is not None and not given.exists():
             raise InputError("no such file or folder", given)
@@ -242,7 +245,7 @@ def repaired(run: Callable[..., Trace], settings: Settings, say: Callable[[str],
 
 def asks_for_processes(source: Path) -> list[str]:
     """A note for a source that calculates with its number of processes: folded it sees one, and so does its port."""
-    asked = WORLD_SIZE.search(source.read_text(encoding="utf-8", errors="replace"))
+    asked = WORLD_SIZE.search(program_text(source))
     if asked is None:
         return []
     return [

@@ -59,13 +59,23 @@ def test_a_notebook_that_is_none(folder: Path, capsys: pytest.CaptureFixture[str
     assert want in refused(capsys, "train.ipynb")
 
 
-@pytest.mark.parametrize("command", [["validate", "a.ipynb", "a.ipynb"], ["compile", "a.ipynb", "--tpu", "v5e-8"]])
-def test_commands_that_run_scripts_refuse_notebooks(
-    folder: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+@pytest.mark.parametrize("command", [["validate", "train.py", "a.ipynb"], ["compile", "a.ipynb", "--tpu", "v5e-8"]])
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("x = 1", "a.ipynb:1:1: is no notebook: broken JSON: Expecting value"),
+        ('{"cells": [{"cell_type": "markdown", "source": "x"}]}', "a.ipynb: has no cell of Python"),
+        ('{"cells": [], "metadata": {"kernelspec": {"language": "julia"}}}', "a.ipynb: is a notebook in julia"),
+        ('{"cells": [{"cell_type": "code", "source": "x = ("}]}', "a.ipynb cell 1:1:5: does not parse"),
+    ],
+)
+def test_notebooks_that_nothing_can_run(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: list[str], text: str, want: str
 ) -> None:
-    (folder / "a.ipynb").write_text("{}")
+    (folder / "a.ipynb").write_text(text)
     assert run(command) == 2
-    assert "a.ipynb: is a notebook" in capsys.readouterr().err
+    got = capsys.readouterr()
+    assert want in got.err.splitlines()[-1] and "Traceback" not in got.err and got.out == ""
 
 
 def test_the_port_of_a_notebook_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

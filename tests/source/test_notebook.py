@@ -82,6 +82,17 @@ def test_what_becomes_of_each_cell(tmp_path: Path) -> None:
     assert port.before.count("# %% [cell ") == 4  # the shell cell is none of Python's
 
 
+@pytest.mark.parametrize(
+    "line", ["%time trainer.train()", "%time result = trainer.train()", "%timeit -r 1 trainer.train()"]
+)
+def test_a_statement_that_a_magic_runs_is_read(tmp_path: Path, line: str) -> None:
+    cells = [code(IMPORTS), code(DATA), code(TRAINER), code(f"x = 1\n{line}\nx")]
+    port, got = ported(tmp_path, json.dumps(notebook(*cells)))
+    source = "".join(json.loads(got)["cells"][3]["source"])
+    assert port.status == "ported", port.findings
+    assert "x = 1\nwith mesh:\n    trainer.train(batches)\n" in source and "%time" not in source
+
+
 def test_imports_come_before_their_first_use(tmp_path: Path) -> None:
     cells = [
         "import random\nfrom transformers import AutoModelForCausalLM",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import porter.tpu.plan as planning
 from porter.errors import InputError
 from porter.runtime.facts.families import find_family
-from porter.tpu.apply import applied
+from porter.tpu.apply import applied, applied_to, port_of
 from porter.tpu.batching import Batching
 from porter.tpu.compile import CompileFailed, Memory, Request, Step
 from porter.tpu.lengths import lognormal, read_lengths
@@ -124,7 +125,16 @@ def test_long_rows_are_planned_with_attention_in_blocks(monkeypatch: pytest.Monk
     assert planned(query_block=128) == 128  # the script's own
 
 
-def test_attention_in_blocks_is_written_once() -> None:
+def written(folder: Path, text: str) -> Path:
+    """A port's text as a notebook of a cell of magics, one of all of it, and one more."""
+    sources = ["!nvidia-smi", text.rstrip("\n"), "%cd out"]
+    cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources]
+    path = folder / "port.ipynb"
+    path.write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
+    return path
+
+
+def test_attention_in_blocks_is_written_once(tmp_path: Path) -> None:
     text = Path("examples/sft_lora_qwen3_tunix.py").read_text()
     row = planning._by_formula(gemma4(), Candidate(4, 1, 4, 1024, False, 512), V5P)
     once = applied(text, planning.Plan(V5P, gemma4(), (row,), (), ()))
@@ -135,6 +145,14 @@ def test_attention_in_blocks_is_written_once() -> None:
     assert "attend_in_blocks" not in applied(once, planning.Plan(V5P, gemma4(), (whole,), (), ()))
     own = text.replace("trainer = PeftTrainer(", "rt.attend_in_blocks(model, 256)\ntrainer = PeftTrainer(")
     assert applied(own, planning.Plan(V5P, gemma4(), (row,), (), ())).count("attend_in_blocks") == 1
+    notebook = written(tmp_path, text)
+    inside = json.loads(applied_to(port_of(notebook), planning.Plan(V5P, gemma4(), (row,), (), ())))
+    sources = ["".join(cell["source"]) for cell in inside["cells"]]
+    assert [source.count("# tpu-port plan for") for source in sources] == [0, 1, 0]
+    assert sum(source.count("model = rt.attend_in_blocks(model, 512)  # the plan's") for source in sources) == 1
+    again = tmp_path / "again.ipynb"
+    again.write_text(json.dumps(inside))
+    assert json.loads(applied_to(port_of(again), planning.Plan(V5P, gemma4(), (row,), (), ()))) == inside
     hidden = re.sub(r"model = rt\.(apply_lora|load_model)", r"model = make(rt.\1", text)
     with pytest.raises(InputError, match="attention in blocks"):
         applied(hidden, planning.Plan(V5P, gemma4(), (row,), (), ()))

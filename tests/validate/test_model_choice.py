@@ -10,7 +10,7 @@ import pytest
 from porter.cli.validate import FAMILIES
 from porter.runtime.facts.families import families
 from porter.validate.stand_ins.models.model_choice import MEMBERS, choose
-from porter.validate.stand_ins.models.stand_in import as_on_the_hub
+from porter.validate.stand_ins.models.stand_in import as_on_the_hub, has_own_heads, make_model
 from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
 from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
 
@@ -163,3 +163,32 @@ def test_a_base_in_4_bits_has_the_weights_that_it_was_made_from(tmp_path: Path) 
         with pytest.raises(ValueError, match="not made"):
             asked.model(name)
     assert len({(json.loads(text)["name"], json.loads(text)["folder"]) for text in made}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("google/codegemma-7b-it", True), ("unsloth/gemma-7b-bnb-4bit", True), ("google/gemma-2b", False), ("x/y", False)],
+)
+def test_a_model_whose_queries_have_keys_of_their_own(name: str, own: bool) -> None:
+    assert has_own_heads("gemma", name) is own
+    config = make_model("gemma", name, kv_heads=4, own_heads=own).config
+    assert (config.num_attention_heads, config.num_key_value_heads) == (8, 8 if own else 4)
+
+
+def test_answers_are_found_by_all_tokens_of_their_mark(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from porter.runtime import ResponsesOnly
+    from porter.validate.torch_side.gpu_libraries.unsloth_chats import train_on_responses_only
+
+    name = "unsloth/Llama-3.2-1B-Instruct"
+    write_tokenizer(tmp_path, tokens_of("llama3", name), None)
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    words = AutoTokenizer.from_pretrained(tmp_path)
+    marks = [f"<|start_header_id|>{role}<|end_header_id|>\n\n" for role in ("user", "assistant")]
+    text = f"{marks[0]}a question<|eot_id|>{marks[1]}an answer<|eot_id|>{marks[0]}more<|eot_id|>{marks[1]}\n\nso"
+    ids = words(text, add_special_tokens=False)["input_ids"]
+
+    masked = train_on_responses_only(None, *marks, tokenizer=words, return_function=True)
+
+    assert masked({"input_ids": [ids]})["labels"] == [ResponsesOnly(*marks, words)(list(ids))]

@@ -1,13 +1,16 @@
-"""The order of a source's documents, where its dataset has one."""
+"""What a trace reads of torch's objects: the order of a source's documents, whether dropout is off."""
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
+from typing import Any
 
+import pytest
 import torch
 from datasets import Dataset
 
-from porter.validate.torch_side.read_torch import marks, token_losses
+from porter.validate.torch_side.read_torch import keep_own_keyword, marks, token_losses, without_dropout
 
 
 class Stream:
@@ -30,3 +33,21 @@ def test_rows_within_rows_have_no_losses_of_their_own() -> None:
     losses = token_losses(SimpleNamespace(logits=torch.zeros(2, 5, 7)), labels)
     assert losses is not None and losses.shape == (2, 5)
     assert token_losses(SimpleNamespace(logits=torch.zeros(2, 1, 5, 7)), labels[:, None]) is None
+
+
+@pytest.mark.parametrize(("given", "off"), [({}, True), ({"disable_dropout": False}, False)])
+def test_a_trainer_with_a_keyword_of_its_own_for_dropout(given: dict[str, bool], off: bool) -> None:
+    class Trainer:
+        def __init__(self, args: Any) -> None:
+            keep_own_keyword(args, sys._getframe(1))
+
+    class Preferences(Trainer):
+        def __init__(self, args: Any, disable_dropout: bool = True) -> None:
+            super().__init__(args)
+
+    plain, old, new = SimpleNamespace(), SimpleNamespace(), SimpleNamespace(disable_dropout=not off)
+    Trainer(plain)
+    Preferences(old, **given)
+    Preferences(new, **given)
+
+    assert (without_dropout(plain), without_dropout(old), without_dropout(new)) == (False, off, not off)

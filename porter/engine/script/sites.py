@@ -21,6 +21,7 @@ from ...source.returned import ReturnedItem, returned_items
 from ...source.scopes import Scope
 from ...source.values import dict_items, read_value
 
+SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 Place = Literal["line", "suite", "crowded"]
 
 # Calls that give back (model, tokenizer).
@@ -107,6 +108,8 @@ def read_site(
     start, end = module.span(call)
     small, place = small_statement(module, call)
     first, last = module.span(small if small is not None else call)
+    if small is not None and place == "line":
+        first = module.span(module.parents[small])[0]  # with the magic that runs it
     line, column = module.location(call)
     unknown: list[str] = []
     arguments = tuple(_named(_arguments(module, call, rule, unknown), positional))
@@ -190,12 +193,18 @@ def indentation(text: str, offset: int) -> str:
     return space[0].replace("\f", "") if space else ""
 
 
+def _is_timed(module: Module, line: cst.CSTNode) -> bool:
+    """Whether a notebook's line is a magic and the statement that it runs: `%time trainer.train()`."""
+    start = module.span(line)[0]
+    return module.has_magics and module.text[start : start + 1] == "%" and module.parsed[start : start + 5] == "None;"
+
+
 def small_statement(module: Module, node: cst.CSTNode) -> tuple[cst.BaseSmallStatement | None, Place]:
     """The statement that holds `node`, and what shares its line; None where it stands in a compound one's header."""
     for ancestor in (node, *module.ancestors(node)):
         if isinstance(ancestor, cst.BaseSmallStatement):
             holder = module.parents[ancestor]
-            alone = isinstance(holder, cst.SimpleStatementLine | cst.SimpleStatementSuite) and len(holder.body) == 1
+            alone = isinstance(holder, SHARED) and (len(holder.body) == 1 or _is_timed(module, holder))
             if not alone:
                 return ancestor, "crowded"
             return ancestor, "line" if isinstance(holder, cst.SimpleStatementLine) else "suite"

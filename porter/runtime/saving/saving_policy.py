@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,11 @@ class SaveOnlyEvery(FixedIntervalPolicy):
 
 
 def save_policy(interval: int, transformers: str | None, strategy: str = "steps") -> FixedIntervalPolicy:
-    """The policy that saves at the steps at which that release of transformers did; the newest where it is None."""
+    """The policy that saves at the steps at which that release of transformers did; the newest where it is None.
+
+    With an interval of 0 none is due but the last, as there.
+    """
+    interval = interval if interval > 0 else sys.maxsize
     older = strategy == "steps" and not release(None, transformers).saves_last
     return SaveOnlyEvery(interval) if older else FixedIntervalPolicy(interval)
 

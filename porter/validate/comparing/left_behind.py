@@ -48,10 +48,11 @@ def check_left_behind(source: Trace, port: Trace, tolerances: Tolerances) -> lis
     ]
     if not found:
         return [Check(LEFT, "equal", _counted(ours))]
-    detail, cause, line = found[0]
+    detail, cause, place = found[0]
+    line, cell = place or (None, None)
     more = f" (and {len(found) - 1} more: {'; '.join(each[0] for each in found[1:])})" if len(found) > 1 else ""
-    where = f"line {line} of the source: " if line else ""
-    return [Check(LEFT, "differs", f"{where}{detail}{more}", cause=cause, line=line)]
+    where = f"{f'cell {cell}, ' if cell else ''}line {line} of the source: " if line else ""
+    return [Check(LEFT, "differs", f"{where}{detail}{more}", cause=cause, line=line, cell=cell)]
 
 
 def not_compared(source: Trace, port: Trace) -> list[str]:
@@ -70,7 +71,7 @@ def cut(trace: Trace, why: str) -> Trace:
     return replace(trace, config={**trace.config, "events": events})
 
 
-Difference = tuple[str, str, int | None]
+Difference = tuple[str, str, tuple[int, int | None] | None]  # with the line, and its cell in a notebook
 
 
 def _saved(ours: Sequence[Event], theirs: Sequence[Event], kind: str) -> Iterable[Difference]:
@@ -89,15 +90,19 @@ def _saved(ours: Sequence[Event], theirs: Sequence[Event], kind: str) -> Iterabl
             yield (
                 f"the {what} goes to {key[0]} in the source, to {moved[0]} in the port",
                 "another folder",
-                _line(event),
+                _place(event),
             )
         elif same_place is not None:
             extra.remove(same_place)
             detail = f"the source saves the {what} in {key[0]}, the port the {same_place[1]}"
-            yield detail, "adapters are merged on one side only, or the port trains another kind of model", _line(event)
+            yield (
+                detail,
+                "adapters are merged on one side only, or the port trains another kind of model",
+                _place(event),
+            )
         else:
             cause = "rt.save_model(..., tokenizer=)" if kind == "tokenizer" else "rt.save_model or rt.save_adapter"
-            yield f"the source saves the {what} in {key[0]}, the port doesn't", f"no {cause} there", _line(event)
+            yield f"the source saves the {what} in {key[0]}, the port doesn't", f"no {cause} there", _place(event)
     for key in extra:
         what = key[1] if len(key) > 1 else kind
         yield f"the port saves the {what} in {key[0]}, the source doesn't", "a save too many", None
@@ -108,7 +113,7 @@ def _uploads(ours: Sequence[Event], theirs: Sequence[Event]) -> Iterable[Differe
     for name, event in wanted.items():
         if not any(_same_repository(name, other) for other in got):
             other = f"to {', '.join(got)}" if got else "nothing"
-            yield f"the source uploads to {name or 'the Hub'}, the port {other}", "rt.push_to_hub", _line(event)
+            yield f"the source uploads to {name or 'the Hub'}, the port {other}", "rt.push_to_hub", _place(event)
     for name in got:
         if not any(_same_repository(name, other) for other in wanted):
             yield f"the port uploads to {name or 'the Hub'}, the source doesn't", "an upload too many", None
@@ -130,29 +135,29 @@ def _checkpoints(ours: Sequence[Event], theirs: Sequence[Event]) -> Iterable[Dif
         if got is not None and wanted is not None and (got["items"] or got.get("by")):
             yield f"the source saves no checkpoint, the port {_steps(got['items'])}", "save_strategy", None
         return
-    line = _line(wanted)
+    place = _place(wanted)
     if got is None or not (got["items"] or got.get("by")):
         detail = f"the source saves checkpoints at {_steps(wanted['items'])}, the port none"
-        yield detail, "TrainingConfig's checkpoint_root_directory", line
+        yield detail, "TrainingConfig's checkpoint_root_directory", place
         return
     if got.get("by"):
         detail = f"the source saves checkpoints at {_steps(wanted['items'])}, the port by {got['by']}"
-        yield detail, "Tunix' default: give checkpointing_options a FixedIntervalPolicy", line
+        yield detail, "Tunix' default: give checkpointing_options a FixedIntervalPolicy", place
     else:
         last = max(wanted.get("horizon") or 0, *wanted["items"])
         # Tunix always saves the last step, transformers before 4.42 only where it is due.
         if {*wanted["items"]} - {last} != {*got["items"]} - {last} or last in {*wanted["items"]} - {*got["items"]}:
             detail = f"checkpoints at {_steps(wanted['items'])} in the source, at {_steps(got['items'])} in the port"
-            yield detail, "save_strategy, save_steps or the run's length", line
+            yield detail, "save_strategy, save_steps or the run's length", place
     if "by policy" not in (wanted.get("kept"), got.get("kept")) and wanted.get("kept") != got.get("kept"):
         many = [str(each.get("kept") or "all") for each in (wanted, got)]
-        yield f"of the checkpoints the source keeps {many[0]}, the port {many[1]}", "save_total_limit", line
+        yield f"of the checkpoints the source keeps {many[0]}, the port {many[1]}", "save_total_limit", place
     if bool(wanted.get("best")) != bool(got.get("best")):
         side = "source" if wanted.get("best") else "port"
-        yield f"only the {side} keeps the best checkpoint", "load_best_model_at_end: rt.KeepBest", line
+        yield f"only the {side} keeps the best checkpoint", "load_best_model_at_end: rt.KeepBest", place
     if wanted["path"] != got["path"]:
         detail = f"checkpoints go to {wanted['path']} in the source, to {got['path']} in the port"
-        yield detail, "output_dir", line
+        yield detail, "output_dir", place
 
 
 def _evaluations(ours: Sequence[Event], theirs: Sequence[Event], tolerances: Tolerances) -> Iterable[Difference]:
@@ -162,14 +167,14 @@ def _evaluations(ours: Sequence[Event], theirs: Sequence[Event], tolerances: Tol
         got = [event for event in _of(theirs, "evaluation") if event["when"] == when]
         if len(wanted) > len(got):
             detail = f"the source evaluates {len(wanted)} times {when} training, the port {len(got)} times"
-            yield detail, "rt.evaluate", _line(wanted[len(got)])
+            yield detail, "rt.evaluate", _place(wanted[len(got)])
         for a, b in zip(wanted, got, strict=False):
             one, other = a.get("loss"), b.get("loss")
             if one is None or other is None:
                 continue
             if not abs(one - other) <= 10 * tolerances.evaluation * max(abs(one), 0.1):
                 detail = f"the evaluation {when} training: loss {one:.7f} in the source, {other:.7f} in the port"
-                yield detail, "the evaluation's rows, or the weights that it sees", _line(a)
+                yield detail, "the evaluation's rows, or the weights that it sees", _place(a)
 
 
 def _during(source: Trace, port: Trace) -> Iterable[Difference]:
@@ -186,7 +191,7 @@ def _logs(ours: Sequence[Event], theirs: Sequence[Event]) -> Iterable[Difference
     wanted, got = next(iter(_of(ours, "log")), None), next(iter(_of(theirs, "log")), None)
     if wanted is not None and got is not None and wanted["items"] and got["items"] and wanted["items"] != got["items"]:
         a, b = (f"every {event['items'][0]:g} steps" for event in (wanted, got))
-        yield f"log lines {a} in the source, {b} in the port", "logging_steps: rt.log_every", _line(wanted)
+        yield f"log lines {a} in the source, {b} in the port", "logging_steps: rt.log_every", _place(wanted)
 
 
 def _counted(events: Sequence[Event]) -> str:
@@ -218,6 +223,6 @@ def _of(events: Sequence[Event], kind: str) -> list[Event]:
     return [event for event in events if event["kind"] == kind]
 
 
-def _line(event: Event) -> int | None:
+def _place(event: Event) -> tuple[int, int | None] | None:
     line = event.get("line")
-    return line if isinstance(line, int) else None
+    return (line, event.get("cell")) if isinstance(line, int) else None

@@ -17,7 +17,7 @@ class Check:
 
     `measured` and `tolerance` are in the quantity's own unit, None where the comparison is exact. `step` counts
     from 1. `detail` says what was found, `cause` what most likely made the difference. `line`: of the script that the
-    detail speaks of, None where it isn't known.
+    detail speaks of, None where it isn't known; in a notebook that of its cell `cell`.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Check:
     step: int | None = None
     cause: str = ""
     line: int | None = None
+    cell: int | None = None
 
 
 @dataclass(frozen=True)

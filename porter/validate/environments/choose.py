@@ -13,7 +13,8 @@ from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.sets import Chosen, choose
 from ...releases.uses import Use, uses_of
 from ...releases.versions import fits, key, pins_of
-from ...source.pins import packages_of_project, pins_of_project
+from ...source.pins import packages_installed, packages_of_project, pins_of_project
+from ...source.program import is_notebook, program_text
 from ..stand_ins.command_line.project import project_files, project_sources
 from ..world.packages import missing_packages
 from .interpreter import ask
@@ -82,8 +83,9 @@ def imported_packages(script: Path, installed: Callable[[str], bool], beside: Pa
     """
     files = project_files(script, beside)
     local = {name for file in files for name in (file.stem, file.parent.name)} | {each.stem for each in files}
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    asked = packages_of_project(beside or script)
+    texts = [program_text(file) for file in files]
+    asked = {name: package for text in texts for name, package in packages_installed(text).items()}
+    asked |= packages_of_project(beside or script)
     return sorted({found.package for found in missing_packages(texts, installed, local, asked)})
 
 
@@ -184,8 +186,9 @@ def _lacking(releases: dict[str, str], uses: list[Use]) -> bool:
 
 
 def _pins(source: Path, library: str) -> list[tuple[str, str]]:
-    text = source.read_text("utf-8", errors="replace")
-    return next((pins for _, pins in pins_of_project(source, text, library)), [])
+    text = program_text(source)
+    raw = source.read_text("utf-8", errors="replace") if is_notebook(source) else ""
+    return next((pins for _, pins in pins_of_project(source, text, library, raw)), [])
 
 
 def uses_in(text: str) -> list[Use]:

@@ -69,7 +69,7 @@ def main() -> int:
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     tell_alike(Path(settings.work), substitutes.note)
-    return run_script(script, arguments, Path(folder))
+    return run_script(script, arguments, Path(folder), substitutes.note)
 
 
 def patch_torch_models(substitutes: Substitutes) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...source.program import Program, is_notebook, read_program
 from ..stand_ins.command_line.command_lines import project_of
 from ..stand_ins.command_line.project import project_files
 from .script import as_module
@@ -33,7 +34,8 @@ LINKED = 20_000_000  # bytes from which a file is linked to: data and weights, w
 class Place:
     """Where a script runs: `script` and `folder` (its working directory), of a copy of `root` at `copy`.
 
-    Without a copy (`copy` is None) both are the user's own. `came_from` is a script that lies outside `root`.
+    Without a copy (`copy` is None) both are the user's own. `came_from` is a script that lies outside `root`. Of a
+    notebook the script is its `program`, in the notebook's place.
     """
 
     script: Path
@@ -41,12 +43,20 @@ class Place:
     root: Path
     copy: Path | None
     came_from: Path | None = None
+    program: Program | None = None
 
     def told(self, text: str) -> str:
-        """`text` with the user's own paths."""
+        """`text` with the user's own paths, and a notebook's places as cells and lines."""
         if self.came_from is not None:
             text = text.replace(str(self.script), str(self.came_from))
-        return text.replace(str(self.copy), str(self.root)) if self.copy is not None else text
+        text = text.replace(str(self.copy), str(self.root)) if self.copy is not None else text
+        return self.program.named(text) if self.program is not None else text
+
+
+def place_for(script: Path, work: Path, limit: int = COPY_LIMIT, source: Path | None = None) -> tuple[Place, str]:
+    """As `copy_project`; a notebook's program stands in its place, and runs in its folder as in Jupyter."""
+    place, said = copy_project(script, work, limit, source)
+    return (_with_program(script, place, work), said) if is_notebook(script) else (place, said)
 
 
 def copy_project(script: Path, work: Path, limit: int = COPY_LIMIT, source: Path | None = None) -> tuple[Place, str]:
@@ -104,6 +114,21 @@ def _beside(port: Path, place: Place) -> Place:
             target.unlink(missing_ok=True)  # a link would be written through
             _copy_or_link(str(file), str(target))
     return replace(place, script=home / port.name, came_from=port)
+
+
+def _with_program(notebook: Path, place: Place, work: Path) -> Place:
+    program = read_program(notebook)
+    copy = place.copy
+    if copy is None:  # the user's own folder is no place for it: links to what lies there
+        copy = work / "copy"
+        copy.mkdir()
+        for beside in notebook.absolute().parent.iterdir():
+            if beside.name not in LEFT_OUT and beside.name != notebook.name:
+                (copy / beside.name).symlink_to(beside)
+        place = replace(place, script=copy / notebook.name, copy=copy, root=notebook.absolute().parent)
+    place.script.unlink(missing_ok=True)  # a link would be written through
+    place.script.write_text(program.text, encoding="utf-8")
+    return replace(place, folder=place.script.parent, program=program)
 
 
 def _holds(root: Path, script: Path) -> bool:

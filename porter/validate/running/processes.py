@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,16 +17,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...source.program import Program
 from ..comparing.trace import Trace, join_ranks
 from ..observing.settings import Settings
 from ..observing.unseeded import ENVIRONMENT
 from ..preloading import client as preloading
-from .copying import COPY_LIMIT, copy_project
+from .copying import COPY_LIMIT, place_for
 from .script import CRASHED, uses_torch
 
 HUB = ("huggingface.co", 443)
 KEPT_LINES = 60
 LONGEST_LINE = 4_000  # characters
+# How a notebook starts a training in another process: in a line or a cell of the shell.
+STARTS = re.compile(r"get_ipython\(\)|\bsystem\(|\bsubprocess\b")
+LAUNCH = re.compile(
+    r"(?:accelerate launch|torchrun|deepspeed|llamafactory-cli|axolotl|autotrain|python[\d.]*(?= +\S+\.py))"
+    r" [^'\"\\]{1,60}"
+)
 MARK = "TPU_PORT_RUN"  # an environment variable that tells the processes of one run
 # XLA ends a process whose devices wait 40 s for each other: several simulated devices on few busy cores may have to.
 PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=600"
@@ -83,13 +91,13 @@ def run_observed(
 ) -> Trace:
     """Run `script` in a copy of its project under observer `module` of interpreter `python`, and return its trace.
 
-    A port runs in a copy of its `source`'s project, see `copy_project`.
+    A port runs in a copy of its `source`'s project, see `copying`.
     `processes` > 1 starts as many ranks with torch's launcher (gloo). The whole process group, and whatever else the
     run has started, is ended when a limit is passed. `say` gets a line for each training step. RunFailed on a crash, a
     timeout, or a script that never trained, with the trace of what it had trained before.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=settings.work))
-    place, notes = copy_project(script, folder, limits.copy, source)
+    place, notes = place_for(script, folder, limits.copy, source)
     settings_file = folder / "settings.json"
     preloaded = import_ahead(side, script, environment, python) if processes == 1 else ""
     if preloaded and side == "source" and python == settings.tool_python:
@@ -114,6 +122,8 @@ def run_observed(
         reader.join(5)
     output = place.told(last.text())
     trace = _trace(folder)
+    if trace is not None and place.program is not None:
+        trace = _in_cells(trace, place.program)
     if ended:
         raise RunFailed(side, ended.format(limits=limits), output, trace)
     if process.returncode:
@@ -121,10 +131,30 @@ def run_observed(
         own = place.told(crashes[0].read_text(encoding="utf-8")) if crashes else output
         raise RunFailed(side, f"crashed (exit status {process.returncode})", own.rstrip(), trace, folder)
     if trace is None:
-        raise RunFailed(side, "ended without training: no trainer was started", output, folder=folder)
+        raise RunFailed(side, _idle(place.program), output, folder=folder)
     trace = replace(trace, notes=(*trace.notes, notes)) if notes else trace
     trace.save(folder)
     return trace
+
+
+def _in_cells(trace: Trace, program: Program) -> Trace:
+    """A notebook's trace, its events with the cell of their line and the line in that."""
+    events = []
+    for event in trace.config.get("events") or ():
+        cell, line = program.place(event["line"]) if event.get("line") else (None, None)
+        events.append({**event, "cell": cell or None, "line": line})
+    return replace(trace, config={**trace.config, "events": events}) if "events" in trace.config else trace
+
+
+def _idle(program: Program | None) -> str:
+    """Why a script that ended trained nothing: a notebook may start its training as another program."""
+    for number, text in enumerate(program.text.splitlines() if program is not None else (), start=1):
+        found = LAUNCH.search(text) if STARTS.search(text) else None
+        if found is not None and program is not None:
+            cell, line = program.place(number)
+            started = f"{found[0].strip()} in {f'cell {cell}' if cell else f'line {line}'}"
+            return f"ended without training, which is started by {started}, another program"
+    return "ended without training: no trainer was started"
 
 
 def import_ahead(side: str, script: Path, environment: Mapping[str, str], python: str = sys.executable) -> str:

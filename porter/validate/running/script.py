@@ -10,17 +10,23 @@ import re
 import runpy
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from ...errors import InputError
+from ...source.program import is_notebook, program_text
 from ..stand_ins.command_line.command_lines import project_of
 from ..stand_ins.data.repair import write_repair
+from .cells import run_cells
 
 CRASHED = "crash.txt"
 
 
-def run_script(script: str, arguments: list[str], folder: Path) -> int:
+def run_script(script: str, arguments: list[str], folder: Path, note: Callable[[str], None] = lambda line: None) -> int:
     """Run `script` as `__main__` and return the exit status that Python would give.
+
+    A notebook runs cell by cell; `note` hears what of it was not run.
 
     An exception's traceback, from the script's first line on, is printed and written to `folder`/crash.txt; where
     made-up data may be to blame, `folder`/repair.json says what to add to them.
@@ -35,7 +41,9 @@ def run_script(script: str, arguments: list[str], folder: Path) -> int:
         str(folder) for folder in (project, project / "src") if folder.is_dir() and str(folder) not in sys.path
     ]
     try:
-        if module:
+        if is_notebook(Path(path)):
+            run_cells(path, note)
+        elif module:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(path, run_name="__main__")
@@ -62,8 +70,8 @@ def as_module(script: Path) -> tuple[Path, str]:
     Its package reaches up to the last folder with an `__init__.py`, and as far as its imports do.
     """
     try:
-        tree = ast.parse(script.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, SyntaxError, ValueError):
+        tree = ast.parse(program_text(script))
+    except (OSError, InputError, SyntaxError, ValueError):
         return script.parent, ""
     levels = max((node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)), default=0)
     root, parts = script.parent, [script.stem]
@@ -78,7 +86,7 @@ def as_module(script: Path) -> tuple[Path, str]:
 
 def uses_torch(script: Path) -> bool:
     """Whether a port keeps torch for its data: transformers may be asked for its tensors then."""
-    return re.search(r"^\s*(import|from)\s+torch\b", script.read_text("utf-8", "replace"), re.MULTILINE) is not None
+    return re.search(r"^\s*(import|from)\s+torch\b", program_text(script), re.MULTILINE) is not None
 
 
 def own_frames(trace: TracebackType | None, path: str) -> TracebackType | None:

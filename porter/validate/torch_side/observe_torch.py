@@ -50,7 +50,7 @@ from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
 from .left_padding import untrain_firsts
 from .observe_loops import patch_loops
 from .observer_torch import Observer
-from .read_torch import marks
+from .read_torch import keep_own_keyword, marks
 
 # What of the arguments a CPU doesn't do, or does without a difference.
 ON_A_GPU = (
@@ -85,7 +85,7 @@ def main() -> int:
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     tell_alike(Path(settings.work), substitutes.note)
-    code = run_script(script, arguments, trace_folder)
+    code = run_script(script, arguments, trace_folder, substitutes.note)
     loop.ended()
     return code
 
@@ -311,6 +311,7 @@ def patch_trainer(observer: Observer) -> None:
         given = kwargs.get("args") or next((a for a in args if isinstance(a, transformers.TrainingArguments)), None)
         if given is not None:
             observer.fold(given)
+            keep_own_keyword(given, sys._getframe(1))
         distilled.watch(type(self), observer.distilled)
         init(self, *args, **kwargs)
         self.add_callback(observer.callback(self))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ..comparing.trace import IGNORED, MOST_RATES, Row, rows_of_batch
 
 MOST_MARKS = 50_000
+OWN_KEYWORD = "_porter_disable_dropout"
 OPTIMIZER_ARGUMENTS = ("momentum", "dampening", "nesterov", "alpha", "centered", "lr_decay")
 
 
@@ -148,9 +150,22 @@ def describe(args: Any, state: Any, model: Any, optimizer: Any, shapes: dict[str
         "processes": args.world_size,
         "average_tokens": bool(getattr(args, "average_tokens_across_devices", True)),
         "lora_scaling": sorted(scalings),
-        "lora_dropout": [0.0] if getattr(args, "disable_dropout", False) and dropouts(model) else dropouts(model),
+        "lora_dropout": [0.0] if without_dropout(args) and dropouts(model) else dropouts(model),
         "tensors": {name: list(shape) for name, shape in shapes.items()},
     }
+
+
+def without_dropout(args: Any) -> bool:
+    """Whether the trainer switches dropout off: a setting of its arguments, before TRL 0.9 its own keyword."""
+    return bool(getattr(args, "disable_dropout", getattr(args, OWN_KEYWORD, False)))
+
+
+def keep_own_keyword(args: Any, frame: FrameType | None) -> None:
+    """Keep on `args` what the trainers' `__init__` in `frame` and its callers were told of dropout."""
+    while frame is not None and frame.f_code.co_name in ("__init__", "patched_init"):
+        if "disable_dropout" in frame.f_locals and not hasattr(args, "disable_dropout"):
+            setattr(args, OWN_KEYWORD, bool(frame.f_locals["disable_dropout"]))
+        frame = frame.f_back
 
 
 def dropouts(model: Any) -> list[float]:

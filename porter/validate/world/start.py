@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any, Literal
 
-from . import platforms, trackers
+from . import ipython, platforms, trackers
 from .finder import StandInFinder, append, hide_from_libraries
 from .hub import patch_hub
 from .permissive import Permissive, answer
@@ -24,6 +24,8 @@ def special() -> dict[str, Callable[[], dict[str, Any]]]:
     }
     return found | {
         "dotenv": platforms.dotenv,
+        "IPython": ipython.ipython,
+        "IPython.display": ipython.ipython_display,
         "google.colab.userdata": platforms.secrets,
         "kagglehub": platforms.kagglehub,
         "knockknock": platforms.knockknock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from porter.errors import InputError
-from porter.source.pins import packages_of_project
+from porter.source.pins import packages_installed, packages_of_project
 from porter.validate.environments import make, store
 from porter.validate.environments.choose import imported_packages, source_python, wanted_releases
 from porter.validate.environments.interpreter import ask
@@ -144,6 +145,15 @@ def test_a_project_asks_for_packages_by_name(tmp_path: Path) -> None:
     (tmp_path / "uv.lock").write_text('[[package]]\nname = "sdist"\n')
     found = packages_of_project(tmp_path / "train.py")
     assert found == {"mahjong": "mahjong", "hf_transfer": "hf-transfer", "pettingzoo": "pettingzoo"}
+
+
+def test_a_notebook_asks_for_what_it_installs(tmp_path: Path) -> None:
+    cell = "!pip install -qU 'mahjong-kit<2' hands[all] -r more.txt \\\n  git+https://example.org/x/y # not this\n"
+    cells = [{"cell_type": "code", "source": f"{cell}import mahjong_kit", "metadata": {}, "outputs": []}]
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
+    assert packages_installed(cell) == {"mahjong_kit": "mahjong-kit", "hands": "hands"}
+    assert imported_packages(path, lambda module: False) == ["mahjong-kit"]
 
 
 def test_no_environments_says_what_is_missed() -> None:

@@ -6,6 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from ....errors import InputError
+from ....source.program import program_text
+
 MOST = 60  # modules: beyond that a project is a library
 LARGEST = 400_000  # bytes
 LIBRARIES = {"transformers", "trl", "peft", "accelerate", "datasets", "torch", "unsloth", "deepspeed", "verl"}
@@ -34,14 +37,14 @@ def project_files(script: Path, beside: Path | None = None) -> list[Path]:
 
 def project_sources(script: Path) -> list[str]:
     """The texts of `project_files`, the script's own first."""
-    return [file.read_text(encoding="utf-8", errors="replace") for file in project_files(script)]
+    return [program_text(file) for file in project_files(script)]
 
 
 def _imported(file: Path) -> Iterator[str]:
     """Dotted names, relative ones with their dots."""
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8", errors="replace"))
-    except (SyntaxError, ValueError, OSError, RecursionError):
+        tree = ast.parse(program_text(file))
+    except (SyntaxError, ValueError, OSError, InputError, RecursionError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

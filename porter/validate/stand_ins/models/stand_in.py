@@ -55,13 +55,15 @@ def make_stand_in(
     seed: int = 0,
     template: bool = True,
     release: tuple[int, ...] = (),
+    own_heads: bool = False,
 ) -> Path:
     """Write a tiny model and tokenizer of `family` into `folder` and return it; a finished folder is left as it is.
 
     `model_id` picks what differs within a family (tokens, tied embeddings, rotary scaling, shared keys and values).
-    `kv_heads` key and value heads and twice as many query heads. Without `template` the tokenizer has
-    no chat template, as those of most base models. Imports torch and transformers. The files are in the form that
-    transformers reads from 4.31 on. `release`: of the transformers that trains it, for what an older one does wrong.
+    `kv_heads` key and value heads and twice as many query heads, or with `own_heads` as many. Without `template` the
+    tokenizer has no chat template, as those of most base models. Imports torch and transformers. The files are in the
+    form that transformers reads from 4.31 on. `release`: of the transformers that trains it, for what an older one does
+    wrong.
     ValueError for a family without a stand-in.
     """
     folder = Path(folder)
@@ -75,7 +77,7 @@ def make_stand_in(
     from tokenizers import Tokenizer
 
     number = Tokenizer.from_file(str(folder / "tokenizer.json")).token_to_id
-    model = make_model(family, model_id, kv_heads=kv_heads, seed=seed, release=release)
+    model = make_model(family, model_id, kv_heads=kv_heads, seed=seed, release=release, own_heads=own_heads)
     for name, token in (("bos", tokens.begin), ("eos", tokens.end), ("pad", tokens.pad)):
         setattr(model.config, f"{name}_token_id", number(token) if token else None)
         setattr(model.generation_config, f"{name}_token_id", number(token) if token else None)
@@ -129,12 +131,22 @@ def chat_template(family: str, model_id: str = "") -> str:
     return path.read_text(encoding="utf-8")
 
 
-def make_model(family: str, model_id: str, *, kv_heads: int = 4, seed: int = 0, release: tuple[int, ...] = ()) -> Any:
+def make_model(
+    family: str,
+    model_id: str,
+    *,
+    kv_heads: int = 4,
+    seed: int = 0,
+    release: tuple[int, ...] = (),
+    own_heads: bool = False,
+) -> Any:
     """A float32 model of the family with random weights, norms and biases included."""
     import torch
     import transformers
 
     config = make_config(family, model_id, kv_heads=kv_heads)
+    if own_heads:
+        config.num_key_value_heads = config.num_attention_heads
     if family == "mistral" and config.sliding_window and release and release < WINDOWED:
         config.sliding_window = 4096  # the published one: these leave it out on the CPU where no row is padded
     torch.manual_seed(seed)
@@ -264,6 +276,7 @@ def main() -> int:
             seed=asked["seed"],
             template=tokens_of(choice.family, choice.member).chat or not brought,
             release=release,
+            own_heads=not choice.reason and has_own_heads(choice.family, choice.member),
         )
     except (ValueError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
@@ -271,6 +284,16 @@ def main() -> int:
     answer = {"family": choice.family, "reason": choice.reason}
     (Path(asked["folder"]) / "stand_in.json").write_text(json.dumps(answer), encoding="utf-8")
     return 0
+
+
+def has_own_heads(family: str, member: str) -> bool:
+    """Whether the model has keys and values of their own for each query, and Tunix one tensor of all three then.
+
+    That is Gemma 7B: adapters go to another layer than in the rest of its family.
+    """
+    known = find_family(hub_id=member)
+    sizes = (known.known_sizes(member) if known is not None else None) or {}
+    return family.startswith("gemma") and bool(sizes) and sizes.get("heads") == sizes.get("kv_heads")
 
 
 def of_config(config: Path, name: str) -> Choice:

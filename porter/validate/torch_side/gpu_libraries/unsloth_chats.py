@@ -48,13 +48,17 @@ def train_on_responses_only(
     num_proc: int | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Labels for what stands between a `response_part` and the next `instruction_part`; -100 elsewhere."""
+    """Labels for what stands between a `response_part` and the next `instruction_part`; -100 elsewhere.
+
+    With `force_match` all tokens of a part have to stand there, else those that stay whatever stands around them.
+    """
     import transformers
 
     words = tokenizer or getattr(trainer, "processing_class", None) or trainer.tokenizer
     if instruction_part is None or response_part is None:
         instruction_part, response_part = turn_marks(words)
-    question, answer = (core_tokens(words, part) for part in (instruction_part, response_part))
+    found = core_tokens if not force_match else whole_tokens
+    question, answer = (found(words, part) for part in (instruction_part, response_part))
 
     def masked(rows: Any) -> dict[str, Any]:
         given = rows.get("labels", rows["input_ids"])
@@ -74,6 +78,11 @@ def train_on_responses_only(
             setattr(trainer, name, rows.map(masked, batched=True))
     trainer.data_collator = transformers.DataCollatorForSeq2Seq(tokenizer=words)
     return trainer
+
+
+def whole_tokens(tokenizer: Any, part: str) -> list[int]:
+    """The tokens of `part` alone."""
+    return list(tokenizer(part, add_special_tokens=False)["input_ids"])
 
 
 def core_tokens(tokenizer: Any, part: str) -> list[int]:
