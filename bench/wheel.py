@@ -54,6 +54,7 @@ def main() -> int:
             done = subprocess.run([ours, "rules", "test", str(pack)], cwd=place, capture_output=True, text=True)
             print(f"{pack.name}: {(done.stdout.strip().splitlines() or [done.stderr])[-1]}", flush=True)
             if done.returncode:
+                print(f"{done.stdout}{done.stderr}")
                 return 1
     print(f"{wheel.name}: ports a script, and the cases of its packs pass, under Python {sys.version.split()[0]}")
     return 0
