@@ -30,14 +30,18 @@ def test_the_formula_is_bitsandbytes_bit_for_bit(bitsandbytes: Any, kind: str, d
     assert (held(weight, kind).float().numpy() == bitsandbytes[f"{kind}_{dtype}"]).all()
 
 
-def test_int8_is_bitsandbytes_but_for_ties_of_rounding(bitsandbytes: Any) -> None:
+def test_int8_is_bitsandbytes_code_for_code(bitsandbytes: Any) -> None:
     import torch
 
     from porter.validate.torch_side.bitsandbytes_weights import held
 
     expected = bitsandbytes["int8_codes"] * (bitsandbytes["int8_largest"][:, None] / 127)
-    got = held(torch.tensor(bitsandbytes["weight"]), "int8").numpy()
-    assert (np.abs(got - expected) > 1e-6).mean() < 1e-3
+    np.testing.assert_allclose(held(torch.tensor(bitsandbytes["weight"]), "int8").numpy(), expected, rtol=1e-6)
+
+    near = bitsandbytes["ties"].astype(np.float32)
+    assert len(near)
+    got = held(torch.tensor(near), "int8").numpy() / (np.abs(near).max(axis=1, keepdims=True) / 127)
+    assert (np.round(got) == bitsandbytes["ties_codes"]).all()
 
 
 def test_the_head_and_the_embedding_stay() -> None:
