@@ -5,6 +5,7 @@ Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, 
 
 from __future__ import annotations
 
+from ..engine.left_padding import say_untrained
 from ..engine.porting import Porting
 from ..engine.reading import plain_version
 from ..engine.responses_only import RESPONSES_ONLY
@@ -25,6 +26,8 @@ from .parts import (
     trainer_lines,
 )
 from .remarks import placed
+
+PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -56,6 +59,8 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     site = porting.trainer
     assert site is not None
     indent = site.indent
+    if version_key(release(porting)) < PADS_RIGHT and release(porting) and porting.known("data.packing") is not True:
+        say_untrained(porting)
     groups = [
         model_lines(porting, writing, indent),
         batch_lines(

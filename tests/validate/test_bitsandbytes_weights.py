@@ -59,6 +59,20 @@ def test_the_head_and_the_embedding_stay() -> None:
     assert len(changed) == sum("_proj" in name for name in before)
 
 
+def test_each_model_says_in_what_it_is_held() -> None:
+    import peft
+    import transformers
+
+    from porter.validate.torch_side.bitsandbytes_weights import held_format, hold
+    from tests.tiny import hf_model
+
+    held, plain = (
+        peft.get_peft_model(hf_model("llama3"), peft.LoraConfig(target_modules=["q_proj"])) for _ in range(2)
+    )
+    hold(held.get_base_model(), transformers.BitsAndBytesConfig(load_in_8bit=True))
+    assert (held_format(held), held_format(plain)) == ("int8", None)
+
+
 def test_our_values_are_the_same_as_the_port_loads(bitsandbytes: Any) -> None:
     import jax.numpy as jnp
     import torch

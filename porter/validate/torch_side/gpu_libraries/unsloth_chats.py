@@ -54,7 +54,8 @@ def train_on_responses_only(
     words = tokenizer or getattr(trainer, "processing_class", None) or trainer.tokenizer
     if instruction_part is None or response_part is None:
         instruction_part, response_part = turn_marks(words)
-    question, answer = (core_tokens(words, part) for part in (instruction_part, response_part))
+    tokens = whole_tokens if force_match else core_tokens
+    question, answer = (tokens(words, part) for part in (instruction_part, response_part))
 
     def masked(rows: Any) -> dict[str, Any]:
         given = rows.get("labels", rows["input_ids"])
@@ -74,6 +75,11 @@ def train_on_responses_only(
             setattr(trainer, name, rows.map(masked, batched=True))
     trainer.data_collator = transformers.DataCollatorForSeq2Seq(tokenizer=words)
     return trainer
+
+
+def whole_tokens(tokenizer: Any, part: str) -> list[int]:
+    """All tokens of `part`, as Unsloth looks for it by default: a line break at its end is no answer's."""
+    return list(tokenizer(part, add_special_tokens=False)["input_ids"])
 
 
 def core_tokens(tokenizer: Any, part: str) -> list[int]:
