@@ -38,6 +38,7 @@ _HOMES = {
     "main_process": ("main_print", "push_to_hub"),
     "merging": ("merge_adapter", "merge_and_unload"),
     "metrics_trainer": ("MetricsTrainer",),
+    "mistral_means": ("counting_release", "undivided"),
     "mixtures": ("get_dataset",),
     "models": ("load_model",),
     "optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer", "older_decay_mask"),

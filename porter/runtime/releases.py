@@ -14,6 +14,7 @@ from .field_tables import at_version, find_table, version_key
 
 TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
+LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,11 @@ class Release:
         if trainer in ("DPOTrainer", "KTOTrainer", "CPOTrainer", "ORPOTrainer"):
             return version < (4, 48, 0) or not self.since(0, 20 if trainer == "ORPOTrainer" else 14)
         return self.hides_tokens or (family is not None and not self.counts_tokens_of(family))
+
+    @property
+    def depends_on_family(self) -> bool:
+        """Whether it counts tokens of some families and not of others, under transformers 4.46 and 4.47."""
+        return self.counts_tokens and not self.counts_tokens_of("mistral")
 
     @property
     def counts_firsts(self) -> bool:

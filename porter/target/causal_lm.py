@@ -27,7 +27,7 @@ from .parts import (
     trainer_lines,
 )
 from .remarks import placed
-from .sft import LAST_OF_MEANS
+from .sft import counted_when_it_runs
 
 # Recipe place → rt.TrainerBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -110,5 +110,7 @@ def _release_arguments(porting: Porting) -> list[Arg]:
     if porting.loop is not None or not version or releases.release(None).sums_like(version):
         return attention
     if porting.recipe.family and not releases.release(None, version).counts_tokens_of(porting.recipe.family):
-        version = LAST_OF_MEANS
+        version = releases.LAST_OF_MEANS
+    if (counted := counted_when_it_runs(porting, version)) is not None:
+        return [counted, *attention]
     return [Arg(quoted(version), "transformers", "# steps and mean as with this release"), *attention]

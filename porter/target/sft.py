@@ -162,7 +162,12 @@ def release(porting: Porting) -> str:
     return plain_version(porting.versions.get("trl", ""))
 
 
-LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
+def counted_when_it_runs(porting: Porting, version: str) -> Arg | None:
+    """`transformers=rt.counting_release(model, "4.46.3")` where only the script knows whether the model is Mistral."""
+    if porting.recipe.family or not releases.release(None, version).depends_on_family:
+        return None
+    code = f"{porting.rt('counting_release')}({porting.names.model}, {quoted(version)})"
+    return Arg(code, "transformers", "# Mistral's micro-batches count apart there")
 
 
 def release_arguments(porting: Porting) -> list[Arg]:
@@ -175,7 +180,9 @@ def release_arguments(porting: Porting) -> list[Arg]:
     own = plain_version(porting.versions.get("transformers", "")) or source.transformers
     if porting.recipe.family and not releases.release(None, own).counts_tokens_of(porting.recipe.family):
         comment = f"# {own} averages the micro-batches of this model apart, as 4.45 did those of all"
-        arguments.append(Arg(quoted(LAST_OF_MEANS), "transformers", comment))
+        arguments.append(Arg(quoted(releases.LAST_OF_MEANS), "transformers", comment))
+    elif (counted := counted_when_it_runs(porting, own)) is not None:
+        arguments.append(counted)
     elif not source.sums_like(own):
         arguments.append(Arg(quoted(own), "transformers", "# and sum the loss as this one"))
     return arguments
