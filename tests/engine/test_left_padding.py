@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.engine.left_padding import UNTRAINED
+from porter.engine.libraries.transformers.left_padding import UNTRAINED
 
 from .porting import port
 

@@ -20,9 +20,9 @@ def test_loss_and_gradient_are_torchs(tiny: Any, tiny_mesh: Any, family: str, of
     import transformers
     from flax import nnx
 
-    from porter.runtime.loss import model_inputs, token_loss
-    from porter.runtime.models import load_model
-    from porter.runtime.trainer_batches import TrainerBatches
+    from porter.runtime.batches.trainer_batches import TrainerBatches
+    from porter.runtime.losses.token_loss import model_inputs, token_loss
+    from porter.runtime.models.load_model import load_model
 
     rows = [list(range(10, 10 + size)) for size in (9, 4, 6)]
     width = 11  # padded to more than the longest, as pad_to_multiple_of does

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.batches import SFTBatches
-from porter.runtime.field_tables import version_key
-from porter.runtime.response_masks import CompletionOnly
+from porter.runtime.batches.sft_batches import SFTBatches
+from porter.runtime.facts.field_tables import version_key
+from porter.runtime.rows.response_masks import CompletionOnly
 from tests.fixtures import styles
 
 RELEASES: dict[str, Any] = json.loads((Path(styles.__file__).parent / "trl_releases.json").read_text())
@@ -88,7 +88,7 @@ def test_steps_sum_what_the_release_summed(trl: str, number: int) -> None:
 def test_mistral_is_told_apart_when_a_script_runs() -> None:
     from types import SimpleNamespace
 
-    from porter.runtime.mistral_means import counting_release, undivided
+    from porter.runtime.facts.mistral_means import counting_release, undivided
 
     def loaded(family: str) -> SimpleNamespace:
         return SimpleNamespace(porter=SimpleNamespace(family=SimpleNamespace(name=family)))

@@ -1,0 +1,284 @@
+"""What a TRL release did with the rows of a dataset: the questions that releases answered differently.
+
+    SFTBatches(dataset, tokenizer, mesh, trl="0.8.6", ...)
+
+trains the tokens that TRL 0.8.6 trained. Every answer is read from that release's `sft_trainer.py`, and checked against
+what the release itself gave (tests/fixtures/trl_releases.json).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .field_tables import at_version, find_table, version_key
+
+TODAY = "1.16.0"  # the release that this runtime follows when none is named
+OLDEST = (0, 7)
+# `Release.of_no_token` → the name under which batches say which padding has no token to see.
+BLIND = {"row": "sees_row", "mean": "averages_row"}
+LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of TRL's SFTTrainer, and the transformers under it.
+
+    `trl` is its version, `transformers` the version that ran it.
+    """
+
+    trl: str
+    transformers: str
+
+    def since(self, *version: int) -> bool:
+        """Whether this is the release `version` of TRL or a later one."""
+        return version_key(self.trl) >= (*version, *(0,) * (3 - len(version)))
+
+    @property
+    def is_todays(self) -> bool:
+        """Whether rows are prepared as this runtime does without asking for a release."""
+        return self.since(1, 15)
+
+    @property
+    def whole_text(self) -> bool:
+        """Every row became one text, and every token of it but padding was trained (before 0.15)."""
+        return not self.since(0, 15)
+
+    @property
+    def text_field(self) -> str | None:
+        """The column taken for text when none was named; before 0.12 there was none."""
+        return "text" if self.since(0, 12) else None
+
+    @property
+    def columns_before_text(self) -> bool:
+        """Before 0.12 a named text column won over a formatting function, and over conversations."""
+        return not self.since(0, 12)
+
+    @property
+    def one_start_for_chats(self) -> bool:
+        """A rendered conversation was tokenised without a start token of its own: in 0.9 to 0.14, and from 0.17 on.
+
+        Otherwise a template that writes the start token gave two of them.
+        """
+        return self.since(0, 17) or (self.since(0, 9) and not self.since(0, 15))
+
+    def packing_strategy(self, asked: str) -> str:
+        """How `packing=True` packs: in a buffer before 0.15, `wrapped` before 0.19; 0.19's `ffd` is today's `bfd`."""
+        if self.whole_text:
+            return "constant_length"
+        return "wrapped" if not self.since(0, 19) else "bfd" if asked == "ffd" else asked
+
+    @property
+    def shuffles_before_packing(self) -> bool:
+        """Packing before 0.15 shuffled the packed rows; from 0.11 on also the texts of its buffer."""
+        return self.since(0, 11)
+
+    @property
+    def packs_tokens(self) -> bool:
+        """Before 0.13 a tokenised dataset was taken as it was, packing or not."""
+        return self.since(0, 13)
+
+    @property
+    def masks_padding_token(self) -> bool:
+        """Labels were -100 wherever the padding token stood: with padding = end token, no end was ever trained."""
+        return not self.since(0, 16, 1)
+
+    @property
+    def end_token(self) -> str:
+        """How rows were ended: `no`, `id` (0.16: the end token's id, after conversations too) or `text`."""
+        return "text" if self.since(0, 17) else "id" if self.since(0, 16) else "no"
+
+    @property
+    def end_field(self) -> bool:
+        """Whether the named text column got the end token; before 1.15 only a column `text` did."""
+        return self.since(1, 15)
+
+    @property
+    def knows_completions(self) -> bool:
+        """Whether prompts were masked; before 0.17 prompt and completion were one text."""
+        return self.since(0, 17)
+
+    @property
+    def chats_as_text(self) -> bool:
+        """Before 0.19 conversations were rendered to text, which was tokenised like any other."""
+        return not self.since(0, 19)
+
+    @property
+    def hides_generation_prompt(self) -> bool:
+        """Whether the header of the assistant's turn belonged to the prompt; in 0.19 to 0.23 it was trained."""
+        return self.since(0, 24) or self.chats_as_text
+
+    @property
+    def masks_common_prefix(self) -> bool:
+        """From 1.14.2 on the completion starts where prompt and whole diverge, before at the prompt's length."""
+        return self.since(1, 14, 2)
+
+    @property
+    def packs_masks(self) -> bool:
+        """Before 0.20 packing threw the masks away: prompts were trained too."""
+        return self.since(0, 20)
+
+    @property
+    def masks_first_packed(self) -> bool:
+        """Whether the first token of a packed document went untrained; in 0.19 to 0.22 the one before predicted it."""
+        return self.since(0, 23) or not self.since(0, 19)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether a tokenised dataset's own labels counted; before 0.19 its collator replaced them by the tokens."""
+        return self.since(0, 19)
+
+    @property
+    def drops_untrained(self) -> bool:
+        """Whether rows without a trained token left (from 1.9 on)."""
+        return self.since(1, 9)
+
+    @property
+    def may_format_batches(self) -> bool:
+        """Whether a formatting function that returns a list was called on batches of rows."""
+        return not self.since(0, 21)
+
+    @property
+    def pairs_apart(self) -> bool:
+        """Whether DPOTrainer tokenised prompt and answers apart (0.12 to 0.28)."""
+        return self.since(0, 12) and not self.since(0, 29)
+
+    @property
+    def pairs_joined(self) -> bool:
+        """Whether DPOTrainer put start and end tokens around prompt and answer itself (before 0.12)."""
+        return not self.since(0, 12)
+
+    @property
+    def completions_joined(self) -> bool:
+        """Whether KTOTrainer put start and end tokens around prompt and answer itself (before 1.3)."""
+        return not self.since(1, 3)
+
+    @property
+    def cuts_text_prompts(self) -> bool:
+        """Whether ORPOTrainer and CPOTrainer cut the prompt of a long pair first (before 0.28)."""
+        return not self.since(0, 28)
+
+    @property
+    def ends_chat_pairs(self) -> bool:
+        """Whether DPOTrainer put the end token behind the answers of conversations, too (0.12 to 0.27.1)."""
+        return self.pairs_apart and not self.since(0, 27, 2)
+
+    @property
+    def shuffles_completions(self) -> bool:
+        """Whether KTOTrainer shuffled its rows itself, with `data_seed`, before it read them in order (before 0.12)."""
+        return not self.since(0, 12)
+
+    @property
+    def cuts_pairs_start(self) -> bool:
+        """Whether DPOTrainer cut pairs at their end whatever `truncation_mode` said (0.12 and 0.13)."""
+        return self.pairs_apart and not self.since(0, 14)
+
+    @property
+    def wraps_pairs(self) -> bool:
+        """Whether DPOTrainer moved labels in a circle: of an answer that filled its row, cut at the start, the first
+        token was predicted from the last one (0.14 to 0.28)."""
+        return self.pairs_apart and self.since(0, 14)
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the loss was a mean over all tokens of a step; before transformers 4.46 a mean of batch means."""
+        return version_key(self.transformers) >= (4, 46, 0) and not self.hides_tokens
+
+    @property
+    def hides_tokens(self) -> bool:
+        """Whether models that take the number of a step's tokens weren't told it: transformers 4.47.0 and 4.48.0.
+
+        Each micro-batch counted its own mean then, and the step's gradient, and the loss that was logged, were the sum
+        of these.
+        """
+        return version_key(self.transformers) in ((4, 47, 0), (4, 48, 0))
+
+    def counts_tokens_of(self, family: str) -> bool:
+        """The same of a model: Mistral's class, which didn't take the number of tokens, not before 4.48."""
+        if family == "mistral" and version_key(self.transformers) >= (4, 46, 0):
+            return version_key(self.transformers) >= (4, 48, 0)
+        return True
+
+    def sums_gradients_of(self, trainer: str, family: str | None) -> bool:
+        """Whether a step's gradient was its micro-batches' sum, not their mean, since nobody divided it.
+
+        That is so where transformers 4.46 and 4.47 counted no tokens: of a class that takes no number of them, and of
+        preference trainers, whose batches have no `labels`. Up to 4.52 those had to ask to be divided. 4.47.0 and
+        4.48.0 divided nothing.
+        """
+        version = version_key(self.transformers)
+        if not (4, 46, 0) <= version < (4, 53, 0):
+            return False
+        if trainer in ("DPOTrainer", "KTOTrainer", "CPOTrainer", "ORPOTrainer"):
+            return version < (4, 48, 0) or not self.since(0, 20 if trainer == "ORPOTrainer" else 14)
+        return self.hides_tokens or (family is not None and not self.counts_tokens_of(family))
+
+    @property
+    def depends_on_family(self) -> bool:
+        """Whether it counts tokens of some families and not of others, under transformers 4.46 and 4.47."""
+        return self.counts_tokens and not self.counts_tokens_of("mistral")
+
+    @property
+    def counts_firsts(self) -> bool:
+        """Whether that count took in every row's first token, which nothing predicts (transformers 4.46 to 5.9)."""
+        return self.counts_tokens and version_key(self.transformers) < (5, 10, 0)
+
+    @property
+    def evaluates_by_token(self) -> bool:
+        """Whether an evaluation's batch was divided by its number of tokens over all processes (from 4.57 on)."""
+        return version_key(self.transformers) >= (4, 57, 0)
+
+    @property
+    def evaluates_firsts(self) -> bool:
+        """Whether that number took in every row's first token as well (transformers 4.57 to 5.9)."""
+        return self.evaluates_by_token and self.counts_firsts
+
+    @property
+    def divides_twice(self) -> bool:
+        """Whether Trainer and accelerate both divided a gradient by the accumulation (transformers 5.2 to 5.5).
+
+        Under DeepSpeed accelerate doesn't.
+        """
+        return (5, 2, 0) <= version_key(self.transformers) < (5, 6, 0)
+
+    @property
+    def rounds_steps_up(self) -> bool:
+        """Whether an epoch's short last group counted as a step of the run (transformers from 4.52 on)."""
+        return version_key(self.transformers) >= (4, 52, 0)
+
+    @property
+    def saves_last(self) -> bool:
+        """Whether a checkpoint came at the end of training, as it does with Tunix (transformers from 4.42 on)."""
+        return version_key(self.transformers) >= (4, 42, 0)
+
+    def of_no_token(self, attention: str | None = None) -> str:
+        """What padding in front of a row, which has no token to see, took from its attention on a GPU.
+
+        `attention`: the model's attn_implementation, None for the release's own, which is sdpa from transformers 4.36
+        on. `row`: sdpa let it see the whole row, what follows too, until 4.53; `nothing`: it gets zeros, as from flash
+        attention; `mean`: eager attention takes the mean of all values of the row.
+        """
+        version = version_key(self.transformers)
+        attention = attention or ("sdpa" if version >= (4, 36, 0) else "eager")
+        if attention == "eager":
+            return "mean"
+        return "row" if attention == "sdpa" and version < (4, 53, 0) else "nothing"
+
+    def sums_like(self, transformers: str) -> bool:
+        """Whether that transformers grouped micro-batches and took means, evaluating too, as this release's own."""
+        eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (4, 57, 0), (5, 10, 0))
+        own, other = version_key(self.transformers), version_key(transformers)
+        hidden = replace(self, transformers=transformers).hides_tokens
+        return [own >= era for era in eras] == [other >= era for era in eras] and hidden == self.hides_tokens
+
+
+def release(trl: str | None, transformers: str | None = None) -> Release:
+    """The release of TRL `trl` (today's when None), on the transformers of its day unless one is named.
+
+    ValueError for a version that isn't known.
+    """
+    if trl is None:
+        return Release(TODAY, transformers or "5.12.1")
+    if not trl[:1].isdigit() or version_key(trl) < (*OLDEST, 0):
+        raise ValueError(f"trl={trl!r}: expected a release of TRL from {'.'.join(map(str, OLDEST))} on, like '0.12.2'")
+    day = at_version(find_table("trl.SFTConfig").contemporary, trl)
+    return Release(trl, transformers or day or "4.31")
