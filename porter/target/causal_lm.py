@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..engine.libraries.transformers.collators import collator_text, write_collators
+from ..engine.libraries.transformers.left_padding import attention_of_padding
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
 from ..runtime.facts import releases
@@ -26,7 +27,7 @@ from .common_statements import (
     trainer_lines,
 )
 from .remarks import placed
-from .sft import LAST_OF_MEANS
+from .sft import counted_when_it_runs
 
 # Recipe place → rt.TrainerBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -104,8 +105,12 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
 def _release_arguments(porting: Porting) -> list[Arg]:
     """`transformers="4.40.2"` where that release's Trainer made other steps than today's, or took another mean."""
     version = plain_version(porting.versions.get("transformers", ""))
+    kernel = attention_of_padding(porting)
+    attention = [Arg(quoted(kernel), "attention", "# decides what padding on the left sees")] if kernel else []
     if porting.loop is not None or not version or releases.release(None).sums_like(version):
-        return []
+        return attention
     if porting.recipe.family and not releases.release(None, version).counts_tokens_of(porting.recipe.family):
-        version = LAST_OF_MEANS
-    return [Arg(quoted(version), "transformers", "# steps and mean as with this release")]
+        version = releases.LAST_OF_MEANS
+    if (counted := counted_when_it_runs(porting, version)) is not None:
+        return [counted, *attention]
+    return [Arg(quoted(version), "transformers", "# steps and mean as with this release"), *attention]

@@ -202,6 +202,9 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
         factor = text
         of = "this model" if trainer in ("SFTTrainer", "Trainer") else trainer
         said = f"transformers {version} divides no accumulated gradient of {of} by gradient_accumulation_steps"
+    elif trainer in ("SFTTrainer", "Trainer") and not porting.recipe.family and known.depends_on_family:
+        code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
+        return [Arg(f"optax.scale({code})", comment=f"# transformers {version} divides no gradient of Mistral's")]
     else:
         return []
     site = porting.trainer

@@ -5,6 +5,7 @@ Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, 
 
 from __future__ import annotations
 
+from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
 from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
 from ..engine.script.fill_from_tables import plain_version
@@ -25,6 +26,8 @@ from .common_statements import (
     trainer_lines,
 )
 from .remarks import placed
+
+PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -56,6 +59,8 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     site = porting.trainer
     assert site is not None
     indent = site.indent
+    if version_key(release(porting)) < PADS_RIGHT and release(porting) and porting.known("data.packing") is not True:
+        say_untrained(porting)
     groups = [
         model_lines(porting, writing, indent),
         batch_lines(
@@ -157,7 +162,12 @@ def release(porting: Porting) -> str:
     return plain_version(porting.versions.get("trl", ""))
 
 
-LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
+def counted_when_it_runs(porting: Porting, version: str) -> Arg | None:
+    """`transformers=rt.counting_release(model, "4.46.3")` where only the script knows whether the model is Mistral."""
+    if porting.recipe.family or not releases.release(None, version).depends_on_family:
+        return None
+    code = f"{porting.rt('counting_release')}({porting.names.model}, {quoted(version)})"
+    return Arg(code, "transformers", "# Mistral's micro-batches count apart there")
 
 
 def release_arguments(porting: Porting) -> list[Arg]:
@@ -170,7 +180,9 @@ def release_arguments(porting: Porting) -> list[Arg]:
     own = plain_version(porting.versions.get("transformers", "")) or source.transformers
     if porting.recipe.family and not releases.release(None, own).counts_tokens_of(porting.recipe.family):
         comment = f"# {own} averages the micro-batches of this model apart, as 4.45 did those of all"
-        arguments.append(Arg(quoted(LAST_OF_MEANS), "transformers", comment))
+        arguments.append(Arg(quoted(releases.LAST_OF_MEANS), "transformers", comment))
+    elif (counted := counted_when_it_runs(porting, own)) is not None:
+        arguments.append(counted)
     elif not source.sums_like(own):
         arguments.append(Arg(quoted(own), "transformers", "# and sum the loss as this one"))
     return arguments

@@ -32,6 +32,16 @@ def test_a_first_token_predicted_from_padding_keeps_one_of_it() -> None:
     assert made == [([0, 5, 6], [-100, 5, 6], [False, True, True])]
 
 
+def test_padding_that_sees_its_row_stays_where_something_is_predicted_from_it() -> None:
+    def kept(labels: list[int]) -> list[int]:
+        batch = {"input_ids": [[0, 0, 5, 6]], "attention_mask": [[0, 0, 1, 1]], "labels": [labels]}
+        (row,) = read_rows({name: np.array(value) for name, value in batch.items()}, "row")
+        return row.ids.tolist()
+
+    assert kept([-100, -100, 5, 6]) == [0, 0, 5, 6]
+    assert kept([-100, -100, -100, 6]) == [5, 6]
+
+
 def test_without_a_mask_all_tokens_count() -> None:
     assert rows(input_ids=[[5, 0, 0]], labels=[[5, -100, -100]]) == [([5, 0, 0], [5, -100, -100], [True] * 3)]
 

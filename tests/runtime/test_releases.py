@@ -83,3 +83,16 @@ def test_steps_sum_what_the_release_summed(trl: str, number: int) -> None:
     gradients = np.asarray(run["rows"])
     for (rows, share, _), (_, gradient) in zip(made._steps, run["steps"], strict=True):
         assert np.allclose((gradients[rows] * share[:, None]).sum(axis=0), gradient, atol=2e-5)
+
+
+def test_mistral_is_told_apart_when_a_script_runs() -> None:
+    from types import SimpleNamespace
+
+    from porter.runtime.facts.mistral_means import counting_release, undivided
+
+    def loaded(family: str) -> SimpleNamespace:
+        return SimpleNamespace(porter=SimpleNamespace(family=SimpleNamespace(name=family)))
+
+    assert [counting_release(loaded(family), "4.46.3") for family in ("mistral", "qwen2")] == ["4.45", "4.46.3"]
+    assert [undivided(loaded(family), 8, "4.46.3") for family in ("mistral", "qwen2")] == [8.0, 1.0]
+    assert undivided(loaded("mistral"), 8, "4.48.3") == 1.0

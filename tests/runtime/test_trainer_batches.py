@@ -164,6 +164,43 @@ def test_some_transformers_counted_each_rows_first_token(tiny_mesh: Any, release
     assert batch["scale"][:3].tolist() == pytest.approx([1 / 6] * 3)
 
 
+@pytest.mark.parametrize(
+    ("release", "attention", "name"),
+    [
+        ("4.35.2", None, "averages_row"),
+        ("4.36.0", None, "sees_row"),
+        ("4.52.4", "sdpa", "sees_row"),
+        ("4.40.2", "eager", "averages_row"),
+        ("4.40.2", "flash_attention_2", ""),
+        ("4.53.0", None, ""),
+        (None, None, ""),
+    ],
+)
+def test_padding_in_front_sees_what_the_release_let_it(mesh: Any, release: str, attention: str, name: str) -> None:
+    def pad_left(features: list[dict[str, list[int]]]) -> dict[str, np.ndarray]:
+        ids = np.array([[0] * (5 - len(row["input_ids"])) + row["input_ids"] for row in features])
+        mask = np.array([[0] * (5 - len(row["input_ids"])) + [1] * len(row["input_ids"]) for row in features])
+        return {"input_ids": ids, "attention_mask": mask, "labels": np.where(mask == 1, ids, -100)}
+
+    rows = [{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5, 6, 7, 8]}]
+    settings: dict[str, Any] = {"batch_size": 2, "sampling": "sequential", "max_steps": 1, "transformers": release}
+    (batch,) = TrainerBatches(rows, pad_left, mesh, **settings, attention=attention)
+    assert {"sees_row", "averages_row"} & set(batch) == ({name} if name else set())
+    pads = 2 if name else 1  # of those that see nothing the last is enough
+    assert batch["input_tokens"][0, : pads + 3].tolist() == [0] * pads + [7, 8, 9]
+    assert batch["attended"][0, : pads + 3].tolist() == [False] * pads + [True] * 3
+    if name:
+        assert batch[name].sum() == 2 and batch[name][0, :2].all()
+
+
+@pytest.mark.parametrize("release", ["4.47.0", "4.48.0"])
+def test_two_releases_told_no_model_how_many_tokens_a_step_has(tiny_mesh: Any, release: str) -> None:
+    rows = [{"input_ids": list(range(1, 3 + i)), "labels": list(range(1, 3 + i))} for i in range(2)]
+    settings: dict[str, Any] = {"batch_size": 1, "accumulation": 2, "sampling": "sequential", "epochs": 1}
+    made = list(TrainerBatches(rows, collate_labels, tiny_mesh(1, 1), **settings, transformers=release))
+    assert [batch["scale"][0] for batch in made] == pytest.approx([1 / 1, 1 / 2])
+
+
 def collate_labels(features: list[dict[str, list[int]]]) -> dict[str, np.ndarray]:
     return {key: np.array([row[key] for row in features]) for key in ("input_ids", "labels")}
 

@@ -148,6 +148,8 @@ def test_gradients_that_a_release_divided_twice(transformers: str, settings: str
         ("mistralai/Mistral-7B-v0.1", "trl==0.12.2 transformers==4.46.3", 1, False),
         ("mistralai/Mistral-7B-v0.1", "trl==0.14.0 transformers==4.48.3", 4, False),
         ("Qwen/Qwen2.5-0.5B", "trl==0.12.2 transformers==4.46.3", 4, False),
+        ("Qwen/Qwen2.5-0.5B", "trl==0.13.0 transformers==4.47.0", 4, True),
+        ("Qwen/Qwen2.5-0.5B", "trl==0.13.0 transformers==4.48.0", 4, True),
     ],
 )
 def test_gradients_that_a_release_did_not_divide(model: str, releases: str, steps: int, scaled: bool) -> None:
@@ -156,6 +158,22 @@ def test_gradients_that_a_release_did_not_divide(model: str, releases: str, step
     ported = port(text.replace("SFTConfig('out')", f"SFTConfig('out', gradient_accumulation_steps={steps})"))
     said = [finding for finding in ported.findings if "divides no accumulated gradient" in finding.message]
     assert ("optax.scale(4)" in ported.after) == bool(said) == scaled
+
+
+@pytest.mark.parametrize(
+    ("releases", "asked"),
+    [
+        ("trl==0.12.2 transformers==4.46.3", "4.46.3"),
+        ("trl==0.13.0 transformers==4.47.1", "4.47.1"),
+        ("trl==0.14.0 transformers==4.48.3", ""),
+    ],
+)
+def test_a_model_that_only_the_script_knows_may_be_mistral(releases: str, asked: str) -> None:
+    text = f"# pip install {releases}\nimport sys\n" + PLAIN.replace("'Qwen/Qwen3-0.6B'", "sys.argv[1]")
+    written = port(text.replace("SFTConfig('out')", "SFTConfig('out', gradient_accumulation_steps=4)")).after
+    assert "sys.argv[1]" in written
+    assert (f'transformers=rt.counting_release(model, "{asked}")' in written) == bool(asked)
+    assert (f'optax.scale(rt.undivided(model, 4, "{asked}"))' in written) == bool(asked)
 
 
 PAIRS = """from datasets import load_dataset

@@ -30,14 +30,18 @@ def test_the_formula_is_bitsandbytes_bit_for_bit(bitsandbytes: Any, kind: str, d
     assert (held(weight, kind).float().numpy() == bitsandbytes[f"{kind}_{dtype}"]).all()
 
 
-def test_int8_is_bitsandbytes_but_for_ties_of_rounding(bitsandbytes: Any) -> None:
+def test_int8_is_bitsandbytes_code_for_code(bitsandbytes: Any) -> None:
     import torch
 
     from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import held
 
     expected = bitsandbytes["int8_codes"] * (bitsandbytes["int8_largest"][:, None] / 127)
-    got = held(torch.tensor(bitsandbytes["weight"]), "int8").numpy()
-    assert (np.abs(got - expected) > 1e-6).mean() < 1e-3
+    np.testing.assert_allclose(held(torch.tensor(bitsandbytes["weight"]), "int8").numpy(), expected, rtol=1e-6)
+
+    near = bitsandbytes["ties"].astype(np.float32)
+    assert len(near)
+    got = held(torch.tensor(near), "int8").numpy() / (np.abs(near).max(axis=1, keepdims=True) / 127)
+    assert (np.round(got) == bitsandbytes["ties_codes"]).all()
 
 
 def test_the_head_and_the_embedding_stay() -> None:
@@ -53,6 +57,20 @@ def test_the_head_and_the_embedding_stay() -> None:
     changed = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
     assert changed and all("_proj" in name for name in changed)
     assert len(changed) == sum("_proj" in name for name in before)
+
+
+def test_each_model_says_in_what_it_is_held() -> None:
+    import peft
+    import transformers
+
+    from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import held_format, hold
+    from tests.tiny import hf_model
+
+    held, plain = (
+        peft.get_peft_model(hf_model("llama3"), peft.LoraConfig(target_modules=["q_proj"])) for _ in range(2)
+    )
+    hold(held.get_base_model(), transformers.BitsAndBytesConfig(load_in_8bit=True))
+    assert (held_format(held), held_format(plain)) == ("int8", None)
 
 
 def test_our_values_are_the_same_as_the_port_loads(bitsandbytes: Any) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..facts.files import to_host
 from ..facts.lengths import rounded
+from ..facts.releases import BLIND
 from .arrays import Batch, divisible, smoothed
 
 IGNORED = -100  # fills what a batch is narrower than another
@@ -66,10 +67,16 @@ class WholeBatches:
 
     `steps`: the shares of every process, step by step. `kept`: how many rows of the last step the Trainer keeps (it
     drops those that accelerate repeats to fill it); None for all. A batch holds as many whole steps as its rows allow.
+    `of_no_token`: `Release.of_no_token`.
     """
 
     def __init__(
-        self, steps: Sequence[Sequence[Share]], mesh: jax.sharding.Mesh, kept: int | None, label_smoothing: float = 0.0
+        self,
+        steps: Sequence[Sequence[Share]],
+        mesh: jax.sharding.Mesh,
+        kept: int | None,
+        label_smoothing: float = 0.0,
+        of_no_token: str = "nothing",
     ) -> None:
         largest = max(sum(len(share.ids) for share in step) for step in steps)
         self.batch_size = divisible(largest, mesh)
@@ -79,6 +86,7 @@ class WholeBatches:
         self._together = self.batch_size // largest
         self._steps = steps
         self._masked = any(not share.attended.all() for step in steps for share in step)
+        self._blind = BLIND.get(of_no_token, "") if self._masked else ""
 
     def __len__(self) -> int:
         return -(-len(self._steps) // self._together)
@@ -108,6 +116,8 @@ class WholeBatches:
         }
         if self._masked:
             batch["attended"] = np.ones(shape, bool)
+        if self._blind:
+            batch[self._blind] = np.zeros(shape, bool)
         first = 0
         for share in (share for step in steps for share in step):
             place = slice(first, first + len(share.ids)), slice(share.ids.shape[1])
@@ -115,6 +125,8 @@ class WholeBatches:
             batch["segment_ids"][place] = 1
             if self._masked:
                 batch["attended"][place] = share.attended
+            if self._blind:
+                batch[self._blind][place] = ~np.logical_or.accumulate(share.attended, axis=1)
             batch["scale"][place[0]] = len(self) * share.weights
             first += len(share.ids)
         return smoothed(batch, self._label_smoothing)

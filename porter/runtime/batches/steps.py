@@ -78,7 +78,9 @@ class Steps:
             for group in groups:
                 batches, over = ([self._batches(at)[number] for at, number in part] for part in group)
                 rows += batches
-                shares.append(weight * self._share(batches, over, together))
+                alone = [([batch], [batch]) for batch in batches]
+                for part, whole in [(batches, over)] if by_token else alone:
+                    shares.append(weight * self._share(part, whole, together))
             yield np.concatenate(rows), np.concatenate(shares), self._widths(rows)
 
     def _groups(self) -> Iterator[list[older.Group]]:

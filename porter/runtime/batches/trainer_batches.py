@@ -17,6 +17,7 @@ import numpy as np
 
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
+from ..facts.releases import BLIND
 from ..rows.collation import (
     COLUMNS,
     IGNORED,
@@ -44,7 +45,8 @@ class TrainerBatches:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
     padding, 1 a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches over the trained tokens of the
     step, see `token_loss`. Where padding is trained on, or tokens are predicted from padding, there is also `attended`
-    (B, T) bool, which tokens may be seen. (Padding so far behind the text that a sliding window holds none of it sees
+    (B, T) bool, which tokens may be seen, and `sees_row` or `averages_row` (B, T) bool, which padding sees all of its
+    row, where torch's attention let it. (Padding so far behind the text that a sliding window holds none of it sees
     other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the
     missing ones untrained. T is the longest row in multiples of 128, so that the step compiles once. With several JAX
     processes each gets its own consecutive part of B.
@@ -64,7 +66,9 @@ class TrainerBatches:
     in it padding trains, too. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
     `transformers` ("4.40.2"): the steps and the mean of that release: before 4.52 an epoch's rest made no step of its
     own, before 4.46 the loss was the mean of the micro-batches' means, and from then to 5.9 the tokens that a step's
-    loss is divided by took in each row's first one, which nothing predicts.
+    loss is divided by took in each row's first one, which nothing predicts. `attention`: the source's
+    attn_implementation where it isn't that of the release; what is predicted from padding in front of a row depends on
+    it (`Release.of_no_token`).
     """
 
     def __init__(
@@ -89,8 +93,10 @@ class TrainerBatches:
         inputs: Mapping[str, str] | None = None,
         micro_batch: int | None = None,
         transformers: str | None = None,
+        attention: str | None = None,
     ) -> None:
         self._release = releases.release(None, transformers)
+        self._of_no_token = self._release.of_no_token(attention)
         if not self._release.counts_tokens:
             mean_over = "micro_batch"
         if mean_over not in ("step", "micro_batch"):
@@ -125,7 +131,7 @@ class TrainerBatches:
         largest = accumulation if self._rounds_up else max(len(group) for group in self._groups())
         self._micro_batches = math.ceil(batch_size * largest / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
-        self._shape = Shape.of(self._rows_of(self._dataset))
+        self._shape = Shape.of(self._rows_of(self._dataset), self._of_no_token)
         if jax.process_index() == 0:
             print(self)
 
@@ -139,10 +145,12 @@ class TrainerBatches:
         *,
         processes: int = 1,
         transformers: str | None = None,
+        attention: str | None = None,
     ) -> TrainerBatches:
         """The batches of TrainingArguments whose values are known only when the script runs.
 
-        `processes`: how many processes the GPU run was launched with; `transformers`: the release to step like.
+        `processes`: how many processes the GPU run was launched with; `transformers`: the release to step like;
+        `attention`: its model's attn_implementation.
         """
         return cls(
             dataset,
@@ -161,6 +169,7 @@ class TrainerBatches:
             average_tokens_across_devices=training_args.average_tokens_across_devices,
             label_smoothing=training_args.label_smoothing_factor,
             transformers=transformers,
+            attention=attention,
         )
 
     @property
@@ -261,7 +270,9 @@ class TrainerBatches:
         share = batch_size // self._deal.processes
         for number, batch in enumerate(group):
             for rank, start in enumerate(range(0, len(batch), share)):
-                found = read_rows(self._collator(self._features(dataset, batch[start : start + share])))
+                found = read_rows(
+                    self._collator(self._features(dataset, batch[start : start + share])), self._of_no_token
+                )
                 rows += found
                 places += [(number, rank)] * len(found)
         return rows, np.array(places, int).reshape(-1, 2)
@@ -273,7 +284,7 @@ class TrainerBatches:
         while start < len(dataset):
             features = self._features(dataset, range(start, min(start + at_once, len(dataset))))
             try:
-                rows = list(read_rows(self._collator(features)))
+                rows = list(read_rows(self._collator(features), self._of_no_token))
             except Exception:
                 if at_once == 1:
                     raise
@@ -322,21 +333,27 @@ class TrainerBatches:
                 batch["segment_ids"][place, :stop] = 1
                 if "attended" in batch:
                     batch["attended"][place, :stop] = row.attended
+                if shape.blind in batch:
+                    batch[shape.blind][place, :stop] = row.blind
                 batch["scale"][place] = scale[first + place]
             yield batch
 
 
 class Shape:
-    """What all batches of a run have in common: T, and whether some tokens may not be seen; `tokens` of all rows."""
+    """What all batches of a run have in common: T, and whether some tokens may not be seen; `tokens` of all rows.
 
-    def __init__(self) -> None:
+    `blind`: the name under which batches say which padding has no token to see, empty where it gets nothing of it.
+    """
+
+    def __init__(self, of_no_token: str = "nothing") -> None:
         self.length = LENGTH_MULTIPLE
         self.masked = False
         self.tokens = 0
+        self.blind = BLIND.get(of_no_token, "")
 
     @classmethod
-    def of(cls, rows: Iterator[CollatedRow]) -> Shape:
-        shape = cls()
+    def of(cls, rows: Iterator[CollatedRow], of_no_token: str = "nothing") -> Shape:
+        shape = cls(of_no_token)
         for row in rows:
             shape.include(row)
             shape.tokens += len(row.ids)
@@ -358,6 +375,8 @@ class Shape:
         }
         if self.masked:
             batch["attended"] = np.ones(shape, bool)
+        if self.masked and self.blind:
+            batch[self.blind] = np.zeros(shape, bool)
         return batch
 
 
@@ -376,7 +395,7 @@ class TrainerEvaluation:
         self.batch_size = divisible(batch_size, training._mesh)
         self._count = math.ceil(sum(map(len, self._dealt)) / self.batch_size)
         self._parts = (training, dataset, batch_size)
-        self._shape = Shape.of(training._rows_of(dataset))
+        self._shape = Shape.of(training._rows_of(dataset), training._of_no_token)
 
     def __len__(self) -> int:
         return self._count
@@ -414,7 +433,7 @@ class TrainerEvaluation:
             steps.append([Share(*arrays, weights[ranks == rank]) for rank, arrays in enumerate(read)])
             seen += len(batch)
         kept = training._deal.kept(self.rows, self._dealt)
-        return WholeBatches(steps, training._mesh, kept, training._label_smoothing)
+        return WholeBatches(steps, training._mesh, kept, training._label_smoothing, training._of_no_token)
 
     def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
         """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""

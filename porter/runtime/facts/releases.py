@@ -8,12 +8,15 @@ what the release itself gave (tests/fixtures/trl_releases.json).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .field_tables import at_version, find_table, version_key
 
 TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
+# `Release.of_no_token` → the name under which batches say which padding has no token to see.
+BLIND = {"row": "sees_row", "mean": "averages_row"}
+LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,16 @@ class Release:
     @property
     def counts_tokens(self) -> bool:
         """Whether the loss was a mean over all tokens of a step; before transformers 4.46 a mean of batch means."""
-        return version_key(self.transformers) >= (4, 46, 0)
+        return version_key(self.transformers) >= (4, 46, 0) and not self.hides_tokens
+
+    @property
+    def hides_tokens(self) -> bool:
+        """Whether models that take the number of a step's tokens weren't told it: transformers 4.47.0 and 4.48.0.
+
+        Each micro-batch counted its own mean then, and the step's gradient, and the loss that was logged, were the sum
+        of these.
+        """
+        return version_key(self.transformers) in ((4, 47, 0), (4, 48, 0))
 
     def counts_tokens_of(self, family: str) -> bool:
         """The same of a model: Mistral's class, which didn't take the number of tokens, not before 4.48."""
@@ -190,19 +202,25 @@ class Release:
         """Whether a step's gradient was its micro-batches' sum, not their mean, since nobody divided it.
 
         That is so where transformers 4.46 and 4.47 counted no tokens: of a class that takes no number of them, and of
-        preference trainers, whose batches have no `labels`. Up to 4.52 those had to ask to be divided.
+        preference trainers, whose batches have no `labels`. Up to 4.52 those had to ask to be divided. 4.47.0 and
+        4.48.0 divided nothing.
         """
         version = version_key(self.transformers)
         if not (4, 46, 0) <= version < (4, 53, 0):
             return False
         if trainer in ("DPOTrainer", "KTOTrainer", "CPOTrainer", "ORPOTrainer"):
             return version < (4, 48, 0) or not self.since(0, 20 if trainer == "ORPOTrainer" else 14)
-        return family is not None and not self.counts_tokens_of(family)
+        return self.hides_tokens or (family is not None and not self.counts_tokens_of(family))
+
+    @property
+    def depends_on_family(self) -> bool:
+        """Whether it counts tokens of some families and not of others, under transformers 4.46 and 4.47."""
+        return self.counts_tokens and not self.counts_tokens_of("mistral")
 
     @property
     def counts_firsts(self) -> bool:
         """Whether that count took in every row's first token, which nothing predicts (transformers 4.46 to 5.9)."""
-        return (4, 46, 0) <= version_key(self.transformers) < (5, 10, 0)
+        return self.counts_tokens and version_key(self.transformers) < (5, 10, 0)
 
     @property
     def evaluates_by_token(self) -> bool:
@@ -232,11 +250,25 @@ class Release:
         """Whether a checkpoint came at the end of training, as it does with Tunix (transformers from 4.42 on)."""
         return version_key(self.transformers) >= (4, 42, 0)
 
+    def of_no_token(self, attention: str | None = None) -> str:
+        """What padding in front of a row, which has no token to see, took from its attention on a GPU.
+
+        `attention`: the model's attn_implementation, None for the release's own, which is sdpa from transformers 4.36
+        on. `row`: sdpa let it see the whole row, what follows too, until 4.53; `nothing`: it gets zeros, as from flash
+        attention; `mean`: eager attention takes the mean of all values of the row.
+        """
+        version = version_key(self.transformers)
+        attention = attention or ("sdpa" if version >= (4, 36, 0) else "eager")
+        if attention == "eager":
+            return "mean"
+        return "row" if attention == "sdpa" and version < (4, 53, 0) else "nothing"
+
     def sums_like(self, transformers: str) -> bool:
         """Whether that transformers grouped micro-batches and took means, evaluating too, as this release's own."""
         eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (4, 57, 0), (5, 10, 0))
         own, other = version_key(self.transformers), version_key(transformers)
-        return [own >= era for era in eras] == [other >= era for era in eras]
+        hidden = replace(self, transformers=transformers).hides_tokens
+        return [own >= era for era in eras] == [other >= era for era in eras] and hidden == self.hides_tokens
 
 
 def release(trl: str | None, transformers: str | None = None) -> Release:

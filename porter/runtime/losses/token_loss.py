@@ -12,8 +12,10 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from ..facts.releases import BLIND
 from ..models import patches
 from ..models.head import hidden_states
+from .blind_padding import seeing
 from .neftune import noisy_embeddings
 
 IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
@@ -24,15 +26,20 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
 
     Adds `attention_mask`, (B, T, T) bool: causal, within one document. Padding is a document of its own, so
     that no query is left without a key (its softmax would be NaN). `attended` (B, T), where a batch has it, takes keys
-    away; a query that has none left gets nothing from its attention, as in torch.
+    away; a query that has none left gets nothing from its attention, as in torch. Where `sees_row` or `averages_row`
+    (B, T) say so, it has all keys of the row instead, see `blind_padding`.
     """
     segments = batch["segment_ids"]
     length = segments.shape[-1]
     causal = jnp.tril(jnp.ones((length, length), dtype=bool))
-    inputs = {**batch, "attention_mask": causal & (segments[:, :, None] == segments[:, None, :])}
+    same = segments[:, :, None] == segments[:, None, :]
+    inputs = {**batch, "attention_mask": causal & same}
     if "attended" in inputs:
         patches.see_nothing()
         inputs["attention_mask"] &= inputs.pop("attended")[:, None, :]
+    for name in BLIND.values():
+        if name in inputs:
+            inputs["attention_mask"] |= inputs[name][:, :, None] & same
     return inputs
 
 
@@ -48,6 +55,8 @@ def token_loss(
     smoothing: jax.Array | None = None,
     noise: jax.Array | None = None,
     noise_seeds: jax.Array | None = None,
+    sees_row: jax.Array | None = None,
+    averages_row: jax.Array | None = None,
 ) -> jax.Array:
     """Sum over tokens of the negative log likelihood, each row times its `scale`: a float32 scalar.
 
@@ -59,20 +68,28 @@ def token_loss(
     predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32. `documents`: (B,) int32,
     there in packed batches only. `smoothing`: (B,) float32, where batches have a `label_smoothing`: the share of the
     loss that is the mean over the vocabulary, as in transformers' LabelSmoother. `noise` (B,) float32,
-    `noise_seeds` (B,) uint32: where batches have a `neftune_noise_alpha`, see `noisy_embeddings`.
+    `noise_seeds` (B,) uint32: where batches have a `neftune_noise_alpha`, see `noisy_embeddings`. `sees_row`,
+    `averages_row` (B, T) bool: padding that has no token to see, see `blind_padding`.
     """
     call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
-    with noisy_embeddings(model, noise, noise_seeds):
+    with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row):
         logits, _ = model(*call.arguments, **call.named)
     return jnp.sum(target_nll(logits, next_labels(labels), smoothing) * scale[:, None])
 
 
 def forward(
-    model: nnx.Module, input_tokens: jax.Array, positions: jax.Array, attention_mask: jax.Array, segment_ids: jax.Array
+    model: nnx.Module,
+    input_tokens: jax.Array,
+    positions: jax.Array,
+    attention_mask: jax.Array,
+    segment_ids: jax.Array,
+    sees_row: jax.Array | None = None,
+    averages_row: jax.Array | None = None,
 ) -> jax.Array:
     """Logits (B, T, vocabulary) of rows that hold one document each; see `token_loss` for the arguments."""
     call = call_of(model, input_tokens, positions, attention_mask, segment_ids, None)
-    logits, _ = model(*call.arguments, **call.named)
+    with seeing(model, sees_row, averages_row):
+        logits, _ = model(*call.arguments, **call.named)
     return logits
 
 
@@ -96,9 +113,11 @@ def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
         smoothing: jax.Array | None = None,
         noise: jax.Array | None = None,
         noise_seeds: jax.Array | None = None,
+        sees_row: jax.Array | None = None,
+        averages_row: jax.Array | None = None,
     ) -> jax.Array:
         call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
-        with noisy_embeddings(model, noise, noise_seeds):
+        with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row):
             hidden, head = hidden_states(model, *call.arguments, **call.named)
         return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), smoothing, chunks) * scale[:, None])
 

@@ -136,7 +136,9 @@ def quantize(weight: jax.Array, qtype: str, tile: tuple[int, ...]) -> tuple[jax.
     largest = jnp.max(jnp.abs(blocks), axis=inner, keepdims=True)
     shape = tuple(size // part for size, part in zip(weight.shape, tile, strict=True))
     if qtype == "int8":
-        codes = jnp.round(blocks * (127.0 / jnp.maximum(largest, 1e-38))).astype(jnp.int8)
+        # As torch divides a number by a tensor; 127.0 / largest differs in its last bit, which turns some codes.
+        steps = 127.0 * (1.0 / jnp.maximum(largest, 1e-38))
+        codes = jnp.round(blocks * steps).astype(jnp.int8)
         return codes.reshape(weight.shape), (largest / 127.0).reshape(shape)
     book = np.asarray(CODE_BOOKS[qtype], np.float32)
     scaled = blocks * (1.0 / jnp.maximum(largest, 1e-38))

@@ -49,13 +49,21 @@ class CollatedRow:
         return int(np.count_nonzero(self.labels[1:] != IGNORED))
 
     @property
+    def blind(self) -> np.ndarray:
+        """Padding in front of the row, which has no token to see: bool (length,)."""
+        return ~np.logical_or.accumulate(self.attended)
+
+    @property
     def labelled(self) -> int:
         """Tokens with a label, the first included."""
         return int(np.count_nonzero(self.labels != IGNORED))
 
 
-def read_rows(batch: Mapping[str, Any]) -> list[CollatedRow]:
+def read_rows(batch: Mapping[str, Any], of_no_token: str = "nothing") -> list[CollatedRow]:
     """The rows of a collated batch of a causal language model; torch tensors are read too.
+
+    `of_no_token`: `Release.of_no_token`. Where it isn't `nothing`, a row that is predicted from padding in front of it
+    keeps all of its padding, which is seen then.
 
     Documents run together, with `position_ids` that start over (DataCollatorWithFlattening) come out as rows of their
     own. ValueError where a batch has no labels, or holds what a Tunix model can't be given.
@@ -63,7 +71,7 @@ def read_rows(batch: Mapping[str, Any]) -> list[CollatedRow]:
     found = _read(batch)
     if found.positions is not None and not found.masked:
         return [document for row in zip(*found[:2], found.positions, strict=True) for document in _documents(*row)]
-    return [_without_padding(*row) for row in zip(*found[:3], strict=True)]
+    return [_without_padding(*row, whole=of_no_token != "nothing") for row in zip(*found[:3], strict=True)]
 
 
 def read_whole(batch: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -159,13 +167,19 @@ def _array(batch: Mapping[str, Any], name: str) -> np.ndarray | None:
     return None if value is None else np.asarray(value)
 
 
-def _without_padding(ids: np.ndarray, labels: np.ndarray, attended: np.ndarray) -> CollatedRow:
-    """The row from the first to the last token that is attended to, trained, or that one is predicted from."""
+def _without_padding(ids: np.ndarray, labels: np.ndarray, attended: np.ndarray, *, whole: bool = False) -> CollatedRow:
+    """The row from the first to the last token that is attended to, trained, or that one is predicted from.
+
+    `whole`: with all padding where a token is predicted from what has none to see.
+    """
     needed = attended.copy()
     trained = labels != IGNORED
     trained[:1] = False
     needed |= trained
     needed[:-1] |= trained[1:]
+    row = CollatedRow(ids.astype(np.int32), labels.astype(np.int32), attended)
+    if whole and np.any(row.blind[:-1] & trained[1:]):
+        return row
     places = np.flatnonzero(needed)
     kept = slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0)
     return CollatedRow(ids[kept].astype(np.int32), labels[kept].astype(np.int32), attended[kept])

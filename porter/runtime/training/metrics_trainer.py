@@ -12,6 +12,7 @@ from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from ..batches.predictions import ComputeMetrics, Gathered, Preprocess, Preprocessing
+from ..facts.releases import BLIND
 from ..losses.token_loss import forward
 
 
@@ -64,7 +65,8 @@ class MetricsTrainer(PeftTrainer):
             return loss, aux
         given = self.gen_model_input_fn(inputs)  # XLA finds that both passes are the same one
         names = ("input_tokens", "positions", "attention_mask", "segment_ids")
-        return loss, forward(model, *(given[name] for name in names))
+        seen = {name: given[name] for name in BLIND.values() if name in given}
+        return loss, forward(model, *(given[name] for name in names), **seen)
 
     def _run_eval(self, eval_ds: Iterable[Any], eval_step_fn: Callable[..., Any]) -> None:
         self._gathered = self.gather(eval_ds)

@@ -216,6 +216,15 @@ def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
 
 
+def needed(mask: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Tokens (B, T) that a trace keeps: those that `mask` lets others see, and padding that is trained or predicts."""
+    trained = labels[:, 1:] != IGNORED
+    keep = mask.astype(bool)
+    keep[:, 1:] |= trained
+    keep[:, :-1] |= trained
+    return keep
+
+
 def rows_of_batch(
     tokens: np.ndarray, labels: np.ndarray, *, keep: np.ndarray | None = None, segments: np.ndarray | None = None
 ) -> list[Row]:

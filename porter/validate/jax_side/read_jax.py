@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..comparing.trace import MOST_RATES, Row, rows_of_batch
+from ..comparing.trace import MOST_RATES, Row, needed, rows_of_batch
+
+BLIND = ("sees_row", "averages_row")  # rt.TrainerBatches' names for padding in front of a row that sees all of it
 
 
 class NormState(NamedTuple):
@@ -85,6 +87,9 @@ def documents(batch: Any) -> list[Row]:
         labels = np.asarray(fields["labels"])
     else:
         labels = np.where(np.ones(tokens.shape, bool) if mask is None else mask.astype(bool), tokens, -100)
+    if any(name in fields for name in BLIND):  # the row has all of its padding
+        held = np.asarray(fields["segment_ids"]) > 0
+        return rows_of_batch(tokens, labels, keep=held & needed(np.asarray(fields["attended"]) & held, labels))
     if "segment_ids" in fields:
         return rows_of_batch(tokens, labels, segments=np.asarray(fields["segment_ids"]))
     keep = next((np.asarray(fields[key]) for key in ("pad_mask", "attention_mask") if key in fields), mask)

@@ -7,6 +7,7 @@ token; neither does the source under `validate`, which says so.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -37,3 +38,23 @@ def untrain_firsts(inputs: Any) -> bool:
     labels[:, 1:][trained] = IGNORED
     inputs["labels"] = labels
     return True
+
+
+def see_rows() -> None:
+    """torch's attention gives positions that see no token all of their row, as transformers had it on GPUs until 4.53.
+
+    It did so where the mask was on one (`AttentionMaskConverter._unmask_unattended`); on a CPU such a position took the
+    mean of all values, with a gradient that torch makes hundreds of times too large. From 4.53 on masks are bool.
+    """
+    import torch
+
+    original = torch.nn.functional.scaled_dot_product_attention
+
+    @functools.wraps(original)
+    def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if attn_mask is not None and attn_mask.dtype.is_floating_point:
+            blind = (attn_mask == torch.finfo(attn_mask.dtype).min).all(dim=-1, keepdim=True)
+            attn_mask = attn_mask.masked_fill(blind, 0.0)
+        return original(query, key, value, attn_mask, *args, **kwargs)
+
+    torch.nn.functional.scaled_dot_product_attention = attention

@@ -13,6 +13,7 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,6 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
         if kind is None:
             return
         hold(model, config)
-        observer.quantization = kind
         substitutes.note(f"the base is held in {kind} on both sides, the source's by bitsandbytes' formula")
         if kind == "int8":
             substitutes.note("LLM.int8()'s rounding of activations was left out on both sides")
@@ -151,6 +151,7 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
             kwargs[dtype_keyword] = torch.float32
         return kwargs
 
+    left_padding.see_rows()
     patch_from_pretrained(transformers.PreTrainedModel, substitutes, adjust, finish)
     for name in AUTO_MODELS:
         if hasattr(transformers, name):
@@ -301,6 +302,10 @@ def patch_trainer(observer: Observer) -> None:
     import accelerate
     import transformers
 
+    hides_tokens = transformers.__version__ in (
+        "4.47.0",
+        "4.48.0",
+    )  # whose loss is a sum of means, see runtime/releases
     trainer = transformers.Trainer
     init, train, training_step = trainer.__init__, trainer.train, trainer.training_step
     prediction_step = trainer.prediction_step
@@ -337,9 +342,10 @@ def patch_trainer(observer: Observer) -> None:
         if left_padding.concerns(self) and untrain_firsts(inputs):
             observer.substitutes.note(left_padding.NOTE)
         observer.batch(inputs, self)
+        marked = set(inputs) if isinstance(inputs, Mapping) else set()
         before = {name: len(values) for name, values in preferences.stored_metrics(self).items()}
         loss = training_step(self, model, inputs, *args, **kwargs)
-        observer.loss(loss)
+        observer.loss(loss, self.args.gradient_accumulation_steps if hides_tokens and "labels" in marked else 1.0)
         after = preferences.stored_metrics(self).items()
         observer.metrics({name: values[-1] for name, values in after if len(values) > before.get(name, 0)})
         return loss

@@ -17,6 +17,7 @@ from ..observing.settings import LATE, Settings
 from ..stand_ins.sampled import rollouts
 from ..stand_ins.substitutes import Substitutes
 from .asked_for import asked_for
+from .gpu_libraries.bitsandbytes_weights import held_format
 from .gpu_libraries.deepspeed import weights_dtype
 from .near_ties import NearTies
 from .observe_loops import settings_of
@@ -44,7 +45,6 @@ class Observer:
         self.tied: dict[str, float] = {}
         self.loads: list[str] = []
         self.dataset: list[int] = []
-        self.quantization: str | None = None
         self.done = False
         self._started = 0.0
         self._rows: list[Row] = []
@@ -116,7 +116,7 @@ class Observer:
         self.schedule = whole_schedule(schedule, int(state.max_steps))
         self.config = describe(args, state, model, optimizer, {name: a.shape for name, a in self.initial.items()})
         self.config["starts"] = starts_of(self.initial)
-        self.config["quantization"] = self.quantization
+        self.config["quantization"] = held_format(model)
         self.config["processes"] *= self.settings.fold
         self._hook = model.register_forward_hook(self.row_loss, with_kwargs=True)
         self.events.when = "during"
@@ -162,9 +162,10 @@ class Observer:
         self._rows += [row for row, _ in split]
         self._micro.append(len(split))
 
-    def loss(self, loss: Any) -> None:
+    def loss(self, loss: Any, whole: float = 1.0) -> None:
+        """What a micro-step gives back, its part of the step's loss; `whole`: what their sum is divided by."""
         if not self.done:
-            self._losses.append(float(loss))
+            self._losses.append(float(loss) / whole)
 
     def metrics(self, found: dict[str, float]) -> None:
         if not self.done:

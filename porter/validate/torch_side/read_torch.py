@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..comparing.trace import IGNORED, MOST_RATES, Row, rows_of_batch
+from ..comparing.trace import MOST_RATES, Row, needed, rows_of_batch
 
 MOST_MARKS = 50_000
 OWN_KEYWORD = "_porter_disable_dropout"
@@ -31,10 +31,7 @@ def documents(batch: dict[str, np.ndarray]) -> list[tuple[Row, tuple[int, slice 
                 part = slice(int(start), int(end))
                 found.append((Row.of(tokens[index, part], labels[index, part]), (index, part)))
         return found
-    keep = np.ones(tokens.shape, bool) if mask is None else mask.astype(bool)
-    trained = labels[:, 1:] != IGNORED
-    keep[:, 1:] |= trained  # padding that something is predicted for
-    keep[:, :-1] |= trained  # or from
+    keep = needed(np.ones(tokens.shape, bool) if mask is None else mask, labels)
     for index in range(tokens.shape[0]):
         rows = rows_of_batch(tokens[index : index + 1], labels[index : index + 1], keep=keep[index : index + 1])
         found += [(row, (index, np.flatnonzero(keep[index]))) for row in rows]

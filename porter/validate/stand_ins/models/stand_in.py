@@ -177,7 +177,7 @@ def make_config(family: str, model_id: str = "", *, kv_heads: int = 4) -> Any:
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "head_dim": width,
-        "max_position_embeddings": 131072,
+        "max_position_embeddings": _positions(family, model_id),
         "initializer_range": 0.1,
         "dtype": "float32",
     }
@@ -227,6 +227,16 @@ def make_config(family: str, model_id: str = "", *, kv_heads: int = 4) -> Any:
             **shared | {"num_hidden_layers": 7}, query_pre_attn_scalar=width, sliding_window=32
         )
     return _gemma4(shared, name)
+
+
+def _positions(family: str, model_id: str) -> int:
+    """The published positions where they are few: transformers 4.38 and 4.39 make a mask of their square for Llama."""
+    name = model_id.lower()
+    if family == "llama3" and tokens_of(family, model_id).pieces == "sentencepiece":
+        return 16384 if "codellama" in name else 2048 if "tinyllama" in name else 4096
+    if family == "llama3":
+        return 131072 if re.search(r"3\.[123]", name) else 8192
+    return 8192 if family in ("gemma", "gemma2") else 131072
 
 
 def _gemma4(shared: dict[str, Any], name: str) -> Any:

@@ -46,6 +46,12 @@ def hold(model: Any, config: Any) -> None:
     object.__setattr__(model, HELD, kind)
 
 
+def held_format(model: Any) -> str | None:
+    """The format in which `model`, adapters and all, holds its base; None for plain weights."""
+    formats = (module.__dict__[HELD] for module in model.modules() if HELD in module.__dict__)
+    return next(formats, None)
+
+
 def which_converted(model: Any, skip: list[str] | None) -> Callable[[str], bool]:
     """Whether transformers hands the linear layer of that name to bitsandbytes, in the release that is installed."""
     try:

@@ -57,8 +57,8 @@ def train_on_responses_only(
     words = tokenizer or getattr(trainer, "processing_class", None) or trainer.tokenizer
     if instruction_part is None or response_part is None:
         instruction_part, response_part = turn_marks(words)
-    found = core_tokens if not force_match else whole_tokens
-    question, answer = (found(words, part) for part in (instruction_part, response_part))
+    tokens = whole_tokens if force_match else core_tokens
+    question, answer = (tokens(words, part) for part in (instruction_part, response_part))
 
     def masked(rows: Any) -> dict[str, Any]:
         given = rows.get("labels", rows["input_ids"])
@@ -81,7 +81,7 @@ def train_on_responses_only(
 
 
 def whole_tokens(tokenizer: Any, part: str) -> list[int]:
-    """The tokens of `part` alone."""
+    """All tokens of `part`, as Unsloth looks for it by default: a line break at its end is no answer's."""
     return list(tokenizer(part, add_special_tokens=False)["input_ids"])
 
 

@@ -1,0 +1,69 @@
+"""What is predicted from padding in front of a row, against torch's attention in each way that transformers had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.real
+
+RELEASES = {"nothing": "5.12.1", "row": "4.40.2", "mean": "4.35.2"}
+
+
+@pytest.mark.parametrize("of_no_token", list(RELEASES))
+@pytest.mark.parametrize("family", ["llama3", "gemma2", "qwen2"])
+def test_loss_and_gradient_are_torchs(tiny: Any, tiny_mesh: Any, family: str, of_no_token: str) -> None:
+    import jax
+    import torch
+    import transformers
+    from flax import nnx
+
+    from porter.runtime.batches.trainer_batches import TrainerBatches
+    from porter.runtime.losses.token_loss import model_inputs, token_loss
+    from porter.runtime.models.load_model import load_model
+
+    rows = [list(range(10, 10 + size)) for size in (9, 4, 6)]
+    width = 11  # padded to more than the longest, as pad_to_multiple_of does
+    ids = np.array([[0] * (width - len(row)) + row for row in rows])
+    seen = np.array([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    batch = {"input_ids": ids, "attention_mask": seen, "labels": np.where(seen, ids, -100)}
+
+    folder = tiny(family)
+    kind = "eager" if of_no_token == "mean" else "sdpa"
+    source = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager" if family == "gemma2" else kind
+    )
+    given = {name: torch.tensor(value) for name, value in batch.items()}
+    if of_no_token == "row" or family == "gemma2":  # the mask as these releases made it
+        causal = np.tril(np.ones((width, width), bool)) & seen[:, None].astype(bool)
+        blind = ~causal.any(-1, keepdims=True)
+        mask = np.where(causal | (blind & (of_no_token == "row")), 0.0, np.finfo(np.float32).min)
+        given["attention_mask"] = torch.tensor(mask[:, None], dtype=torch.float32)
+        given["position_ids"] = torch.arange(width)[None].expand(len(rows), -1)
+    if family == "gemma2" and of_no_token == "nothing":
+        pytest.skip("eager attention, which keeps Gemma 2's soft cap, never gives zeros")
+    loss = source(**given).loss
+    loss.backward()
+    expected = source.model.layers[0].self_attn.v_proj.weight.grad.norm().item()
+
+    mesh = tiny_mesh(1, 1)
+    made = TrainerBatches(
+        [{"input_ids": row} for row in rows],
+        lambda _: batch,
+        mesh,
+        batch_size=len(rows),
+        max_steps=1,
+        sampling="sequential",
+        transformers=RELEASES[of_no_token],
+    )
+    model = load_model(folder, mesh, dtype=jax.numpy.float32)
+    step = nnx.jit(nnx.value_and_grad(lambda model, batch: token_loss(model, **model_inputs(batch))))
+    with mesh:
+        found, gradient = step(model, next(iter(made)))
+
+    assert float(found) == pytest.approx(loss.item(), rel=1e-6)
+    layer = gradient["layers"][0]["attn"]
+    held = layer["kv_einsum"]["w"].get_value()[1] if "kv_einsum" in layer else layer["v_proj"]["w"].get_value()
+    assert float(np.linalg.norm(np.asarray(held))) == pytest.approx(expected, rel=1e-5)

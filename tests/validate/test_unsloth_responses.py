@@ -1,0 +1,30 @@
+"""Unsloth's train_on_responses_only, as the source of a comparison has it, and as the port does."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("part", ["<|im_start|>assistant\n", "<|im_start|>assistant"])
+def test_the_marks_whole_text_is_looked_for_unless_told_otherwise(part: str) -> None:
+    from porter.runtime.rows.response_masks import ResponsesOnly
+    from porter.validate.torch_side.gpu_libraries.unsloth_chats import train_on_responses_only
+    from tests.tiny import tokenizer
+
+    words = tokenizer("qwen2")
+    text = "<|im_start|>user\nsay it<|im_end|>\n<|im_start|>assistant\nit is<|im_end|>\n"
+    ids = words(text, add_special_tokens=False)["input_ids"]
+    marks = {"instruction_part": "<|im_start|>user\n", "response_part": part}
+    trainer = SimpleNamespace(processing_class=words)
+
+    masked = train_on_responses_only(trainer, **marks, return_function=True)({"input_ids": [ids]})["labels"][0]
+    assert masked == ResponsesOnly(marks["instruction_part"], marks["response_part"], words)(ids)
+
+    trained = [token for token in masked if token != -100]
+    assert words.decode(trained) == ("it is<|im_end|>\n" if part.endswith("\n") else "\nit is<|im_end|>\n")
+    loose = train_on_responses_only(trainer, **marks, force_match=False, return_function=True)({"input_ids": [ids]})
+    assert words.decode([token for token in loose["labels"][0] if token != -100]) == "\nit is<|im_end|>\n"
