@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import libcst as cst
 
-from ..files import is_file
 from ..source.merged import Merged
+from .elsewhere import project_file
 from .flow import binding_origins
 from .porting import Porting
 from .reading import bindings_of
@@ -46,10 +44,8 @@ def _elsewhere(porting: Porting, model: Argument) -> str:
     values = [model.node, *(binding.value for binding in bindings_of(module, model.node))]
     for value in values:
         name = module.qualified(value.func) if isinstance(value, cst.Call) else None
-        parts = name.lstrip(".").split(".")[:-1] if name else []
-        file = Path(module.path).parent.joinpath(*parts).with_suffix(".py") if parts else None
-        if file is not None and is_file(file):
-            return "/".join(parts) + ".py"
+        if name is not None and (file := project_file(module.path, name)):
+            return file
     return ""
 
 

@@ -54,6 +54,7 @@ from .new_rows import answer_rows
 from .objects import answer_uses
 from .other_calls import say_other_calls
 from .own import check_names
+from .own_modules import say_own_modules
 from .packs import Pack, load_packs
 from .parts import divided, own_edits, parts_of, take_back, view_of
 from .port_imports import with_imports
@@ -348,6 +349,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         edits = with_imports(porting, edits)
     if status is None:
         refuse_keywords(porting, edits)
+        say_own_modules(porting, edits)
     _forget_what_is_gone(porting, edits)
     say_other_calls(porting, edits, status)
     for part in parts_of(module):
@@ -355,8 +357,8 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         find_lost_names(view, own)
         take_back(porting, part, view)
     if not isinstance(module, Merged):
-        said = [module.offset(line, 1) for line in porting.todos]
-        edits = joined_removals(module.text, without_orphans(module.text, edits, said))
+        todos = [module.offset(line, 1) for line in porting.todos]
+        edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
     edits = with_todos(porting, edits)
     after = apply_edits(module.text, edits)
     if status is None:
@@ -366,9 +368,8 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         try:
             check_parses(after)
         except cst.ParserSyntaxError as error:
-            raise InputError(
-                f"the port would not parse ({error.message}): a defect of tpu-port", module.path
-            ) from error
+            said = f"the port would not parse ({error.message}): a defect of tpu-port"
+            raise InputError(said, module.path) from error
     ordered = tuple(sorted(edits, key=lambda edit: edit.start))
     # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
     fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))

@@ -68,8 +68,10 @@ def _chosen(porting: Porting, dtype: Value) -> str:
     it so."""
     code = dtype.text or dtype.code
     argument = porting.model.argument("dtype", "torch_dtype") if porting.model is not None else None
-    if not _none_is_float32(porting) or (argument is not None and is_something(porting.module, argument.node)):
+    if not _none_is_float32(porting):
         return code
+    if argument is not None and (not argument.certain or is_something(porting.module, argument.node)):
+        return code  # what a dictionary may lack has its default there
     if usual_value(code, porting.module.text, Path(porting.module.path)) is not None:
         return code  # the default of an argument or a field
     code = type_name(code)

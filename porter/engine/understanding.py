@@ -18,6 +18,7 @@ from ..files import read_text
 from ..recipe import Field, Value
 from ..runtime.field_tables import Row, version_key
 from .collators import read_collators
+from .elsewhere import say_elsewhere
 from .loop_trainer import read_loop_parts
 from .lora import read_lora
 from .masks import read_mask
@@ -107,6 +108,7 @@ def read_trainer(porting: Porting) -> None:
     refuse_other_models(porting)
     read_reference(porting, site, versions)
     read_lora(porting, versions)
+    say_elsewhere(porting)
 
 
 def _holds_plain_arguments(porting: Porting, site: Site) -> bool:
