@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..recipe import Fate, Field, Origin, Value
-from ..runtime.field_tables import Row
+from ..runtime.zero_config import row_of
 from ..source.launch import Setting
-from .packs import Pack, TableRule
+from .packs import Pack
 from .porting import Porting
 from .precision import read_precision, under_fsdp
 from .reading import judge
@@ -17,7 +17,7 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
     values: dict[str, Value] = {}
     for setting in settings:
         rule = tables.get(setting.table)
-        row = _row(rule, setting)
+        row = row_of(rule.table if rule is not None else None, setting.row or setting.name)
         name = rule.id if rule is not None else ""
         value = Value("literal", repr(setting.value), Origin(str(setting.file), setting.line, 1, name))
         source = f"{setting.file.name}: {setting.name}"
@@ -48,13 +48,3 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
     if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
         porting.fill({"precision.bf16": Value("literal", "True")})
         read_precision(porting)
-
-
-def _row(rule: TableRule | None, setting: Setting) -> Row | None:
-    """The row of a launch setting; of `zero_optimization.x` without one, that of `zero_optimization`."""
-    name = setting.row or setting.name
-    while rule is not None and name:
-        if (row := rule.table.row(name)) is not None:
-            return row
-        name = name.rpartition(".")[0]
-    return None
