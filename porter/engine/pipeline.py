@@ -29,6 +29,7 @@ from .carrying import is_in_reach
 from .casts import drop_casts
 from .checkpointing import scan_checkpointing
 from .class_patches import name_class_patches
+from .columns import list_columns
 from .counting import replace_counts
 from .dating import say_release, versions_in
 from .dead_code import drop_dead_code
@@ -187,6 +188,7 @@ def _port_module(module: Module, options: Options) -> Port:
     drop_device_maps(porting)
     drop_unused_functions(porting)
     answer_tensors(porting)
+    list_columns(porting)
     close_empty_blocks(porting)
     name_gpu_tests(porting)
     return _finish(porting, None)
@@ -237,8 +239,8 @@ def _without_trainer(porting: Porting) -> Port:
     status: Status = "unsupported" if name else "unchanged"
     say_other_calls(porting, (), status)
     recipe = replace(porting.recipe, trainer=name)
-    text, notebook = module.text, module.notebook
-    port = Port(module.path, text, text, status, recipe, (), module.bom, module.encoding, notebook=notebook)
+    kind = (module.bom, module.encoding, (), module.notebook)
+    port = Port(module.path, module.text, module.text, status, recipe, (), *kind)
     return divided(port, module, ()) if isinstance(module, Merged) else port
 
 
@@ -374,8 +376,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
     # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
     fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))
     recipe = replace(porting.recipe, fields=fields)
-    files = family_files(porting)
-    kind = (module.bom, module.encoding, files, module.notebook)
+    kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, module.text, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port
 
