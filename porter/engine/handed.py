@@ -12,6 +12,7 @@ from ..source.calls import calls_of, function_around, parameter_of
 from ..source.scopes import Binding
 from .flow import SAVED, binding_origins, is_itself
 from .porting import Porting
+from .read_checkpoints import say_read_checkpoints
 from .reading import tables_by_class
 from .sites import Site, shortened
 from .uses import Use, role_uses
@@ -24,6 +25,7 @@ LOGS = frozenset({"debug", "info", "warning", "error", "critical", "log", "print
 
 def name_handed(porting: Porting) -> None:
     """A finding for every call that gets the model or the trainer, and for every later binding of the model."""
+    say_read_checkpoints(porting)
     for use in role_uses(porting):
         if use.kind == "bare":
             _name_call(porting, use)
