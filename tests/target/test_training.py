@@ -89,8 +89,8 @@ def test_a_kept_configs_last_step_is_saved_as_its_transformers_did() -> None:
     from types import SimpleNamespace
 
     from porter.runtime.arguments import trl_arguments
-    from porter.runtime.saving_policy import SaveOnlyEvery
-    from porter.runtime.training_settings import training_config
+    from porter.runtime.saving.saving_policy import SaveOnlyEvery
+    from porter.runtime.training.training_settings import training_config
 
     batches = SimpleNamespace(steps=10, steps_per_epoch=5, accumulation=1)
     for release, transformers, older in (
@@ -108,7 +108,7 @@ def test_uneven_epochs_are_told_when_the_port_runs(capsys: pytest.CaptureFixture
     from types import SimpleNamespace
 
     from porter.runtime.arguments import SFTConfig
-    from porter.runtime.training_settings import training_config
+    from porter.runtime.training.training_settings import training_config
 
     args = SFTConfig(output_dir="out", save_strategy="epoch")
     for uneven in (True, False):

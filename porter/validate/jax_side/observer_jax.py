@@ -15,9 +15,9 @@ from ..comparing.adapter_starts import starts_of
 from ..comparing.configuration import one_dtype
 from ..comparing.preferences import METRICS, means
 from ..comparing.trace import Row, Step, Trace, numbers
-from ..events import Events
-from ..settings import Settings
-from ..stand_ins import distilled, rollouts
+from ..observing.events import Events
+from ..observing.settings import Settings
+from ..stand_ins.sampled import distilled, rollouts
 from ..stand_ins.substitutes import Substitutes
 from .asked_for_jax import log_lines
 from .optax_settings import decayed, of_hf_optimizer
