@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from porter.engine.pipeline import port_module
+from porter.front.tree import port_tree
 from porter.port import Options, Port
 from porter.source.parsing import parse_module
-from porter.tree import port_tree
 
 SCRIPT = """\
 from datasets import load_dataset

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.port import Options, Port, port_file
+from porter.front.port_file import port_file
+from porter.port import Options, Port
 
 SCRIPT = """\
 {imports}
