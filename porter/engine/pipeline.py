@@ -33,12 +33,14 @@ from .answering.scoped_names import is_in_reach
 from .answering.unclaimed_configs import say_other_calls
 from .assembling.lost_names import find_lost_names
 from .assembling.metadata import script_metadata
+from .assembling.own_modules import say_own_modules
 from .assembling.per_file import divided, own_edits, parts_of, take_back, view_of
 from .assembling.port_imports import with_imports
 from .assembling.todos import with_todos
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.accelerate.world_size import apply_world_size
 from .libraries.accelerate.zero3 import answer_zero_tests
+from .libraries.datasets.columns import list_columns
 from .libraries.peft.merged_adapters import note_merged
 from .libraries.peft.parameter_counts import replace_counts
 from .libraries.torch.cuda_available import answer_gpu_tests, name_gpu_tests
@@ -191,6 +193,7 @@ def _port_module(module: Module, options: Options) -> Port:
     drop_device_maps(porting)
     drop_unused_functions(porting)
     answer_tensors(porting)
+    list_columns(porting)
     close_empty_blocks(porting)
     name_gpu_tests(porting)
     return _finish(porting, None)
@@ -241,8 +244,8 @@ def _without_trainer(porting: Porting) -> Port:
     status: Status = "unsupported" if name else "unchanged"
     say_other_calls(porting, (), status)
     recipe = replace(porting.recipe, trainer=name)
-    text, notebook = module.text, module.notebook
-    port = Port(module.path, text, text, status, recipe, (), module.bom, module.encoding, notebook=notebook)
+    kind = (module.bom, module.encoding, (), module.notebook)
+    port = Port(module.path, module.text, module.text, status, recipe, (), *kind)
     return divided(port, module, ()) if isinstance(module, Merged) else port
 
 
@@ -353,6 +356,7 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         edits = with_imports(porting, edits)
     if status is None:
         refuse_keywords(porting, edits)
+        say_own_modules(porting, edits)
     _forget_what_is_gone(porting, edits)
     say_other_calls(porting, edits, status)
     for part in parts_of(module):
@@ -360,8 +364,8 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         find_lost_names(view, own)
         take_back(porting, part, view)
     if not isinstance(module, Merged):
-        said = [module.offset(line, 1) for line in porting.todos]
-        edits = joined_removals(module.text, without_orphans(module.text, edits, said))
+        todos = [module.offset(line, 1) for line in porting.todos]
+        edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
     edits = with_todos(porting, edits)
     after = apply_edits(module.text, edits)
     if status is None:
@@ -371,15 +375,13 @@ def _finish(porting: Porting, status: Status | None) -> Port:
         try:
             check_parses(after)
         except cst.ParserSyntaxError as error:
-            raise InputError(
-                f"the port would not parse ({error.message}): a defect of tpu-port", module.path
-            ) from error
+            said = f"the port would not parse ({error.message}): a defect of tpu-port"
+            raise InputError(said, module.path) from error
     ordered = tuple(sorted(edits, key=lambda edit: edit.start))
     # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
     fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))
     recipe = replace(porting.recipe, fields=fields)
-    files = family_files(porting)
-    kind = (module.bom, module.encoding, files, module.notebook)
+    kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, module.text, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port
 

@@ -20,6 +20,7 @@ from .facts.field_tables import REQUIRED, FieldTable, Row, find_table, version_k
 from .settings import post_init
 from .settings.trl_parser import TrlParser as TrlParser  # a name of this module too
 from .settings.unsloth_defaults import unsloth_defaults
+from .settings.zero_config import take_deepspeed
 
 
 def __getattr__(name: str) -> Any:
@@ -108,6 +109,8 @@ def argument_class(name: str, version: str | None, unsloth: str | None = None) -
             if (value := getattr(self, older)) is not None:
                 setattr(self, row.name, value)
         post_init.settle(self, name, rows)
+        if name in post_init.TRAINING and self.deepspeed:
+            take_deepspeed(self)
         _refuse(self, name, table, rows)
         _fill_in(self, table, rows, versions)
         self._made = True
@@ -160,6 +163,8 @@ def _refuse(args: Any, name: str, table: FieldTable, rows: dict[str, Row]) -> No
     refused, idle = [], []
     for row in rows.values():
         value = getattr(args, row.name)
+        if row.name == "deepspeed":
+            continue  # judged by what it holds
         if said := _refusal(row, value):
             refused.append(said)
         elif not _is_default(row, value) and row.fate == "dropped" and row.name not in post_init.QUIET:

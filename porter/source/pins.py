@@ -20,6 +20,22 @@ FILES = (
     "environment*.yaml",
     "setup.py",
     "setup.cfg",
+    "env*.yml",
+    "env*.yaml",
+    "conda*.yml",
+    "conda*.yaml",
+    "*.sh",
+    "scripts/*.sh",
+    "Dockerfile*",
+    "*.Dockerfile",
+    "Makefile",
+    "README*",
+    "INSTALL*",
+)
+# Of these, what stands in a command that installs.
+COMMANDS = re.compile(r"(\.sh|\.md|\.rst|Dockerfile|Makefile|README|INSTALL)(\.|$)")
+INSTALLS = re.compile(
+    r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
 )
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 MAX_FOLDERS = 5  # from the script's up to the project's root
@@ -41,7 +57,8 @@ def pins_of_project(
         yield "what the notebook installed", [("==", installed)]
     for file in _files(script):
         try:
-            found = _in_file(_text(file), library)
+            text = _text(file)
+            found = _in_commands(text, library) if COMMANDS.search(file.name) else _in_file(text, library)
         except (OSError, InputError):
             continue
         if found:
@@ -52,7 +69,7 @@ def packages_of_project(script: Path) -> dict[str, str]:
     """Packages that requirements beside `script` and above list, by what an import of that name would be."""
     found: dict[str, str] = {}
     for file in _files(script):
-        if "lock" in file.name:
+        if "lock" in file.name or COMMANDS.search(file.name):
             continue
         try:
             text = _text(file)
@@ -94,9 +111,11 @@ def _files(script: Path) -> Iterator[Path]:
     """Beside the script, then above it up to the root of its repository; without one in the next folder only."""
     above = script.resolve().parents[:MAX_FOLDERS]
     root = next((place for place, folder in enumerate(above) if (folder / ".git").exists()), 1)
+    seen: set[Path] = set()
     for folder in above[: root + 1]:
         for pattern in FILES:
-            yield from sorted(path for path in folder.glob(pattern) if path.is_file())
+            yield from (path for path in sorted(folder.glob(pattern)) if path.is_file() and path not in seen)
+            seen.update(folder.glob(pattern))
 
 
 def _in_script(text: str, library: str) -> list[tuple[str, str]]:
@@ -110,6 +129,21 @@ def _in_script(text: str, library: str) -> list[tuple[str, str]]:
         begins = re.search(rf"__version__\.startswith\(\s*[\"']{VERSION}", line)
         pins += [(found[1], found[2])] if found else [("==", begins[1])] if begins else []
     return pins + [("==", tag) for tag in re.findall(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)]
+
+
+def _in_commands(text: str, library: str) -> list[tuple[str, str]]:
+    """`pip install "trl==0.9.6" peft` in a shell script, a Dockerfile or a README, its continued lines joined."""
+    if library not in text:
+        return []
+    for command in INSTALLS.findall(re.sub(r"\\\r?\n", " ", text)):
+        tag = re.search(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@{VERSION}(?![\w.])", command)
+        if tag:
+            return [("==", tag[1])]
+        if found := _requirement(
+            command, library, start=r"(?<![\w./-])", conda="conda" in command or "mamba" in command
+        ):
+            return found
+    return []
 
 
 def _in_file(text: str, library: str) -> list[tuple[str, str]]:

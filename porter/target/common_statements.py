@@ -15,13 +15,14 @@ import libcst as cst
 
 from ..engine.libraries.transformers.logit_functions import logit_function
 from ..engine.libraries.transformers.metrics import included, metrics_of
+from ..engine.reading.precision import release_of_loading
 from ..engine.script.fill_from_tables import short_name
 from ..engine.script.may_be_none import is_none_somewhere
 from ..engine.script.porting import Porting, in_reach
 from ..engine.script.sites import Argument, indentation
 from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
-from ..text.expressions import is_atom, python, type_name
+from ..text.expressions import is_atom, python, quoted, type_name
 from ..text.layout import Arg, Call, render
 from .lora import apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
@@ -116,7 +117,9 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
     first = handed(porting, model) if isinstance(model, Argument) else remarked(porting, Arg(model), "model.id")
     arguments = [first, Arg(porting.names.mesh)]
     if porting.arguments_object and porting.model is None:
-        arguments.append(Arg(f"**{porting.rt('load_arguments')}({porting.arguments_object})"))
+        release = release_of_loading(porting)
+        given = f"{porting.arguments_object}, transformers={quoted(release)}" if release else porting.arguments_object
+        arguments.append(Arg(f"**{porting.rt('load_arguments')}({given})"))
         arguments += _quantization(porting)
         return Call(porting.rt("load_model"), arguments)
     for place, keyword in (("model.weights", "dtype"), ("model.compute", "compute_dtype")):

@@ -90,6 +90,7 @@ def _loaded(porting: Porting, site: Site) -> Call:
     dtype, revision = site.argument("dtype", "torch_dtype"), site.argument("revision")
     release = plain_version(porting.versions.get("transformers", ""))
     default = "float32" if release and version_key(release) < (5, 0) else "auto"
+    dtype = None if dtype is not None and dtype.value.is_literal(None) else dtype
     known = dtype is None or dtype.value.known
     name = default if dtype is None else str(dtype.value.literal).removeprefix("torch.") if known else ""
     autocast = porting.known("precision.bf16") is True or porting.known("precision.fp16") is True

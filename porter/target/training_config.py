@@ -9,6 +9,8 @@ from ..engine.libraries.transformers.metrics import LOSSES
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
+from ..runtime.facts.argument_fields import of_its_day
+from ..runtime.facts.field_tables import version_key
 from ..runtime.facts.releases import release
 from ..text.expressions import python, quoted
 from ..text.layout import Arg, Call, render
@@ -18,12 +20,14 @@ from .remarks import remarked, remarked_line
 def training_config(porting: Porting) -> Call:
     """`TrainingConfig(...)`, or `rt.training_config(args, batches)` where the script decides at run time."""
     names = porting.names
+    _say_epoch_ends(porting)
     if porting.arguments_object:
         arguments = [Arg(porting.arguments_object), Arg(names.batches)]
         if names.eval_batches:
             arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
         if loads_best(porting):
             arguments.append(Arg("True", "best"))
+        arguments += _release(porting)
         return Call(porting.rt("training_config"), arguments)
     own = "TunixTrainingConfig" if "TrainingConfig" in porting.module.bound_names else "TrainingConfig"
     alias = f" as {own}" if own != "TrainingConfig" else ""  # the file has another class of that name
@@ -37,6 +41,32 @@ def training_config(porting: Porting) -> Call:
     arguments += _checkpoints(porting, steps)
     arguments += _metrics(porting)
     return Call(own, arguments, spread=True)
+
+
+def _release(porting: Porting) -> list[Arg]:
+    """`transformers=` where the source's saves its last step otherwise than the one of its TRL's day."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    day = of_its_day(plain_version(porting.versions.get("trl", "")) or None)
+    if not version or release(None, version).saves_last == release(None, day).saves_last:
+        return []
+    return [Arg(quoted(version), "transformers", "# when this release saved its last step")]
+
+
+def _say_epoch_ends(porting: Porting) -> None:
+    """Before transformers 4.52 an epoch could end within a step's accumulation, or step on what remained."""
+    version, site = plain_version(porting.versions.get("transformers", "")), porting.trainer
+    accumulation = porting.value("batch.accumulation")
+    single = accumulation is None or accumulation.is_literal(1, None)
+    if site is None or not version or release(None, version).rounds_steps_up or single or porting.loop is not None:
+        return
+    parts = ["save", "log", *(["eval"] if porting.names.eval_batches else [])]
+    asked = [part for part in parts if str(porting.known(f"{part}.strategy", "no")) == "epoch"]
+    if asked:
+        does = " and ".join({"save": "saves", "log": "logs", "eval": "evaluates"}[part] for part in asked)
+        message = f"transformers {version} {does} where an epoch's rows end, which may be within a step's accumulation:"
+        message += " the port comes a step or more before where they don't fill whole steps."
+        fix = "Losses and weights are equal; the steps of what is kept may differ."
+        porting.find(site.rule, "info", message, fix, site.line, site.column)
 
 
 def _evaluates_every(porting: Porting, steps: str) -> Arg:
@@ -124,8 +154,21 @@ def _policy(porting: Porting) -> str:
 
 
 def reporters(porting: Porting) -> list[str] | None:
-    """The names in `report_to`; None when only the script knows. transformers 4 reports to all that are installed."""
+    """The names in `report_to`; None when only the script knows.
+
+    transformers 4, told nothing, reports to all that are installed, which W&B is where the script speaks of it.
+    """
     value = porting.value("log.report_to")
+    if value is not None and value.is_literal(None) and _reports_to_all(porting):
+        if re.search(r"WANDB_(DISABLED|MODE)", porting.module.text):
+            return []
+        if "wandb" in porting.module.roots or "WANDB_" in porting.module.text:
+            return ["wandb"]
+        site = porting.trainer
+        assert site is not None
+        message = "report_to isn't set: transformers 4 reports to every tracker that is installed, the port to none."
+        fix = 'Set it, report_to="tensorboard", for a log of the port.'
+        porting.find("TP101", "info", message, fix, site.line, site.column)
     if value is None:
         return []
     if not value.known:
@@ -133,6 +176,11 @@ def reporters(porting: Porting) -> list[str] | None:
     found = value.literal
     names = [found] if isinstance(found, str) else list(found) if isinstance(found, list | tuple) else []
     return [name for name in names if name != "none"]
+
+
+def _reports_to_all(porting: Porting) -> bool:
+    version = plain_version(porting.versions.get("transformers", ""))
+    return porting.loop is None and bool(version) and version_key(version) < (5,)
 
 
 def _metrics(porting: Porting) -> list[Arg]:

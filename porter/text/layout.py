@@ -39,6 +39,8 @@ def render(node: str | Call, indent: str = "", step: str = "    ", before: int =
 
     Lines are joined by `\\n`; the writer turns them into the file's own newline.
     """
+    if isinstance(node, str) and "\n" in node:
+        return _shifted(node, indent)
     if isinstance(node, str):
         return node if len(indent) + before + len(node) <= WIDTH else _broken(node, indent, step)
     flat = _flat(node)
@@ -64,6 +66,17 @@ def render(node: str | Call, indent: str = "", step: str = "    ", before: int =
         lines.append(line)
     lines.append(f"{indent}{node.brackets[1]}{node.tail}")
     return "\n".join(lines)
+
+
+def _shifted(code: str, indent: str) -> str:
+    """Code of several lines, as it stood elsewhere: its closing bracket stands below the line that it begins in."""
+    first, *rest = code.split("\n")
+    now = rest[-1][: len(rest[-1]) - len(rest[-1].lstrip())]
+    lines = [line for line in rest if line.strip()]
+    closes = rest[-1].lstrip()[:1] in (")", "]", "}")
+    if not closes or now == indent or '"""' in code or "'''" in code or not all(line.startswith(now) for line in lines):
+        return code
+    return "\n".join([first, *(indent + line.removeprefix(now) if line.strip() else line for line in rest)])
 
 
 def _broken(code: str, indent: str, step: str) -> str:

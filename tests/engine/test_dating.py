@@ -63,6 +63,63 @@ def test_requirements_beside_the_script_date_it(tmp_path: Path, requirement: str
     assert ("requirements.txt" in said) is (version != "1.16.0")
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "version"),
+    [
+        ("run.sh", "set -e\npip install -q trl==0.9.6\naccelerate launch train.py\n", "0.9.6"),
+        ("scripts/setup.sh", "uv pip install \\\n  torch \\\n  'trl==0.9.6' \\\n  peft\n", "0.9.6"),
+        ("setup.sh", "# pip install trl==0.9.6\npip install torch # trl==0.9.4\n", "1.16.0"),
+        ("setup.sh", "echo uses trl==0.9.6\n", "1.16.0"),
+        ("Dockerfile", "FROM x\nRUN pip3 install torch==2.3 \\\n    trl==0.9.6\n", "0.9.6"),
+        ("README.md", "Runs trl==0.7.4.\n\n```bash\npip install trl==0.9.6\n```\n", "0.9.6"),
+        ("README.md", "pip install git+https://github.com/huggingface/trl@v0.9.6\n", "0.9.6"),
+        ("README.md", "pip install git+https://github.com/huggingface/trl@7630f877\n", "1.16.0"),
+        ("conda_env.yml", "dependencies:\n  - trl=0.9.6\n", "0.9.6"),
+        ("environment.yml", "dependencies:\n  - pip:\n    - trl==0.9.6\n", "0.9.6"),
+        ("install.sh", "conda install -y trl=0.9.6\n", "0.9.6"),
+    ],
+)
+def test_commands_that_install_date_it(tmp_path: Path, file: str, text: str, version: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(text)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    said = port_file(tmp_path / "train.py").recipe.versions["trl"]
+    assert said.split(" ")[0] == version and (Path(file).name in said) is (version != "1.16.0")
+
+
+PARSER = """from datasets import load_dataset
+from transformers import HfArgumentParser, TrainingArguments
+from trl import SFTTrainer
+
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=load_dataset("x", split="train"))
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "dated"),
+    [
+        ("accelerate launch --num_processes 4 train.py \\\n  --evaluation_strategy no", "run.sh"),
+        ("SCRIPT=1 torchrun --nproc_per_node=4 src/train.py --evaluation_strategy=epoch", "run.sh"),
+        ("python -m src.train --evaluation_strategy no", "run.sh"),
+        ("python other.py --evaluation_strategy no", ""),
+        ("python train.py --eval_strategy no", ""),
+        ("# python train.py --evaluation_strategy no", ""),
+        ("python train.py --config sft.yaml", "sft.yaml"),
+    ],
+)
+def test_flags_of_the_command_line_date_it(tmp_path: Path, command: str, dated: str) -> None:
+    (tmp_path / "sft.yaml").write_text("output_dir: out\nevaluation_strategy: epoch\n")
+    (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{command}\n")
+    (tmp_path / "train.py").write_text(PARSER)
+    versions = port_file(tmp_path / "train.py").recipe.versions
+    said = f"TrainingArguments(evaluation_strategy=) of {dated} " if dated else ""
+    assert (said in versions["trl"]) if said else ("evaluation_strategy" not in versions["trl"]), versions
+    (tmp_path / "train.py").write_text(SCRIPT)  # which parses no command line
+    assert "evaluation_strategy" not in port_file(tmp_path / "train.py").recipe.versions["trl"]
+
+
 def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:
     guarded = "try:\n    from trl import DataCollatorForCompletionOnlyLM\nexcept ImportError:\n    pass\n"
     script = tmp_path / "train.py"

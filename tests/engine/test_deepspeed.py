@@ -163,3 +163,34 @@ def test_a_dictionary_in_the_script(tmp_path: Path) -> None:
     port = port_file(tmp_path / "train.py", Options(processes=2))
     assert port.status == "ported", port.findings
     assert any(row.source == "train.py: zero_optimization.stage" for row in port.fields)
+
+
+@pytest.mark.parametrize(("given", "kind"), [("", "a default"), (" max_grad_norm=0.3,", "given")])
+def test_without_gradient_clipping_nothing_clips(tmp_path: Path, given: str, kind: str) -> None:
+    unclipped = {name: value for name, value in ZERO.items() if name != "gradient_clipping"}
+    port = ported(tmp_path, unclipped, inside=True, more=given)
+    assert port.status == "ported" and "clip_by_global_norm" not in port.after, kind
+    said = [finding for finding in port.findings if "no gradient_clipping" in finding.message]
+    rows = [row for row in port.fields if row.source.endswith(".max_grad_norm")]
+    assert len(said) == (not given) and [row.fate for row in rows] == (["dropped"] if given else [])
+    assert "clip_by_global_norm" in ported(tmp_path, ZERO, inside=True, more=given).after
+
+
+def test_a_kept_config_reads_its_file_when_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": {"stage": 2}}))
+    text = SCRIPT.replace("{more}", '\n    deepspeed="ds.json",').replace(
+        "\ntrainer =", "\nprint(vars(args))\ntrainer ="
+    )
+    (tmp_path / "train.py").write_text(text)
+    port = port_file(tmp_path / "train.py", Options(processes=8))
+    assert port.status == "ported", port.findings
+    assert 'deepspeed="ds.json"' in port.after and "rt.clip_by_global_norm(args.max_grad_norm)" in port.after
+
+
+def test_a_kept_config_that_the_launch_file_contradicts(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": {"stage": 2}}))
+    text = SCRIPT.replace("{more}", "").replace("\ntrainer =", "\nprint(vars(args))\ntrainer =")
+    (tmp_path / "train.py").write_text(text)
+    port = port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "ds.json", processes=8))
+    errors = [finding for finding in port.findings if "no gradient_clipping" in finding.message]
+    assert len(errors) == 1 and errors[0].fix == "Set args.max_grad_norm = 0 before the trainer."

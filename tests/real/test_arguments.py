@@ -219,6 +219,12 @@ def test_loading_follows_trl() -> None:
     assert (
         load_arguments(sft(model_init_kwargs={"trust_remote_code": True}))["revision"] is None
     )  # as beside from_pretrained: Tunix has its own code
+    older, orpo = (arguments.trl_arguments(release, "ORPOConfig") for release in ("0.15.2", "1.16.0"))
+    assert load_arguments(orpo())["dtype"] is None and load_arguments(older())["dtype"] is jnp.float32
+    for made, release in ((older, None), (sft, "4.57.1")):
+        given = made(model_init_kwargs={"torch_dtype": None})
+        assert load_arguments(given, transformers=release)["dtype"] is jnp.float32
+    assert load_arguments(sft(model_init_kwargs={"dtype": None}))["dtype"] is None
     with pytest.raises(ValueError, match="subfolder"):
         load_arguments(sft(model_init_kwargs={"subfolder": "x"}))
     with pytest.raises(ValueError, match="float8"):

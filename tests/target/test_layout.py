@@ -53,3 +53,16 @@ def test_a_long_condition_takes_three_lines() -> None:
     ]
     other = render(Call("Config", [Arg(f"({long}) + {'1' * 30}", "checkpoint_root_directory")]))
     assert f"({long}) + 1" in other
+
+
+@pytest.mark.parametrize(
+    ("code", "becomes"),
+    [
+        ("[\n    a,\n    b,\n]", "[\n            a,\n            b,\n        ]"),
+        ("[\n                a,\n            ]", "[\n            a,\n        ]"),
+        ("x +\n  y", "x +\n  y"),
+        ('f("""\n  text\n""")', 'f("""\n  text\n""")'),
+    ],
+)
+def test_lines_that_stood_elsewhere_are_shifted(code: str, becomes: str) -> None:
+    assert render(Call("f", [Arg(code, "k"), Arg("b")]), "    ") == f"f(\n        k={becomes},\n        b,\n    )"

@@ -121,6 +121,16 @@ Example: `rows.map(lambda row: tokenizer(row["text"], return_tensors="pt"))`
 Use instead: `rows.map(lambda row: tokenizer(row["text"], return_tensors="np"))`
 Safety: exact, the same numbers.
 """,
+    "TP529": """Columns of a dataset: lists, as they were before datasets 4.
+
+What it does: `rows["text"]` of a `datasets.Dataset` becomes `list(rows["text"])` where a tokenizer takes it, where it
+is added to, changed or written as JSON, and in a script of before datasets 4 wherever else only a list may do.
+Why: a port runs with today's datasets, whose columns are read row by row; tokenizers refuse them, and
+`apply_chat_template` takes one for an empty conversation.
+Example: `tokens = tokenizer(rows["text"])`
+Use instead: `tokens = tokenizer(list(rows["text"]))`
+Safety: exact.
+""",
     "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
 
 What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported
@@ -167,6 +177,12 @@ Safety: exact for the families that port.
 
 What it does: `os.environ.get("WORLD_SIZE", 1)` becomes the number that the launch config or `--processes` says.
 Why: batch sizes and learning rates are calculated from it; on a TPU one process drives all chips and it is not set.
+""",
+    "TP421": """LOCAL_RANK, RANK, MASTER_PORT and the like: what one process alone had.
+
+What it does: `os.environ["LOCAL_RANK"]` becomes `os.environ.get("LOCAL_RANK", "0")`; an assertion that such a variable
+is set, and reads of several in a loop, are named.
+Why: torchrun and accelerate set them on a GPU machine; nobody does on a TPU, and the port would end there.
 """,
 }
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...recipe import Fate, Field, Origin, Value, literal_code
-from ...runtime.facts.field_tables import Row
+from ...runtime.settings.zero_config import row_of
 from ...source.launch.launch_config import Setting
-from ..packs.packs import Pack, TableRule
+from ..packs.packs import Pack
 from ..script.fill_from_tables import judge
 from ..script.porting import Porting
 from .precision import read_precision, under_fsdp
@@ -19,7 +17,7 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
     values: dict[str, Value] = {}
     for setting in settings:
         rule = tables.get(setting.table)
-        row = _row(rule, setting)
+        row = row_of(rule.table if rule is not None else None, setting.row or setting.name)
         name = rule.id if rule is not None else ""
         value = Value("literal", literal_code(setting.value), Origin(str(setting.file), setting.line, 1, name))
         source = f"{setting.file.name}: {setting.name}"
@@ -50,13 +48,3 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
     if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
         porting.fill({"precision.bf16": Value("literal", "True")})
         read_precision(porting)
-
-
-def _row(rule: TableRule | None, setting: Setting) -> Row | None:
-    """The row of a launch setting; of `zero_optimization.x` without one, that of `zero_optimization`."""
-    name = whole = setting.row or setting.name
-    while rule is not None and name:
-        if (row := rule.table.row(name)) is not None:
-            return row if name == whole else replace(row, type="Any")
-        name = name.rpartition(".")[0]
-    return None

@@ -9,6 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
+from ...runtime.facts.field_tables import version_key
 from ...source.calls import function_around, may_not_run, returned
 from ...source.module import Module
 from ...source.scopes import Binding
@@ -78,10 +79,16 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
     _read_init_kwargs(porting)
     read_quantization(porting, site, versions)
     if porting.value("model.dtype") is None:
-        kept = table_of(porting, site).kind in ("orpo", "cpo")  # these load a name as transformers does
-        default = "'auto'" if kept else "'float32'"
+        default = "'auto'" if _keeps_type(porting, site, versions) else "'float32'"
         porting.fill({"model.dtype": Value("default", default, Origin(site.qualified, 0, 0), "")})
     read_precision(porting)
+
+
+def _keeps_type(porting: Porting, site: Site, versions: Mapping[str, str]) -> bool:
+    """Whether a trainer that gets a model's name leaves its type to transformers, and that to the checkpoint: ORPO's
+    and CPO's trainers, all of TRL's before 0.27; transformers from 5 on."""
+    left = table_of(porting, site).kind in ("orpo", "cpo") or version_key(versions.get("trl", "1")) < (0, 27)
+    return left and version_key(versions.get("transformers", "5")) >= (5,)
 
 
 def reaches_trainer(porting: Porting, site: Site) -> bool:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import libcst as cst
 
 from ...recipe import Value
+from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.families import Family
-from ..script.fill_from_tables import follow, short_name
+from ...runtime.facts.field_tables import version_key
+from ...text.expressions import type_name
+from ..script.fill_from_tables import follow, plain_version, short_name
+from ..script.may_be_none import is_something
 from ..script.porting import Porting
+from .model_names import usual_value
 
 TYPE_NAME = r"b?float(16|32)?|half"
 
@@ -19,8 +25,10 @@ def read_precision(porting: Porting) -> None:
     dtype = porting.value("model.dtype")
     weights = _dtype_name(dtype)
     half = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
+    if dtype is not None and dtype.is_literal(None) and _none_is_float32(porting):
+        weights = "float32"
     if dtype is not None and weights is None and not dtype.is_literal(None, "auto"):
-        porting.fill({"model.weights": Value("expression", dtype.text or dtype.code, dtype.origin)})
+        porting.fill({"model.weights": Value("expression", _chosen(porting, dtype), dtype.origin)})
         return
     autocast = half[0] is True or half[1] is True or (half[0] is None and half[1] is not True)
     if weights == "float16":
@@ -55,6 +63,34 @@ def read_precision(porting: Porting) -> None:
     porting.fill(values)
 
 
+def _chosen(porting: Porting, dtype: Value) -> str:
+    """The code of a type that is decided when the script runs; None is float32 where the source's transformers loads
+    it so."""
+    code = dtype.text or dtype.code
+    argument = porting.model.argument("dtype", "torch_dtype") if porting.model is not None else None
+    if not _none_is_float32(porting):
+        return code
+    if argument is not None and (not argument.certain or is_something(porting.module, argument.node)):
+        return code  # what a dictionary may lack has its default there
+    if usual_value(code, porting.module.text, Path(porting.module.path)) is not None:
+        return code  # the default of an argument or a field
+    code = type_name(code)
+    return f'({code}) or "float32"' if " if " in code or "lambda" in code else f'{code} or "float32"'
+
+
+def _none_is_float32(porting: Porting) -> bool:
+    """Whether `from_pretrained(dtype=None)` loads float32: transformers before 5, which takes the checkpoint's type."""
+    release = porting.versions.get("transformers")
+    return release is not None and version_key(plain_version(release)) < (5,)
+
+
+def release_of_loading(porting: Porting) -> str:
+    """The source's transformers where the one of its TRL's day loads a model of no given type otherwise; else ""."""
+    day = of_its_day(plain_version(porting.versions.get("trl", "")) or None)
+    todays = day is None or version_key(day) >= (5,)
+    return plain_version(porting.versions["transformers"]) if todays and _none_is_float32(porting) else ""
+
+
 def under_fsdp(porting: Porting) -> bool:
     """Whether the GPU run sharded its weights: by the launch config or by `fsdp=`."""
     launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() in ("FSDP", "DEEPSPEED")
@@ -78,11 +114,7 @@ def settle_compute_type(porting: Porting, family: Family | None) -> None:
 def _say_products(porting: Porting) -> None:
     """A TPU multiplies float32 matrices in one pass of bfloat16, as JAX has it by default; a GPU in float32."""
     site = porting.trainer
-    if (
-        site is None
-        or _dtype_name(porting.value("model.dtype")) != "float32"
-        or porting.value("model.compute") is not None
-    ):
+    if site is None or porting.known("model.weights") != "float32" or porting.value("model.compute") is not None:
         return
     message = "Float32 weights: a TPU multiplies them in bfloat16 unless JAX is told otherwise, a GPU in float32."
     fix = 'jax.config.update("jax_default_matmul_precision", "highest") gives float32 products, in more time.'

@@ -38,6 +38,7 @@ from ..script.fill_from_tables import (
     table_of,
     tables_of,
 )
+from ..script.made_elsewhere import say_elsewhere
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
 from .adapters import read_lora
@@ -107,6 +108,7 @@ def read_trainer(porting: Porting) -> None:
     refuse_other_models(porting)
     read_reference(porting, site, versions)
     read_lora(porting, versions)
+    say_elsewhere(porting)
 
 
 def _holds_plain_arguments(porting: Porting, site: Site) -> bool:

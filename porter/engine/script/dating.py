@@ -7,7 +7,7 @@ the script uses, of which releases lost some: it was written for the newest that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from ...releases.history import history
 from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.uses import Use, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import at_version, version_key
+from ...source.launch.launched_with import words_of_launches
 from ...source.pins import pins_of_project
 from .porting import Porting
 from .sites import Site
@@ -24,6 +25,7 @@ from .sites import Site
 SOURCES = ("trl", "transformers")
 USES = ("uses",)
 GUARDED = "the lines of what the file uses by condition"
+LAUNCHED = ("launched with",)
 
 
 @dataclass(frozen=True)
@@ -258,7 +260,11 @@ def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     known, seen = history(), set()
-    for name, keywords in _uses(porting):
+    used = list(_uses(porting))
+    if not unsloth:
+        classes = dict.fromkeys(name for name, _ in used if name.endswith(("Config", "Arguments")))
+        yield from _given_by_launches(porting, [name for name in classes if name.startswith(SOURCES)], library)
+    for name, keywords in used:
         if name.partition(".")[0] not in (*SOURCES, library):
             continue
         if unsloth:  # a name alone is one that it keeps
@@ -272,6 +278,20 @@ def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
             if (new or gone) and text not in seen:
                 seen.add(text)
                 yield Evidence(text, new, gone)
+
+
+def _given_by_launches(porting: Porting, names: Sequence[str], library: str) -> Iterator[Evidence]:
+    """Flags of the project's shell scripts, and keys of the YAML that they name, which are fields of those classes."""
+    if LAUNCHED not in porting.answers:
+        parses = "ArgumentParser(" in porting.module.text or "TrlParser(" in porting.module.text
+        porting.answers[LAUNCHED] = words_of_launches(Path(porting.module.path)) if parses else {}
+    seen = set()
+    for word, file in porting.answers[LAUNCHED].items():
+        for name in names:
+            new, gone = history().lifetime(library, name, word)
+            if (new or gone) and word not in seen:
+                seen.add(word)
+                yield Evidence(f"{name.rpartition('.')[2]}({word}=) of {file}", new, gone)
 
 
 def short_version(version: str) -> str:

@@ -6,7 +6,10 @@ import libcst as cst
 
 from ...source.calls import function_around
 from ...source.module import Module
+from ...source.values import dict_items
 from .flow import origins
+
+DEEPEST = 8  # expressions that lead to one another
 
 
 def may_be_none(module: Module, node: cst.BaseExpression | None) -> bool:
@@ -20,6 +23,40 @@ def is_none_somewhere(module: Module, node: cst.BaseExpression | None) -> bool:
     found = module.meaning(node) if isinstance(node, cst.Name) else None
     given = [binding.value for binding in found[1] if binding.index is None] if found is not None else [node]
     return may_be_none(module, node) or any(_has_none(value) for value in given)
+
+
+def is_something(module: Module, node: cst.BaseExpression | None, depth: int = 0) -> bool:
+    """Whether `node` surely isn't None: a text, what `torch` holds, a lookup in it, or a choice among such."""
+    if node is None or depth > DEEPEST:
+        return False
+    match node:
+        case cst.SimpleString() | cst.FormattedString():
+            return True
+        case cst.IfExp():
+            return is_something(module, node.body, depth + 1) and is_something(module, node.orelse, depth + 1)
+        case cst.BooleanOperation(operator=cst.Or()):
+            return is_something(module, node.right, depth + 1)
+        case cst.Call(func=cst.Name("getattr"), args=[held, _]):
+            return module.qualified(held.value) == "torch"
+        case cst.Subscript():
+            return _holds_something(module, node.value, depth)
+        case cst.Call(func=cst.Attribute(value=table, attr=cst.Name("get")), args=[_, default]):
+            return _holds_something(module, table, depth) and is_something(module, default.value, depth + 1)
+    if (module.qualified(node) or "").startswith("torch."):
+        return True
+    found = module.meaning(node) if isinstance(node, cst.Name) else None
+    bindings = found[1] if found is not None else []
+    return bool(bindings) and all(
+        binding.kind == "assign" and binding.index is None and is_something(module, binding.value, depth + 1)
+        for binding in bindings
+    )
+
+
+def _holds_something(module: Module, node: cst.BaseExpression, depth: int) -> bool:
+    """Whether `node` is a dictionary whose values all are something."""
+    binding = module.single_binding(node)
+    items = dict_items(module, binding.value if binding is not None and binding.value is not None else node)
+    return bool(items) and all(is_something(module, value, depth + 1) for _, value in items or ())
 
 
 def _has_none(node: cst.BaseExpression | None) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import libcst as cst
 
-from ...files import is_file
 from ...source.merged import Merged
 from .fill_from_tables import bindings_of
 from .flow import binding_origins
+from .made_elsewhere import project_file
 from .porting import Porting
 from .sites import Argument
 
@@ -46,10 +44,8 @@ def _elsewhere(porting: Porting, model: Argument) -> str:
     values = [model.node, *(binding.value for binding in bindings_of(module, model.node))]
     for value in values:
         name = module.qualified(value.func) if isinstance(value, cst.Call) else None
-        parts = name.lstrip(".").split(".")[:-1] if name else []
-        file = Path(module.path).parent.joinpath(*parts).with_suffix(".py") if parts else None
-        if file is not None and is_file(file):
-            return "/".join(parts) + ".py"
+        if name is not None and (file := project_file(module.path, name)):
+            return file
     return ""
 
 

@@ -195,6 +195,7 @@ class SFTBatches:
             width=np.sum if self._flattens(self._packing) else lambda lengths: rounded(np.max(lengths), multiple),
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
+        self.uneven_epochs = self._steps.uneven
         self.batch_size = divisible(micro_batch or batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * self._steps.largest / self.batch_size)
         self.length = self._fixed_length(self._rows)

@@ -23,7 +23,8 @@ class Steps:
     `share` is what a token's loss counts in the step's, so that the sum over the step is what the Trainer trains on.
     `micro_batches_apart`: each micro-batch of a process counts its own mean, and the step's loss is their sum.
     `widths`: how long the GPU run made the micro-batch of each row, which is `width` of its rows' lengths.
-    `count`: how many steps there are, `per_epoch` of an epoch, `largest` the micro-batches of the largest.
+    `count`: how many steps there are, `per_epoch` of an epoch, `largest` the micro-batches of the largest; `uneven`:
+    an epoch of the GPU run's may have ended within a step, or a step late.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Steps:
         made = deal.steps(epoch_rows)
         deal.check(len(rows), made)
         self.per_epoch = made if release.rounds_steps_up else max(deal.steps(epoch_rows, full=True), 1)
+        self.uneven = not release.rounds_steps_up and made != deal.steps(epoch_rows, full=True)
         self.count = max_steps if max_steps > 0 else math.ceil(epochs * self.per_epoch)
         self.largest = deal.accumulation
         if not release.rounds_steps_up:

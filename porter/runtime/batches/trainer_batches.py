@@ -125,6 +125,7 @@ class TrainerBatches:
         self.steps_per_epoch = self._deal.steps(epoch_rows, full=self._passes is not None)
         self._deal.check(self.rows, self.steps_per_epoch)
         if not self._rounds_up:
+            self.uneven_epochs = self.steps_per_epoch != self._deal.steps(epoch_rows, full=True)
             self.steps_per_epoch = max(self._deal.steps(epoch_rows, full=True), 1)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
         self.batch_size = divisible(micro_batch or batch_size, mesh)

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..facts.dtypes import jax_type
+from ..facts.field_tables import version_key
 from .quantization import Quantization
 
 # Choices among PyTorch implementations and ways to fetch files: the weights are the same.
@@ -16,19 +17,22 @@ _IDLE = {
 }  # fmt: skip
 
 
-def load_arguments(training_args: Any) -> dict[str, Any]:
+def load_arguments(training_args: Any, transformers: str | None = None) -> dict[str, Any]:
     """Arguments of rt.load_model that follow from an SFTConfig, as SFTTrainer reads them for a model's name.
 
     `dtype`: the weights' dtype from `model_init_kwargs`, float32 when it isn't given there (TRL's default, not
-    transformers', which ORPOTrainer and CPOTrainer take), the checkpoint's for "auto" or None. `compute_dtype`:
-    bfloat16 for `bf16` and `fp16`, which autocast on a GPU. `revision` from `model_init_kwargs`, and `quantization`
-    where it asks for one.
+    transformers', which ORPOTrainer and CPOTrainer take), the checkpoint's for "auto" or None; with transformers
+    before 5, which `transformers` or the arguments' own release says, None and its default are float32.
+    `compute_dtype`: bfloat16 for `bf16` and `fp16`, which autocast on a GPU. `revision` from `model_init_kwargs`, and
+    `quantization` where it asks for one.
 
     ValueError for an argument of from_pretrained without a counterpart, by name.
     """
     given = dict(training_args.model_init_kwargs or {})
-    default = "auto" if type(training_args).__name__ in ("ORPOConfig", "CPOConfig") else "float32"
-    dtype = given.pop("dtype", given.pop("torch_dtype", default))
+    release = transformers or getattr(training_args, "of_transformers", None)
+    unset = "float32" if release is not None and version_key(release) < (5,) else "auto"
+    default = unset if type(training_args).__name__ in ("ORPOConfig", "CPOConfig") else "float32"
+    dtype = given.pop("dtype", given.pop("torch_dtype", default)) or unset
     revision = given.pop("revision", None)
     given.pop("trust_remote_code", None)  # Tunix has the families that it has, by their own code
     keywords = {name: given.pop(name, None) for name in ("load_in_4bit", "load_in_8bit")}

@@ -108,6 +108,7 @@ class PreferenceBatches:
         self.steps_per_epoch = self._deal.steps(self.rows)
         self._deal.check(self.rows, self.steps_per_epoch)
         if not self._release.rounds_steps_up:
+            self.uneven_epochs = self.steps_per_epoch != self._deal.steps(self.rows, full=True)
             self.steps_per_epoch = max(self._deal.steps(self.rows, full=True), 1)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
         self.batch_size = self._divisible(batch_size)

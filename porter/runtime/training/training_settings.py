@@ -28,7 +28,9 @@ from .hooks import LogLines, log_every
 from .metrics_trainer import MetricsTrainer
 
 
-def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool = False) -> TrainingConfig:
+def training_config(
+    args: Any, batches: Any, *, eval: bool = False, best: bool = False, transformers: str | None = None
+) -> TrainingConfig:
     """The TrainingConfig that does what `args` ask for.
 
     Args:
@@ -36,6 +38,7 @@ def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool =
         batches: rt.SFTBatches, for the optimizer steps of the run and of an epoch and for the accumulation.
         eval: whether train() gets evaluation data.
         best: whether rt.load_best follows the training, for load_best_model_at_end.
+        transformers: the source's release, where it isn't the one of its TRL's day.
 
     Evaluation and checkpoints come every `eval_steps` and `save_steps` optimizer steps or at the end of an
     epoch; a number below 1 is a share of the run. Checkpoints go to `output_dir`, the last step included but
@@ -54,7 +57,7 @@ def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool =
         options = ocp.CheckpointManagerOptions(
             save_decision_policy=save_policy(
                 save_every,
-                getattr(args, "of_transformers", None),
+                transformers or getattr(args, "of_transformers", None),
                 str(getattr(args.save_strategy, "value", args.save_strategy)),
             ),
             **(
@@ -164,6 +167,10 @@ def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:
     if strategy == "no":
         return None
     if strategy == "epoch":
+        if getattr(batches, "uneven_epochs", False):
+            main_print(
+                f"strategy epoch: every {batches.steps_per_epoch} steps; the GPU run's epochs filled no whole steps"
+            )
         return int(batches.steps_per_epoch)
     if strategy != "steps" or not steps:
         raise ValueError(f"Tunix can't follow the strategy {strategy!r} with {steps} steps; choose steps or epoch")

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...files import LARGEST_SETTINGS, read_file
+from ...runtime.settings.zero_config import leaves
 from .settings import Setting
 
 DEEPSPEED = "DEEPSPEED"
@@ -27,8 +28,6 @@ ACCELERATE_NAMES = {
     "gradient_accumulation_steps": "gradient_accumulation_steps",
     "gradient_clipping": "gradient_clipping",
 }
-# Parts whose settings are told one by one; of other parts the whole has one fate.
-PARTS = ("zero_optimization", "bf16", "fp16", "optimizer", "scheduler", "offload_optimizer", "offload_param", "params")
 KNOWN = {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "gradient_accumulation_steps"}
 COMMENT = re.compile(r"(?m)^(?:[^\"\n]|\"(?:[^\"\\\n]|\\.)*\")*?(//|/\*|#)")
 
@@ -59,17 +58,9 @@ def read_deepspeed(path: Path, text: str | None = None) -> tuple[Setting, ...]:
 def from_dict(data: dict[str, Any], path: Path, text: str = "") -> Iterator[Setting]:
     """The settings of a DeepSpeed config, from its file's `text` or from the script itself."""
     yield Setting("distributed_type", DEEPSPEED, 1, file=path)
-    for names, value in _leaves(data):
+    for names, value in leaves(data):
         name = ".".join(names)
         yield Setting(name, value, _line(text, names), name, TABLE, path)
-
-
-def _leaves(data: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for key, value in data.items():
-        if isinstance(value, dict) and key in PARTS:
-            yield from _leaves(value, (*above, str(key)))
-        else:
-            yield (*above, str(key)), value
 
 
 def _line(text: str, names: tuple[str, ...]) -> int:

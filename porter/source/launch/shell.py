@@ -48,14 +48,14 @@ def read_launches(text: str, path: Path) -> list[Launch]:
     """Every launch of a Python script in a shell script. InputError when there is none."""
     variables: dict[str, str] = {}
     found: list[Launch] = []
-    for line, command in _commands(text):
+    for line, command in commands_of(text):
         assigned = ASSIGNMENT.match(command)
-        if assigned is not None and len(_words(assigned["value"])) <= 1:
-            value = "".join(_words(_filled(assigned["value"], variables)))
+        if assigned is not None and len(words_of(assigned["value"])) <= 1:
+            value = "".join(words_of(filled(assigned["value"], variables)))
             if "$" not in value or assigned["name"] not in variables:
                 variables[assigned["name"]] = value
             continue
-        words = _words(_filled(command, variables))
+        words = words_of(filled(command, variables))
         launch = _launch(words, line, path)
         if launch is not None:
             found.append(launch)
@@ -65,7 +65,7 @@ def read_launches(text: str, path: Path) -> list[Launch]:
     return found
 
 
-def _commands(text: str) -> Iterator[tuple[int, str]]:
+def commands_of(text: str) -> Iterator[tuple[int, str]]:
     """Each command with its line: continued lines joined, quoted text over several lines kept together."""
     lines = text.splitlines()
     index = 0
@@ -95,7 +95,7 @@ def _is_open(command: str) -> bool:
     return rest.count('"') % 2 == 1 or rest.count("'") % 2 == 1 or re.search(r"=\([^)]*$", rest) is not None
 
 
-def _filled(text: str, variables: dict[str, str]) -> str:
+def filled(text: str, variables: dict[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         name = match["long"] or match["short"]
         return variables.get(name, match["default"] if match["default"] is not None else match[0])
@@ -103,10 +103,10 @@ def _filled(text: str, variables: dict[str, str]) -> str:
     return VARIABLE.sub(value, re.sub(r"\$\{(\w+)\[[@*]\]\}", r"${\1}", text))
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
     text = text.strip()
     if text.startswith("(") and text.endswith(")"):
-        return [" ".join(_words(text[1:-1]))]  # an array
+        return [" ".join(words_of(text[1:-1]))]  # an array
     try:
         return shlex.split(text, comments=True)
     except ValueError:

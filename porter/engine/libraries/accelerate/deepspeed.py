@@ -15,27 +15,24 @@ from typing import Any
 
 from ....errors import InputError
 from ....recipe import Origin, Value, literal_code
+from ....runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, same
 from ....source.launch.deepspeed import TABLE, from_dict, read_deepspeed
 from ....source.launch.launch_config import Setting, beside
 from ...script.porting import Porting
 
 RULE = "TP402"
-# DeepSpeed's setting → the keyword it has to equal, and where that stands in the recipe.
-EQUAL = {
-    "train_micro_batch_size_per_gpu": ("per_device_train_batch_size", "batch.per_device"),
-    "gradient_accumulation_steps": ("gradient_accumulation_steps", "batch.accumulation"),
-    "gradient_clipping": ("max_grad_norm", "optimizer.max_grad_norm"),
-    "optimizer.params.lr": ("learning_rate", "optimizer.learning_rate"),
-    "optimizer.params.eps": ("adam_epsilon", "optimizer.epsilon"),
-    "optimizer.params.weight_decay": ("weight_decay", "optimizer.weight_decay"),
-    "scheduler.params.warmup_max_lr": ("learning_rate", "optimizer.learning_rate"),
-    "bf16.enabled": ("bf16", "precision.bf16"),
-    "fp16.enabled": ("fp16", "precision.fp16"),
+# DeepSpeed's setting → where the keyword that it has to equal stands in the recipe.
+PLACES = {
+    "per_device_train_batch_size": "batch.per_device",
+    "gradient_accumulation_steps": "batch.accumulation",
+    "max_grad_norm": "optimizer.max_grad_norm",
+    "learning_rate": "optimizer.learning_rate",
+    "adam_epsilon": "optimizer.epsilon",
+    "weight_decay": "optimizer.weight_decay",
+    "bf16": "precision.bf16",
+    "fp16": "precision.fp16",
 }
-ADAMW = ("AdamW", "Adam")
-SCHEDULES = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
-# Settings of a schedule that `rt.hf_schedule` takes, with DeepSpeed's defaults.
-SHAPES = {"warmup_min_lr": 0.0, "warmup_type": "log", "warmup_min_ratio": 0.0, "cos_min_ratio": 0.0001}
+INLINE = (".yaml", ".yml")  # accelerate's own file sets the clipping that it leaves out
 
 
 def named_settings(porting: Porting, launch: Sequence[Setting]) -> tuple[Setting, ...]:
@@ -44,6 +41,11 @@ def named_settings(porting: Porting, launch: Sequence[Setting]) -> tuple[Setting
     A file that isn't there or is no DeepSpeed config stays a finding.
     """
     value = porting.value("mesh.deepspeed")
+    kept = porting.config.argument("deepspeed") if porting.config is not None and porting.arguments_object else None
+    if kept is not None and kept.value.known:
+        _resolve(porting, "")
+        reason = "its file is read when the script starts, and what has no counterpart is refused then"
+        porting.change_fate(".deepspeed", fate="changed", target="porter.runtime.arguments", reason=reason)
     if value is None or not value.known or not value.literal:
         return ()
     if any(setting.table == TABLE for setting in launch):
@@ -77,17 +79,18 @@ def apply_deepspeed(porting: Porting, settings: Sequence[Setting]) -> None:
         if setting.value == "auto":
             reason = "auto: the arguments' own value"
             porting.change_fate(_source(setting), fate="exact", reason=reason)
-        elif (wanted := _wanted(porting, name)) is not None and not _same(setting.value, wanted[1]):
+        elif (wanted := _wanted(porting, name)) is not None and not same(setting.value, wanted[1]):
             _contradiction(porting, setting, *wanted)
     _optimizer(porting, given)
     _schedule(porting, given)
+    _clipping(porting, given)
 
 
 def _wanted(porting: Porting, name: str) -> tuple[str, Any] | None:
     """The keyword that a setting has to equal, and its value where that is known."""
     if name in EQUAL:
-        keyword, place = EQUAL[name]
-        value = porting.known(place)
+        keyword = EQUAL[name]
+        value = porting.known(PLACES[keyword])
         return None if value is None else (keyword, value)
     if name == "train_batch_size":
         factors = [porting.known(place) for place in ("mesh.processes", "batch.per_device", "batch.accumulation")]
@@ -102,15 +105,6 @@ def _wanted(porting: Porting, name: str) -> tuple[str, Any] | None:
         plain = ratio is None or ratio.is_literal(None, 0, 0.0)
         return ("warmup_steps", steps) if plain and steps is not None and (steps == 0 or steps >= 1) else None
     return None
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    try:
-        return float(one) == float(other)
-    except (TypeError, ValueError):
-        return bool(one == other)
 
 
 def _contradiction(porting: Porting, setting: Setting, keyword: str, value: Any) -> None:
@@ -153,6 +147,28 @@ def _schedule(porting: Porting, given: dict[str, Setting]) -> None:
     target = f'rt.hf_schedule("{kind.value}")'
     reason = f"DeepSpeed's schedule in the place of lr_scheduler_type: it warms up {rise}, from the second step on"
     porting.change_fate(_source(kind), fate="exact", target=target, reason=reason)
+
+
+def _clipping(porting: Porting, given: dict[str, Setting]) -> None:
+    """DeepSpeed clips gradients itself, and where its own file doesn't ask for it, nothing does."""
+    first = next(iter(given.values()))
+    norm = porting.value("optimizer.max_grad_norm")
+    if "gradient_clipping" in given or first.file.suffix in INLINE or norm is None or norm.is_literal(None, 0, 0.0):
+        return
+    if porting.arguments_object:
+        site = porting.trainer
+        assert site is not None
+        message = f"{first.file.name} has no gradient_clipping: DeepSpeed doesn't clip then, whatever max_grad_norm is."
+        fix = f"Set {porting.arguments_object}.max_grad_norm = 0 before the trainer."
+        porting.find(RULE, "error", message, fix, site.line, site.column)
+        return
+    reason = f"{first.file.name} has no gradient_clipping, without which DeepSpeed doesn't clip"
+    porting.fill({"optimizer.max_grad_norm": _literal(0.0, first)})
+    porting.change_fate(".max_grad_norm", fate="dropped", target="", reason=reason)
+    if norm.kind == "default":
+        site = porting.trainer
+        assert site is not None
+        porting.find(RULE, "info", f"{reason[:1].upper()}{reason[1:]}.", "", site.line, site.column)
 
 
 def _say_object(porting: Porting, setting: Setting, keyword: str, value: str) -> None:

@@ -14,6 +14,7 @@ import libcst as cst
 
 from ....source.values import Unknown, evaluate
 from ...script.porting import Porting
+from .launcher_variables import answer_launcher_variables
 
 RULE = "TP420"
 VARIABLE = "WORLD_SIZE"
@@ -21,6 +22,12 @@ REASON = "the processes of the GPU run, by which its batches were calculated"
 
 
 def apply_world_size(porting: Porting) -> None:
+    """The GPU run's number of processes, and what its launcher set besides."""
+    _fill_in_number(porting)
+    answer_launcher_variables(porting)
+
+
+def _fill_in_number(porting: Porting) -> None:
     """`os.environ.get("WORLD_SIZE", 1)` and its like become the GPU run's number of processes, as text."""
     if VARIABLE not in porting.module.text or not porting.options.active(RULE):
         return

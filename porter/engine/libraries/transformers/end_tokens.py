@@ -63,13 +63,13 @@ def _assign(porting: Porting, node: cst.Assign) -> None:
     target = node.targets[0].target
     if len(node.targets) != 1 or not isinstance(target, cst.Attribute) or target.attr.value not in NAMES:
         return
-    if not _is_tokenizer(module, target.value):
+    if not is_tokenizer(module, target.value):
         return  # `self.add_eos_token = add_eos_token` of a dataset's class
     called = f"{porting.rt('bos_eos')}({module.code(target.value)}, {target.attr.value}={module.code(node.value)})"
     porting.edit(*module.span(node), called, RULE, REASON)
 
 
-def _is_tokenizer(module: Module, node: cst.BaseExpression) -> bool:
+def is_tokenizer(module: Module, node: cst.BaseExpression) -> bool:
     """Whether an object is loaded as a tokenizer, or is called one where that can't be seen."""
     made = [module.qualified(each.func) or "" for each in origins(module, node) if isinstance(each, cst.Call)]
     named = re.search(r"tok(?:enizer|enizers)?$", module.code(node), re.IGNORECASE) is not None

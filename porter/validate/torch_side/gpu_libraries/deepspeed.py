@@ -133,6 +133,8 @@ def take_deepspeed(args: Any, note: Callable[[str], None], *, half: bool = False
     if kind not in ADAM:
         raise ValueError(f"DeepSpeed's optimizer {kind!r} has no counterpart on the CPU: this source can't be compared")
     note(NOTE)
+    if "gradient_clipping" not in config:
+        args.max_grad_norm = 0.0  # the engine clips, and does so only when its config asks for it
     object.__setattr__(args, CONFIG, config)
     asked = [config.get(name, {}).get("enabled", False) for name in ("bf16", "bfloat16", "fp16")]
     object.__setattr__(args, HALF, any(half if each == "auto" else bool(each) for each in asked))

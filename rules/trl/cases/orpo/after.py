@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import optax
 import orbax.checkpoint as ocp
 import qwix
@@ -10,7 +11,7 @@ from porter import runtime as rt
 
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
-model = rt.load_model("Qwen/Qwen3-0.6B", mesh)
+model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
 batches = rt.ORPOBatches(
     load_dataset("json", data_files="pairs.jsonl", split="train"),
     tokenizer,

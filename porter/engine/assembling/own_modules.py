@@ -1,0 +1,101 @@
+"""Modules of the project that a port imports and that stay as they are: which libraries of the GPU they ask for.
+
+`from utils import clean` ends a port on a machine without torch where utils.py begins with `import torch`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ...errors import InputError
+from ...files import read_text
+from ...recipe import Severity
+from ...source.merged import Merged
+from ...text.edit import Edit
+from ...text.edits import apply_edits
+from ..script.made_elsewhere import KNOWN, find_project_file
+from ..script.porting import Porting
+from .imports import GPU_SIDE
+from .per_file import is_touched, own_edits, parts_of
+from .port_imports import TRAINERS
+
+RULE = "TP001"
+LARGEST = 200_000  # characters of a module
+MOST_FILES = 40
+GPU_LIBRARIES = GPU_SIDE | {"apex", "flash_attn", "liger_kernel", "triton", "vllm", "xformers"}
+
+
+def say_own_modules(porting: Porting, edits: Sequence[Edit]) -> None:
+    """A finding for each module that the port's imports lead to, and that imports such a library when it is read."""
+    if not porting.options.active(RULE):
+        return
+    changed: dict[Path, str] = {}
+    for part in parts_of(porting.module):
+        own = own_edits(part, edits)
+        if is_touched(porting, part, own):
+            changed[Path(part.module.path).absolute()] = apply_edits(part.module.text, own)
+    seen, pending = set(changed), list(changed.items())
+    while pending and len(seen) < MOST_FILES:
+        path, text = pending.pop(0)
+        tree = _parsed(text)
+        for name in _imported(tree) if tree is not None else ():
+            found = find_project_file(str(path), name) if name.partition(".")[0] not in KNOWN else None
+            if found is None or found[0].absolute() in seen:
+                continue
+            seen.add(file := found[0].absolute())
+            held = _text(file)
+            pending.append((file, held))
+            _say(porting, found[1], held, _line(porting, name) if path in changed else 1)
+
+
+def _say(porting: Porting, shown: str, text: str, line: int) -> None:
+    tree = _parsed(text)
+    roots = dict.fromkeys(name.partition(".")[0] for name in _imported(tree)) if tree is not None else {}
+    needs = [name for name in roots if name in GPU_LIBRARIES]
+    if not needs:
+        return
+    alone = not isinstance(porting.module, Merged)
+    how = "isn't ported with this file" if alone else "stays as it is"
+    message = f"{shown} {how} and imports {' and '.join(needs)}, which the port needs installed then."
+    fix = "Port the project's folder (tpu-port DIR -o OUT)" if alone else "Replace it there"
+    fix = f"{fix}, or take out there what the port doesn't use."
+    severity: Severity = "error" if set(needs) & set(TRAINERS) else "warning"
+    porting.find(RULE, severity, message, fix, line, 1)
+
+
+def _line(porting: Porting, name: str) -> int:
+    """Where the source imports a name."""
+    for scope in porting.module.scopes.values():
+        for bindings in scope.bindings.values():
+            for binding in bindings:
+                if binding.kind == "import" and binding.qualified == name:
+                    return porting.module.location(binding.node)[0]
+    return 1
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """What a module imports when it is read, `..configs.make` for names of modules beside it; guarded imports and those
+    for type checkers are left out."""
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            home = "." * node.level + (node.module or "")
+            dot = "" if home.endswith(".") else "."
+            yield from (f"{home}{dot}{alias.name}" for alias in node.names)
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_text(file, LARGEST)
+    except (OSError, ValueError, InputError):
+        return ""

@@ -1,0 +1,1 @@
+"""datasets: columns of today, which are no lists any more."""

@@ -1,0 +1,67 @@
+"""Checkpoints of the run that a script reads as transformers wrote them: the port's are Orbax's.
+
+    trainer.train()
+    model = PeftModel.from_pretrained(base, "out/checkpoint-300")
+
+There is no such folder, and Orbax's `out/300` has neither an adapter_config.json nor a tokenizer.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ....source.values import Unknown, evaluate
+from ...script.flow import origins
+from ...script.porting import Porting
+from ...script.trainers import is_behind
+
+RULE = "TP314"
+LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
+NAMED = re.compile(r"(?:^|[/\\}])checkpoint-")
+
+
+def say_read_checkpoints(porting: Porting) -> None:
+    """Name the `from_pretrained` calls behind the training that are given one of its checkpoints."""
+    module = porting.module
+    if "checkpoint" not in module.text or not porting.options.active(RULE) or porting.trainer is None:
+        return
+    for call in module.calls:
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value != "from_pretrained" or not is_behind(porting, call):
+            continue
+        given = next((arg.value for arg in call.args if _is_checkpoint(porting, arg.value)), None)
+        if given is None:
+            continue
+        said = f"{module.code(func)}({module.code(given)})"
+        message = f"{said}: the port's checkpoints are Orbax's, and hold neither a config nor a tokenizer."
+        fix = "Save with rt.save_model behind the training and read that folder, or use tpu-port export."
+        porting.find(RULE, "error", message, fix, *module.location(call))
+
+
+def _is_checkpoint(porting: Porting, node: cst.BaseExpression) -> bool:
+    module = porting.module
+    for value in origins(module, node):
+        if isinstance(value, cst.Call) and module.qualified(value.func) in LAST:
+            return True
+        if isinstance(value, cst.Attribute) and value.attr.value == "best_model_checkpoint":
+            return True
+        if NAMED.search(module.code(value)) is not None and _is_in_output(porting, value):
+            return True
+    return False
+
+
+def _is_in_output(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether a path lies in the folder that the trainer saves to."""
+    folder = porting.value("run.output_dir")
+    if folder is None:
+        return False
+    code = porting.module.code(node)
+    if (folder.text and len(folder.text) > 2 and folder.text in code) or ".output_dir" in code:
+        return True
+    try:
+        path, output = str(evaluate(porting.module, node)), str(folder.literal) if folder.known else ""
+    except Unknown:
+        return False
+    return bool(output) and path.removeprefix("./").startswith(f"{output.removeprefix('./').rstrip('/')}/checkpoint-")

@@ -1,0 +1,195 @@
+"""Settings that a script takes from files that aren't ported with it.
+
+    from configs import make_config
+    trainer = SFTTrainer(model, args=make_config(), ...)
+
+In the port that is TRL's own object, made by a module that imports TRL. A folder as input is followed through its
+modules; what lies outside of it is said, and so is what a script takes from its project when it is ported alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+
+from ...files import is_file
+from ...source.merged import Merged
+from ...source.module import Module
+from .fill_from_tables import bindings_of, short_name, tables_by_class
+from .flow import origins
+from .porting import Porting
+from .sites import Site
+from .subclasses import class_of, imported_base
+
+ABOVE = 3  # folders above the script's in which a project's modules are looked for
+DEEPEST = 12  # values that lead to one another
+# Libraries whose calls give back what they are told of: a parser its classes, a loader what a file says.
+KNOWN = sys.stdlib_module_names | frozenset(
+    "accelerate click datasets draccus fire hydra jsonargparse numpy omegaconf peft pydantic simple_parsing torch"
+    " transformers trl typer tyro unsloth yaml".split()
+)
+BY_NAME = "hydra.utils.instantiate"  # of a class that a file names
+COPIES = ("copy.copy", "copy.deepcopy", "dataclasses.replace")
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where a value comes from: the imported `name` of what makes it, or the function whose parameter it is."""
+
+    name: str = ""
+    function: str = ""
+
+
+def say_elsewhere(porting: Porting) -> None:
+    """Name a trainer's arguments and its adapters' config where another file, or a library, makes them."""
+    site = porting.trainer
+    assert site is not None
+    if porting.arguments_object and porting.config is None:
+        _say(porting, site, "args", "arguments")
+    if porting.lora_object not in ("", "None") and porting.lora is None:
+        _say(porting, porting.inject or site, "peft_config", "lora")
+
+
+def project_file(script: str, name: str) -> str:
+    """The file of a script's project that an import means, `configs.make` or `..configs`, as it is written there; ""
+    for none. It is looked for beside the script and in the folders above it, and in their `src`.
+    """
+    found = find_project_file(script, name)
+    return found[1] if found is not None else ""
+
+
+def find_project_file(script: str, name: str) -> tuple[Path, str] | None:
+    """The file, and its name from the folder on that imports start at."""
+    dots = len(name) - len(name.lstrip("."))
+    parts = name.lstrip(".").split(".")
+    home = Path(script).absolute().parent
+    folders = [home, *list(home.parents)[:ABOVE]]
+    starts = folders[dots - 1 : dots] if dots else [*folders, *(folder / "src" for folder in folders)]
+    for start in starts:
+        for count in range(len(parts), 0, -1):
+            inner = start.joinpath(*parts[:count])
+            for file in (inner.with_suffix(".py"), inner / "__init__.py"):
+                if inner.name and is_file(file):
+                    return file, file.relative_to(start).as_posix()
+    return None
+
+
+def _say(porting: Porting, site: Site, name: str, role: str) -> None:
+    argument = site.argument(name)
+    if argument is None or argument.node is None:
+        return
+    found = _origin(porting, argument.node)
+    made = {site.node for site in porting.sites if site.role == role}
+    if found is None or any(node in made for node in origins(porting.module, argument.node)):
+        return
+    library = "PEFT" if role == "lora" else "TRL"
+    said = f"{short_name(site)}.{argument.name}={argument.text}"
+    folder = "Port the project's folder (tpu-port DIR -o OUT), where it is followed, or make it here."
+    here = "Make it here, or of the classes of porter.runtime.arguments."
+    file = project_file(porting.module.path, found.name) if found.name else ""
+    alone = not isinstance(porting.module, Merged)
+    if found.function:
+        message = f"{said}: {found.function}() is given it by another file, as {library}'s own object."
+    elif file and alone:
+        message = f"{said}: it comes from {file}, which isn't ported with this file, as {library}'s own object."
+    else:
+        message = f"{said}: it comes from {found.name.lstrip('.')}, which can't be followed, as {library}'s own object."
+    fix = folder if alone and (file or found.function) else here
+    porting.change_fate(f".{argument.name}", fate="manual", target="", reason=f"made elsewhere as {library}'s own")
+    porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+
+
+def _origin(porting: Porting, node: cst.BaseExpression | None, depth: int = 0) -> Elsewhere | None:
+    """Where a value comes from when that isn't this file; None where it is, or where that can't be told."""
+    module = porting.module
+    if node is None or depth > DEEPEST:
+        return None
+    chain = [*origins(module, node)]
+    node = chain[-1] if chain else node
+    name = module.qualified(node.func if isinstance(node, cst.Call) else node)
+    if name is not None and name not in COPIES:
+        return _of_import(porting, node, name)
+    match node:
+        case cst.Call() if name is not None:
+            return _origin(porting, node.args[0].value, depth + 1) if node.args else None
+        case cst.Call(func=cst.Attribute(value=held)) if module.callees.get(node) is None:
+            return _of_parser(porting, held, None) or _origin(porting, held, depth + 1)
+        case cst.Subscript(value=cst.Call(func=cst.Attribute(value=held)), slice=[part]):
+            index = part.slice.value if isinstance(part.slice, cst.Index) else None
+            return _of_parser(porting, held, int(index.value) if isinstance(index, cst.Integer) else None)
+        case cst.Attribute(value=held) | cst.Subscript(value=held) if module.meaning(node) is None:
+            return _origin(porting, held, depth + 1)
+    bindings = bindings_of(module, node)
+    if len(bindings) != 1:
+        return None
+    binding = bindings[0]
+    if binding.kind == "unpack" and isinstance(binding.value, cst.Call):
+        if isinstance(binding.value.func, cst.Attribute):
+            return _of_parser(porting, binding.value.func.value, binding.index)
+        made = module.qualified(binding.value.func)
+        return _of_import(porting, binding.value, made) if made is not None else None
+    if binding.kind == "parameter" and isinstance(binding.node, cst.Param):
+        function = _uncalled(module, binding.node)
+        if function and binding.node.default is not None:
+            return _origin(porting, binding.node.default, depth + 1)
+        return Elsewhere(function=function) if function else None
+    return None
+
+
+def _of_import(porting: Porting, node: cst.BaseExpression, name: str) -> Elsewhere | None:
+    """An imported object, or what an imported function gives: a library's is what it was told of."""
+    if name in tables_by_class(porting.packs):
+        return None
+    file = find_project_file(porting.module.path, name)
+    if file is not None and isinstance(porting.module, Merged):
+        ported = {Path(part.module.path).absolute() for part in porting.module.parts}
+        return Elsewhere(name) if file[0] not in ported else None
+    if name.startswith(".") or file is not None or name == BY_NAME:
+        return Elsewhere(name)
+    if name.partition(".")[0] in KNOWN or (isinstance(node, cst.Call) and _classes(porting, node)):
+        return None
+    return Elsewhere(name)
+
+
+def _of_parser(porting: Porting, parser: cst.BaseExpression, index: int | None) -> Elsewhere | None:
+    """What a parser gives, `HfArgumentParser((A, B)).parse_args_into_dataclasses()`: objects of its classes."""
+    made = next((node for node in origins(porting.module, parser) if isinstance(node, cst.Call)), None)
+    if made is None:
+        return None
+    classes = _classes(porting, made)
+    chosen = classes[index] if index is not None and index < len(classes) else classes[0] if len(classes) == 1 else None
+    base = imported_base(porting.module, chosen) if chosen is not None else None
+    name = porting.module.qualified(base) if base is not None else None
+    return _of_import(porting, base, name) if base is not None and name is not None else None
+
+
+def _classes(porting: Porting, call: cst.Call) -> list[cst.BaseExpression]:
+    """The classes that a call is given, alone or in a tuple or list."""
+    module, given = porting.module, list[cst.BaseExpression]()
+    for argument in call.args:
+        several = argument.value
+        given += (
+            [element.value for element in several.elements] if isinstance(several, cst.Tuple | cst.List) else [several]
+        )
+    return [node for node in given if class_of(module, node) or _is_class(module.qualified(node) or "")]
+
+
+def _is_class(name: str) -> bool:
+    return name.rpartition(".")[2][:1].isupper()
+
+
+def _uncalled(module: Module, parameter: cst.Param) -> str:
+    """The function that a parameter belongs to, where nothing of the file calls it, hands it on or decorates it."""
+    function = next((node for node in module.ancestors(parameter) if isinstance(node, cst.FunctionDef)), None)
+    if function is None or function.decorators:
+        return ""
+    scope = module.scope(function)
+    name, place = function.name.value, scope
+    if isinstance(scope.node, cst.ClassDef):
+        if scope.parent is None or (name != "__init__" and module.text.count(f".{name}(")):
+            return ""
+        name, place = scope.node.name.value, scope.parent
+    return "" if module.references(name, place) else function.name.value

@@ -1,0 +1,135 @@
+"""A DeepSpeed file that is named when the script runs, `--deepspeed zero3.json`: what it asks of the training.
+
+As transformers fills it in and checks it (`HfTrainerDeepSpeedConfig`): a value is "auto", or equals the arguments' own.
+Where weights and states lie changes no result; an optimizer, a schedule and the clipping of gradients do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..facts.field_tables import FieldTable, Row, find_table
+
+TABLE = "accelerate.deepspeed_config"
+# DeepSpeed's setting → the keyword that it has to equal.
+EQUAL = {
+    "train_micro_batch_size_per_gpu": "per_device_train_batch_size",
+    "gradient_accumulation_steps": "gradient_accumulation_steps",
+    "gradient_clipping": "max_grad_norm",
+    "optimizer.params.lr": "learning_rate",
+    "optimizer.params.eps": "adam_epsilon",
+    "optimizer.params.weight_decay": "weight_decay",
+    "scheduler.params.warmup_max_lr": "learning_rate",
+    "bf16.enabled": "bf16",
+    "fp16.enabled": "fp16",
+}
+ADAMW = ("AdamW", "Adam")
+SCHEDULES = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
+# Settings of a schedule that `rt.hf_schedule` takes, with DeepSpeed's defaults.
+SHAPES = {"warmup_min_lr": 0.0, "warmup_type": "log", "warmup_min_ratio": 0.0, "cos_min_ratio": 0.0001}
+# Parts whose settings are told one by one; of other parts the whole has one fate.
+PARTS = ("zero_optimization", "bf16", "fp16", "optimizer", "scheduler", "offload_optimizer", "offload_param", "params")
+
+
+def take_deepspeed(args: Any) -> None:
+    """Put into `args` what their `deepspeed` sets: an optimizer, a schedule, no clipping where the file says nothing.
+
+    ValueError for a file that can't be read, a value that contradicts the arguments (transformers doesn't start with
+    both either), and what has no counterpart, all by name.
+    """
+    config = _read(args.deepspeed)
+    given = {".".join(names): value for names, value in leaves(config)}
+    wrong = [*_refused(given), *_contradictions(args, given)]
+    if given.get("optimizer.type") in ADAMW and args.weight_decay:
+        wrong.append("optimizer: DeepSpeed's decays norms and biases, too; leave it out, or set weight_decay=0")
+    if wrong:
+        raise ValueError(f"deepspeed={_shown(args.deepspeed)} can't be ported with\n  " + "\n  ".join(wrong))
+    if "gradient_clipping" not in given:
+        args.max_grad_norm = 0.0  # DeepSpeed clips, and does so only when asked to
+    if given.get("optimizer.type") in ADAMW:
+        args.optim = "adamw_torch"
+    if (kind := given.get("scheduler.type")) in SCHEDULES:
+        shape = {name: given.get(f"scheduler.params.{name}", default) for name, default in SHAPES.items()}
+        args.lr_scheduler_type = kind
+        args.lr_scheduler_kwargs = {
+            name: value for name, value in shape.items() if value not in ("auto", SHAPES[name])
+        } or None
+    half = args.bf16 or args.fp16
+    said = "; DeepSpeed holds trained weights in float32 beside those: load them so (dtype=)" if half else ""
+    print(f"deepspeed={_shown(args.deepspeed)}: the mesh spreads weights and states{said}", file=sys.stderr)
+
+
+def leaves(data: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The settings of a DeepSpeed config by the parts of their name, `("zero_optimization", "stage")`."""
+    for key, value in data.items():
+        if isinstance(value, dict) and key in PARTS:
+            yield from leaves(value, (*above, str(key)))
+        else:
+            yield (*above, str(key)), value
+
+
+def row_of(table: FieldTable | None, name: str) -> Row | None:
+    """The row of a setting; of `zero_optimization.x` without one, that of `zero_optimization`."""
+    whole = name
+    while table is not None and name:
+        if (row := table.row(name)) is not None:
+            return row if name == whole else replace(row, type="Any")
+        name = name.rpartition(".")[0]
+    return None
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two settings mean the same: `1` and `1.0`, `"5e-5"` and `5e-5`, number by number in a list."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    try:
+        return float(one) == float(other)
+    except (TypeError, ValueError):
+        return bool(one == other)
+
+
+def _read(given: Any) -> dict[str, Any]:
+    if isinstance(given, dict):
+        return given
+    try:
+        found = json.loads(Path(str(given)).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ValueError(f"deepspeed={_shown(given)} can't be read: {error.strerror}") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"deepspeed={_shown(given)} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"deepspeed={_shown(given)} holds no settings")
+    return found
+
+
+def _shown(given: Any) -> str:
+    return "{...}" if isinstance(given, dict) else str(given)
+
+
+def _refused(given: Mapping[str, Any]) -> Iterator[str]:
+    table = find_table(TABLE)
+    for name, value in given.items():
+        row = row_of(table, name)
+        fate, reason = row.verdict(value) if row is not None else ("manual", "no setting of DeepSpeed's that is known")
+        if fate == "manual" and value != "auto":
+            yield f"{name}={value}: {reason}"
+
+
+def _contradictions(args: Any, given: Mapping[str, Any]) -> Iterator[str]:
+    wanted = {name: (keyword, getattr(args, keyword)) for name, keyword in EQUAL.items()}
+    wanted["optimizer.params.betas"] = ("adam_beta1 and adam_beta2", [args.adam_beta1, args.adam_beta2])
+    if args.warmup_steps == 0 or args.warmup_steps >= 1:
+        wanted["scheduler.params.warmup_num_steps"] = ("warmup_steps", args.warmup_steps)
+    for name, (keyword, value) in wanted.items():
+        if given.get(name, "auto") != "auto" and not same(given[name], value):
+            yield f"{name}={given[name]}: {keyword} is {value}, and transformers doesn't start with both"
+    micro, total = args.per_device_train_batch_size * args.gradient_accumulation_steps, given.get("train_batch_size")
+    if isinstance(total, int) and total % micro:
+        yield f"train_batch_size={total}: no number of processes makes it of {micro} rows on each"
+    if "gradient_accumulation_steps" not in given and args.gradient_accumulation_steps != 1:
+        yield "gradient_accumulation_steps isn't set, which accelerate takes for 1; write it there"

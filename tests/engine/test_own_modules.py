@@ -1,0 +1,76 @@
+"""Modules of the project that stay as they are, and libraries of the GPU that they import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.engine.pipeline import port_module
+from porter.front.tree import port_tree
+from porter.port import Options, Port
+from porter.source.parsing import parse_module
+
+SCRIPT = """\
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+{imports}
+
+rows = clean(load_dataset("some/rows", split="train"))
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out"), train_dataset=rows)
+trainer.train()
+"""
+CLEAN = "def clean(rows):\n    return rows\n"
+
+
+def alone(folder: Path, imports: str, **modules: str) -> Port:
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    return port_module(parse_module(SCRIPT.format(imports=imports).encode(), str(folder / "train.py")), Options())
+
+
+def said(port: Port) -> list[tuple[str, str, int]]:
+    return [(each.severity, each.message, each.line) for each in port.findings if "needs installed" in each.message]
+
+
+@pytest.mark.parametrize(
+    ("before", "severity", "named"),
+    [
+        ("import torch\n", "warning", "torch"),
+        ("import os, torch.nn as nn\nfrom peft import LoraConfig\n", "warning", "torch and peft"),
+        ("from trl import SFTTrainer\n", "error", "trl"),
+        ("import helpers\n", "", ""),
+        ("try:\n    import torch\nexcept ImportError:\n    torch = None\n", "", ""),
+        ("def late():\n    import torch\n", "", ""),
+        ("this is no Python\n", "", ""),
+    ],
+)
+def test_a_script_that_is_ported_alone(tmp_path: Path, before: str, severity: str, named: str) -> None:
+    found = alone(tmp_path, "from utils import clean", utils=before + CLEAN, helpers="import numpy\n")
+    message = f"utils.py isn't ported with this file and imports {named}, which the port needs installed then."
+    assert said(found) == ([(severity, message, 4)] if severity else [])
+    assert found.status == ("partial" if severity == "error" else "ported")
+
+
+def test_a_module_of_a_module(tmp_path: Path) -> None:
+    found = alone(
+        tmp_path, "import utils\nclean = utils.clean", utils="import deeper\n" + CLEAN, deeper="import torch\n"
+    )
+    assert [message.partition(" ")[0] for _, message, _ in said(found)] == ["deeper.py"]
+
+
+def test_of_a_folder_what_stays_is_said(tmp_path: Path) -> None:
+    alone(tmp_path, "from utils import clean", utils="import torch\n" + CLEAN)
+    (tmp_path / "train.py").write_text(SCRIPT.format(imports="from utils import clean"))
+    found = port_tree(tmp_path, Options(), jobs=1).ports[Path("train.py")]
+    assert [message for _, message, _ in said(found)] == [
+        "utils.py stays as it is and imports torch, which the port needs installed then."
+    ]
+
+
+def test_an_import_that_the_port_has_no_more(tmp_path: Path) -> None:
+    (tmp_path / "utils.py").write_text("import torch\n" + CLEAN)
+    text = SCRIPT.format(imports="def clean(rows):\n    return rows\n")
+    found = port_module(parse_module(text.encode(), str(tmp_path / "train.py")), Options())
+    assert said(found) == []

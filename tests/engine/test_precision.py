@@ -1,0 +1,121 @@
+"""The type that weights are loaded in where the script leaves it out, says None, or decides when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.engine.pipeline import port_module
+from porter.port import Options, Port
+from porter.source.parsing import parse_module
+
+HEAD = """\
+import torch
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, HfArgumentParser
+from trl import {config}Config, {config}Trainer, ModelConfig
+
+"""
+TAIL = """\
+rows = load_dataset("some/rows", split="train")
+trainer = {config}Trainer(model, args={config}Config(output_dir="out"{more}), train_dataset=rows)
+trainer.train()
+"""
+OLDER = "trl==0.15.2\ntransformers==4.48.3\n"
+NEWER = "trl==1.16.0\ntransformers==5.12.1\n"
+
+
+def ported(folder: Path, lines: str, pins: str, config: str = "SFT", more: str = "") -> Port:
+    (folder / "requirements.txt").write_text(pins)
+    text = (HEAD + lines + TAIL).replace("{config}", config).replace("{more}", more)
+    found = port_module(parse_module(text.encode(), str(folder / "train.py")), Options())
+    assert not [finding for finding in found.findings if finding.severity == "error"], found.findings
+    return found
+
+
+def loaded(port: Port) -> str:
+    """What `rt.load_model` is given behind the mesh."""
+    line = next(line for line in port.after.splitlines() if "rt.load_model(" in line)
+    return line.partition("mesh")[2]
+
+
+def asked(dtype: str, before: str = "") -> str:
+    return f'{before}model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", torch_dtype={dtype})\n'
+
+
+PARSED = "model_args, = HfArgumentParser(ModelConfig).parse_args_into_dataclasses()\n"
+LOOKED_UP = """\
+torch_dtype = (
+    model_args.torch_dtype if model_args.torch_dtype in ["auto", None] else getattr(torch, model_args.torch_dtype)
+)
+"""
+FLAGS = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--dtype", default={default})
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "older", "newer"),
+    [
+        (asked("None"), ", dtype=jnp.float32)", ")"),
+        (asked("model_args.torch_dtype", PARSED), ', dtype=model_args.torch_dtype or "float32")', None),
+        (asked("torch_dtype", PARSED + LOOKED_UP), ', dtype=torch_dtype or "float32")', None),
+        (asked("args.dtype", FLAGS.format(default="None")), ', dtype=args.dtype or "float32")', ", dtype=args.dtype)"),
+        (asked("args.dtype", FLAGS.format(default='"bfloat16"')), ", dtype=args.dtype)", ", dtype=args.dtype)"),
+        (
+            asked('torch.bfloat16 if args.dtype == "bf16" else None', FLAGS.format(default="None")),
+            ', dtype=(jnp.bfloat16 if args.dtype == "bf16" else None) or "float32")',
+            ', dtype=jnp.bfloat16 if args.dtype == "bf16" else None)',
+        ),
+        (
+            asked('torch.bfloat16 if args.dtype == "bf16" else torch.float32', FLAGS.format(default="None")),
+            ', dtype=jnp.bfloat16 if args.dtype == "bf16" else jnp.float32)',
+            ', dtype=jnp.bfloat16 if args.dtype == "bf16" else jnp.float32)',
+        ),
+        (
+            asked("TYPES[args.dtype]", FLAGS.format(default="None") + 'TYPES = {"a": torch.bfloat16}\n'),
+            ", dtype=TYPES[args.dtype])",
+            ", dtype=TYPES[args.dtype])",
+        ),
+        (
+            asked("TYPES.get(args.dtype)", FLAGS.format(default="None") + 'TYPES = {"a": torch.bfloat16}\n'),
+            ', dtype=TYPES.get(args.dtype) or "float32")',
+            ", dtype=TYPES.get(args.dtype))",
+        ),
+    ],
+)
+def test_none_is_float32_before_transformers_5(tmp_path: Path, lines: str, older: str, newer: str | None) -> None:
+    assert loaded(ported(tmp_path, lines, OLDER)) == older
+    if newer is not None:
+        assert loaded(ported(tmp_path, lines, NEWER)) == newer
+
+
+@pytest.mark.parametrize(
+    ("trainer", "pins", "more", "given"),
+    [
+        ("ORPO", OLDER, "", ", dtype=jnp.float32)"),
+        ("ORPO", "trl==0.26.2\ntransformers==5.0.0\n", "", ")"),
+        ("SFT", "trl==0.26.2\ntransformers==5.0.0\n", "", ")"),
+        ("SFT", "trl==0.27.2\ntransformers==5.0.0\n", ", bf16=False", ", dtype=jnp.float32)"),
+        ("SFT", OLDER, ', model_init_kwargs={"torch_dtype": None}', ", dtype=jnp.float32)"),
+        ("SFT", NEWER, ', model_init_kwargs={"dtype": None}', ")"),
+    ],
+)
+def test_a_models_name_is_loaded_as_its_releases_did(
+    tmp_path: Path, trainer: str, pins: str, more: str, given: str
+) -> None:
+    assert loaded(ported(tmp_path, 'model = "Qwen/Qwen3-0.6B"\n', pins, trainer, more)) == given
+
+
+def test_the_config_object_is_told_another_transformers(tmp_path: Path) -> None:
+    lines = 'model = "Qwen/Qwen3-0.6B"\nargs, = HfArgumentParser({config}Config).parse_args_into_dataclasses()\n'
+    script = 'args={config}Config(output_dir="out"{more})', "args=args"
+    for pins, said in ((OLDER, "(args))"), ("trl==1.0.0\ntransformers==4.57.1\n", '(args, transformers="4.57.1"))')):
+        (tmp_path / "requirements.txt").write_text(pins)
+        text = (HEAD + lines + TAIL).replace(*script).replace("{config}", "SFT")
+        found = port_module(parse_module(text.encode(), str(tmp_path / "train.py")), Options())
+        assert loaded(found) == f", **rt.load_arguments{said}", found.after
