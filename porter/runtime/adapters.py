@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from flax import nnx
 
+from . import hosts
 from .files import read_tensors, to_host, write_json, write_tensors
 from .lora import adapters, apply_peft
 from .lora_targets import Block, LoraSpec, Site
@@ -106,6 +107,7 @@ def save_adapter(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> 
 
     `tokenizer` is saved beside it. All processes must call it; the first one writes.
     """
+    hosts.together("rt.save_adapter")
     state = adapter_state(model)
     if jax.process_index() == 0:
         # The config last: a folder without it is no adapter.

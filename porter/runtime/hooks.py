@@ -18,6 +18,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from tunix.sft.hooks import TrainingHooks
 
 from .callbacks import BestMetric, Events, TrainerCallback, TrainerState
+from .stopping import Stopping
 
 
 def log_every(
@@ -79,14 +80,17 @@ class LogLines(TrainingHooks):
         self._metrics = metrics
         self._sum = 0.0
         self._last_logged = 0
+        self._begun = -1
+        self._stopping = Stopping()
         self._evaluations: list[dict[str, float]] = []
         self.started: float | None = None  # time.perf_counter() at the start of the run
 
     def on_train_start(self, train_ctx: Any) -> None:
         self.started = time.perf_counter()
-        self._sum, self._last_logged = 0.0, train_ctx.train_steps
+        self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
         if self._steps is not None and self._steps < 1:
             self._steps = math.ceil(self._steps * train_ctx.config.max_steps)
+        self._stopping.begin(train_ctx)
         self._events.begin(train_ctx)
 
     def on_train_step_end(self, train_ctx: Any, train_step: int, train_loss: float) -> None:
@@ -117,6 +121,7 @@ class LogLines(TrainingHooks):
 
     def on_train_end(self, train_ctx: Any) -> None:
         """The last step is still to come."""
+        self._stopping.end()
         self._events.ended(train_ctx)
 
     @property
@@ -129,6 +134,9 @@ class LogLines(TrainingHooks):
         self._events.add(*callbacks)
 
     def on_train_step_start(self, train_ctx: Any) -> None:
+        if train_ctx.train_steps != self._begun:
+            self._begun = train_ctx.train_steps
+            self._stopping.check(train_ctx)
         self._events.micro_batch(train_ctx)
 
     def on_eval_step_start(self, train_ctx: Any) -> None:

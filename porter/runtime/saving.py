@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from . import weights
+from . import hosts, weights
 from .adapters import save_adapter
 from .files import to_host, write_json, write_tensors
 from .models import Buffer
@@ -45,6 +45,7 @@ def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.
     info, first = model.porter, jax.process_index() == 0
     if info.quantization is not None:
         raise ValueError("a quantised base is frozen and has no adapters here: there is nothing trained to save")
+    hosts.together("saving the model")
     written: list[tuple[Path, list[str]]] = []
     total = 0
     for shard in _shards(tensors):
