@@ -25,9 +25,9 @@ from typing import Any
 ADDRESS, COUNT, INDEX = "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
 ALONE = "TPU_PORT_ALONE"  # set: this process joins no others
 WAIT = "TPU_PORT_WAIT"  # seconds to wait for the others at the start
-_FAILED = "tpu_port/failed"
+_FAILED, _ENDED = "tpu_port/failed", "tpu_port/ended"
 _RELEASES = ("jax", "google-tunix", "qwix", "flax", "optax", "orbax-checkpoint", "numpy", "transformers")
-_SLICE = 30  # seconds of a wait after which it is tried again, so that a signal is heard
+_SLICE = 5  # seconds of a wait after which it is tried again: a signal is heard, and who has ended is seen
 _SAY_AFTER = 120  # seconds after which a wait says what it waits for
 
 _calls = 0  # of what all processes do together, in one order
@@ -152,7 +152,7 @@ def gathered(what: str, text: str) -> list[str]:
     _refuse_alone(what)
     name = _next(what)
     _client().key_value_set(f"{name}/{jax.process_index()}", text)
-    return [_read(f"{name}/{number}", what, f"process {number}") for number in range(count())]
+    return [_read(f"{name}/{number}", what, number) for number in range(count())]
 
 
 def _refuse_alone(what: str) -> None:
@@ -223,8 +223,8 @@ def _next(what: str) -> str:
     return f"tpu_port/{_calls}/{what}"
 
 
-def _read(name: str, what: str, whom: str = "process 0") -> str:
-    """The value of a key, as soon as somebody has set it."""
+def _read(name: str, what: str, number: int = 0) -> str:
+    """The value of a key, as soon as process `number` has set it. ValueError where it has ended without."""
     started, said = time.monotonic(), False
     while True:
         try:
@@ -232,9 +232,24 @@ def _read(name: str, what: str, whom: str = "process 0") -> str:
         except Exception as error:
             if "DEADLINE_EXCEEDED" not in str(error):
                 raise
+        if _there(f"{_ENDED}/{number}") is not None:
+            raise ValueError(
+                f"{what} needs all processes, and process {number} has ended: call it on all of them, not under "
+                "`if jax.process_index() == 0`"
+            )
         if not said and time.monotonic() - started > _SAY_AFTER:
             said = True
-            print(f"waits for {whom} at {what}: does every process get there?", file=sys.stderr, flush=True)
+            print(f"waits for process {number} at {what}: does every process get there?", file=sys.stderr, flush=True)
+
+
+def _there(name: str) -> str | None:
+    """The value of a key, None where nobody has set it."""
+    try:
+        return str(_client().key_value_try_get(name))
+    except Exception as error:
+        if "NOT_FOUND" in str(error):
+            return None
+        raise
 
 
 def _digest(values: Any) -> str:
@@ -279,17 +294,20 @@ class _Watch:
         atexit.register(self._end)  # before JAX's own, which leaves the others
 
     def _end(self) -> None:
+        import jax
+
         self._over.set()
         self._thread.join()
+        self._client.key_value_set(f"{_ENDED}/{jax.process_index()}", "yes")
 
     def _wait(self) -> None:
         while not self._over.wait(1.0):
             try:
-                line = self._client.key_value_try_get(_FAILED)
-            except Exception as error:
-                if "NOT_FOUND" in str(error):
-                    continue
+                line = _there(_FAILED)
+            except Exception:
                 line = "process 0 is gone"
+            if line is None:
+                continue
             if self._over.is_set():
                 return
             print(f"{line}: this process ends, too", file=sys.stderr, flush=True)

@@ -91,7 +91,7 @@ class AbstractRun:
                 return make(shape, axis_names, *args, devices=devices, **kwargs)
             except NotImplementedError:
                 mesh = ",".join(f"{name}={size}" for name, size in zip(axis_names, shape, strict=True))
-                raise Unplanned(
+                raise ValueError(
                     f"jax.make_mesh can't lay {mesh} out on {self.request['topology']['name']}: it splits no axis of "
                     "the topology there; --mesh takes another one"
                 ) from None
