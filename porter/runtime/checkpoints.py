@@ -79,11 +79,11 @@ def _check_shared(folder: epath.Path) -> None:
         (folder / probe).write_text("")
         return probe
 
-    probe = hosts.from_first(f"writing to {folder}", write)
+    probe = hosts.from_first("writing to the checkpoint folder", write)
     until = time.monotonic() + SEEN_WITHIN
     while not (seen := (folder / probe).exists()) and time.monotonic() < until:
         time.sleep(0.5)
-    answers = hosts.gathered(f"the checkpoint folder {folder}", "seen" if seen else "")
+    answers = hosts.gathered("the checkpoint folder", "seen" if seen else "")
     if hosts.is_first():
         (folder / probe).unlink()
     apart = [str(number) for number, answer in enumerate(answers) if not answer]

@@ -114,26 +114,23 @@ def from_first(what: str, function: Callable[[], Any]) -> Any:
     _refuse_alone(what)
     import jax
 
-    name = _next(what)
+    name = _next()
     if jax.process_index():
-        answer = json.loads(_read(name, what))
+        answer = _said(_read(name, what), what, 0)
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer["value"]
     _only_first = what
     try:
-        value = function()
-        text = json.dumps({"value": value})
-    except TypeError as error:
-        text = json.dumps({"error": f"{what}: can't be told to the other processes: {error}"})
-        raise
+        answer = {"value": function()}
+        json.dumps(answer)
     except BaseException as error:
-        text = json.dumps({"error": f"{what} failed on process 0: {type(error).__name__}: {error}"})
+        answer = {"error": f"{what} failed on process 0: {type(error).__name__}: {error}"}
         raise
     finally:
         _only_first = ""
-        _client().key_value_set(name, text)
-    return json.loads(text)["value"]
+        _client().key_value_set(name, json.dumps([what, answer]))
+    return json.loads(json.dumps(answer))["value"]
 
 
 def together(what: str) -> None:
@@ -150,9 +147,9 @@ def gathered(what: str, text: str) -> list[str]:
     import jax
 
     _refuse_alone(what)
-    name = _next(what)
-    _client().key_value_set(f"{name}/{jax.process_index()}", text)
-    return [_read(f"{name}/{number}", what, number) for number in range(count())]
+    name = _next()
+    _client().key_value_set(f"{name}/{jax.process_index()}", json.dumps([what, text]))
+    return [_said(_read(f"{name}/{number}", what, number), what, number) for number in range(count())]
 
 
 def _refuse_alone(what: str) -> None:
@@ -216,11 +213,19 @@ def _client() -> Any:
     return client
 
 
-def _next(what: str) -> str:
-    """The key of the next thing that all processes do; it names it, so that processes that came apart are found."""
+def _next() -> str:
+    """The key of the next thing that all processes do."""
     global _calls
     _calls += 1
-    return f"tpu_port/{_calls}/{what}"
+    return f"tpu_port/{_calls}"
+
+
+def _said(text: str, what: str, number: int) -> Any:
+    """What a process says of `what`. ValueError where it is at something else."""
+    place, answer = json.loads(text)
+    if place != what:
+        raise ValueError(f"the processes have come apart: process {number} is at {place}, another one at {what}")
+    return answer
 
 
 def _read(name: str, what: str, number: int = 0) -> str:
