@@ -36,6 +36,7 @@ from .deepspeed import apply_deepspeed, named_settings
 from .edits import apply_edits, joined_removals, without_inner, without_orphans
 from .end_tokens import keep_end_tokens
 from .families import check_mesh, family_files, find_model_family, refused
+from .first_process import take_all_hosts
 from .format_strings import in_f_string, requoted
 from .generating import apply_generation
 from .gpu_reports import drop_gpu_reports
@@ -182,6 +183,7 @@ def _port_module(module: Module, options: Options) -> Port:
     name_class_patches(porting)
     drop_subclasses(porting, possible)
     settle_branches(porting)
+    take_all_hosts(porting)
     drop_leftovers(porting)
     drop_device_maps(porting)
     drop_unused_functions(porting)
