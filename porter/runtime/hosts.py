@@ -28,6 +28,7 @@ WAIT = "TPU_PORT_WAIT"  # seconds to wait for the others at the start
 _FAILED, _ENDED = "tpu_port/failed", "tpu_port/ended"
 _RELEASES = ("jax", "google-tunix", "qwix", "flax", "optax", "orbax-checkpoint", "numpy", "transformers")
 _SLICE = 5  # seconds of a wait after which it is tried again: a signal is heard, and who has ended is seen
+_LAST = 3600  # seconds to wait for the others at the end
 _SAY_AFTER = 120  # seconds after which a wait says what it waits for
 
 _calls = 0  # of what all processes do together, in one order
@@ -299,11 +300,22 @@ class _Watch:
         atexit.register(self._end)  # before JAX's own, which leaves the others
 
     def _end(self) -> None:
+        """Waits for the others: the first process may be uploading, and JAX would end it after five minutes."""
         import jax
 
         self._over.set()
         self._thread.join()
-        self._client.key_value_set(f"{_ENDED}/{jax.process_index()}", "yes")
+        running = set(range(jax.process_count())) - {jax.process_index()}
+        until = time.monotonic() + _LAST
+        try:
+            self._client.key_value_set(f"{_ENDED}/{jax.process_index()}", "yes")
+            while running and time.monotonic() < until:
+                running = {number for number in running if _there(f"{_ENDED}/{number}") is None}
+                if running and _there(_FAILED) is not None:
+                    os._exit(1)
+                time.sleep(0.2 if running else 0)
+        except Exception:
+            return  # the first process is gone: JAX says so
 
     def _wait(self) -> None:
         while not self._over.wait(1.0):

@@ -7,7 +7,10 @@ what it saves to OUT/NAME.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -178,16 +181,58 @@ def gkd(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
 
 
 def generated(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    import jax
+    import numpy as np
+
     model, own = adapted(folder, mesh), tokenizer(folder)
     own.padding_side = "left"
     inputs = own(["the capital", "of"], return_tensors="np", padding=True)
     tokens = rt.generate(model, **inputs, max_new_tokens=6, do_sample=True, seed=3)
+    np.random.seed(jax.process_index())
     drawn = rt.generate(model, **inputs, max_new_tokens=6, do_sample=True)  # a seed that each process draws alone
     pipe = rt.TextGenerationPipeline(model, own, max_new_tokens=4, do_sample=False)
     return {"tokens": tokens.tolist(), "drawn": drawn.tolist(), "said": pipe("the sea")}
 
 
+def stopped(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    """The last process gets SIGTERM after the first step of four, and another run goes on from the checkpoint."""
+    import jax
+    import optax
+    from tunix.sft.peft_trainer import PeftTrainer
+
+    from porter.runtime.callbacks import TrainerCallback
+
+    class Stops(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 1 and jax.process_index() == jax.process_count() - 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(1)
+
+    batches = rt.SFTBatches(texts(20), tokenizer(folder), mesh, max_steps=4, batch_size=4)
+
+    def train(root: str, *callbacks: Any) -> list[float]:
+        model = rt.apply_peft(rt.load_model(folder, mesh), {**LORA, "lora_dropout": 0.0}, mesh, seed=0)
+        trainer = PeftTrainer(model, optax.adamw(1e-2), config(batches, checkpoint_root_directory=root))
+        trainer = trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+        hooks = rt.log_every(1, callbacks=callbacks)
+        trainer.with_training_hooks(hooks)
+        with mesh:
+            trainer.train(batches)
+        return [line["loss"] for line in hooks.history]
+
+    whole = train(rt.fresh_dir(out / "whole"))
+    try:
+        train(rt.fresh_dir(out / "stopped"), Stops)
+        status = 0
+    except SystemExit as leaving:
+        status = int(str(leaving.code))
+    last = int(Path(rt.get_last_checkpoint(out / "stopped") or "0").name)
+    goes_on = train(rt.resume_dir(out / "stopped"))
+    return {"status": status, "early": last < 4, "whole": whole, "resumed": whole[:last] + goes_on}
+
+
 KINDS: dict[str, Any] = {
+    "stopped": stopped,
     "sft": sft,
     "full": lambda *job: sft(*job, full=True),
     "packing": lambda *job: sft(*job, packing=True, max_length=128),

@@ -94,6 +94,15 @@ def test_all_that_is_trained_and_sampled_is_the_same_in_several_processes(
     check_saved(tmp_path / "several", tmp_path / "one")
 
 
+@pytest.mark.long
+def test_sigterm_to_one_of_two_processes_ends_both_with_a_checkpoint(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    found = run(tiny("qwen3", num_hidden_layers=1), tmp_path / "two", 2, [["stopped", "stopped", 2, 2, True]])
+    assert found[0] == found[1]
+    job = found[0]["stopped"]
+    assert (job["status"], job["early"]) == (143, True)
+    assert same(job["resumed"], job["whole"])
+
+
 SPEAKING = """
 import os, sys
 from porter import runtime as rt
