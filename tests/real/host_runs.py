@@ -176,7 +176,7 @@ def gkd(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
     batches = rt.GKDBatches(
         rows, tokenizer(folder), mesh, model=model, lmbda=1.0, max_new_tokens=8, max_steps=STEPS, batch_size=4
     )
-    trainer = rt.DistillationTrainer(model, optax.adamw(1e-2), config(batches), teacher_model=teacher)
+    trainer = rt.DistillationTrainer(model, optax.adamw(0.3), config(batches), teacher_model=teacher)
     return trained(trainer, batches, mesh)
 
 
@@ -231,7 +231,35 @@ def stopped(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
     return {"status": status, "early": last < 4, "whole": whole, "resumed": whole[:last] + goes_on}
 
 
+def measured(folder: str, mesh: Any, out: Path, traced: bool = True) -> dict[str, Any]:
+    """With a metric of the predictions; `traced`: what makes them of the logits can be jitted."""
+    import jax.numpy as jnp
+    import numpy as np
+    import optax
+
+    def likeliest(logits: Any, labels: Any) -> Any:
+        return logits.argmax(axis=-1) if traced else jnp.asarray(np.asarray(logits).argmax(axis=-1))
+
+    def compute(prediction: Any) -> dict[str, float]:
+        right = prediction.predictions[:, :-1] == prediction.label_ids[:, 1:]
+        return {"right": float(right.mean()), "rows": float(len(right))}
+
+    batches = rt.SFTBatches(texts(12), tokenizer(folder), mesh, max_steps=STEPS, batch_size=4)
+    trainer = rt.MetricsTrainer(
+        adapted(folder, mesh),
+        optax.adamw(1e-2),
+        config(batches),
+        compute_metrics=compute,
+        preprocess_logits_for_metrics=likeliest,
+    )
+    trainer = trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+    found = trained(trainer, batches, mesh, batches.evaluation(texts(5)))
+    return {**found, "evaluated": trainer.evaluated}
+
+
 KINDS: dict[str, Any] = {
+    "measured": measured,
+    "measured_untraced": lambda *job: measured(*job, traced=False),
     "stopped": stopped,
     "sft": sft,
     "full": lambda *job: sft(*job, full=True),

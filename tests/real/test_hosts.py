@@ -19,7 +19,10 @@ from .processes import REPOSITORY, together, variables
 pytestmark = pytest.mark.real
 
 DEVICES = 4
-ALL = ("full", "packing", "buckets", "step_packing", "neftune", "collated", "kto", "rloo", "gkd", "generated")
+ALL = (
+    *("full", "packing", "buckets", "step_packing", "neftune", "collated", "kto", "rloo", "gkd", "generated"),
+    *("measured", "measured_untraced"),
+)
 
 
 def run(model: Path, out: Path, processes: int, jobs: list[list[Any]]) -> list[dict[str, Any]]:
