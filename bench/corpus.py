@@ -108,7 +108,7 @@ def every(folder: Path) -> Iterator[Script]:
 def port(script: Script) -> Result:
     """Port one script; whatever happens becomes a result."""
     from porter.errors import InputError
-    from porter.port import port_file
+    from porter.front.port_file import port_file
 
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(LONGEST)

@@ -178,7 +178,7 @@ def make_base(folder: Path, gb: float) -> Path:
     """A Qwen3 with as many layers as come closest to `gb`, its weights normal with deviation 0.02."""
     import numpy as np
 
-    from porter.runtime.families import find_family
+    from porter.runtime.facts.families import find_family
 
     family = find_family("Qwen3ForCausalLM")
     assert family is not None
@@ -226,9 +226,9 @@ def make_run(folder: Path, base: Path, rank: int) -> None:
     import tensorstore
 
     from porter.export.run import export
-    from porter.runtime import sidecar
-    from porter.runtime.families import find_family
-    from porter.runtime.lora_targets import LoraSpec, resolve
+    from porter.runtime.facts import sidecar
+    from porter.runtime.facts.families import find_family
+    from porter.runtime.facts.lora_targets import LoraSpec, resolve
 
     config = json.loads((base / "config.json").read_text())
     family = find_family("Qwen3ForCausalLM")

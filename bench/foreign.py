@@ -19,8 +19,8 @@ from pathlib import Path
 
 from porter.engine.pipeline import port_module
 from porter.errors import InputError
-from porter.limits import within_budget
 from porter.port import Options, Port
+from porter.safety.limits import within_budget
 from porter.source.parsing import parse_module
 
 OURS = re.compile(rb"\b(?:import|from)[ \t]+(?:trl|peft|transformers|torch|accelerate|datasets|unsloth|bitsandbytes)\b")

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from porter.engine.pipeline import port_module
 from porter.errors import InputError
-from porter.limits import within_budget
 from porter.port import Options
+from porter.safety.limits import within_budget
 from porter.source.parsing import parse_module
 
 HEAD = """\

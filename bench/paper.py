@@ -24,7 +24,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from porter.runtime.step_packing import Shape, fewest_micro_batches, packed
+from porter.runtime.batches.step_packing import Shape, fewest_micro_batches, packed
 from porter.tpu.compile import CompileFailed, Request, Step, compile_steps
 from porter.tpu.memory import Candidate, estimate
 from porter.tpu.plan import QUERY_BLOCK, extrapolate, layer_counts

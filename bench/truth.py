@@ -30,7 +30,7 @@ from typing import Any
 
 from listed import listed
 
-from porter.validate.stand_ins.command_lines import project_of
+from porter.validate.stand_ins.command_line.command_lines import project_of
 
 STEPS = 4
 LONGEST = 600.0  # seconds for one script

@@ -1,4 +1,4 @@
-"""The front door: one source file in, one Port out; nothing is run and nothing is written."""
+"""What porting is told and what it gives: Options in, one Port out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from .limits import BUDGET, within_budget
-from .masking import find_secrets, masked
 from .recipe import Field, Finding, Recipe
+from .safety.limits import BUDGET
+from .safety.masking import find_secrets, masked
+from .text.edit import Edit
 
 if TYPE_CHECKING:
     from .source.notebook import Notebook
@@ -40,19 +41,6 @@ class Options:
         """Whether rule `rule` takes part, by `select` and `ignore`."""
         chosen = not self.select or any(rule.startswith(prefix) for prefix in self.select)
         return chosen and not any(rule.startswith(prefix) for prefix in self.ignore)
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One replacement in the source text: `text[start:end]` becomes `new`; line and column from 1."""
-
-    start: int
-    end: int
-    new: str
-    rule: str
-    reason: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True)
@@ -107,12 +95,3 @@ class Port:
             return f"{self.path}:{line}:{column}"
         cell, line = self.notebook.place(line)
         return f"{self.path} cell {cell}:{line}:{column}"
-
-
-def port_file(path: Path, options: Options | None = None) -> Port:
-    """Port one Python file. InputError when it can't be read or parsed, takes too long, or an option is wrong."""
-    from .engine.pipeline import port_module
-    from .source.parsing import read_module
-
-    given = options or Options()
-    return within_budget(lambda: port_module(read_module(path), given), path, given.budget)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import porter.doctor as doctor
+import porter.front.doctor as doctor
 from porter.cli import run
-from porter.doctor import Check, Diagnosis, diagnose, known_versions, package
+from porter.front.doctor import Check, Diagnosis, diagnose, known_versions, package
 
 RUN = ("running a port",)
 
@@ -135,7 +135,7 @@ def test_the_command_prints_and_its_json_has_it_all(
 
 def test_it_imports_neither_jax_nor_torch() -> None:
     code = (
-        "import sys\nfrom porter.doctor import diagnose\ndiagnose(timeout=120)\n"
+        "import sys\nfrom porter.front.doctor import diagnose\ndiagnose(timeout=120)\n"
         "sys.exit(any(name in sys.modules for name in ('jax', 'torch')))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -12,10 +12,11 @@ import pytest
 from porter.cli import run
 from porter.engine.pipeline import port_module
 from porter.errors import InputError
-from porter.limits import within_budget
-from porter.port import Options, port_file
+from porter.front.port_file import port_file
+from porter.port import Options
 from porter.recipe import literal_code, read_literal
-from porter.source.launch import read_launch_config
+from porter.safety.limits import within_budget
+from porter.source.launch.launch_config import read_launch_config
 from porter.source.parsing import parse_module
 from porter.source.values import evaluate, is_small
 from tests.engine.porting import port, sft_script

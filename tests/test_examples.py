@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.port import Options, port_file
+from porter.front.port_file import port_file
+from porter.port import Options
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 LAUNCHED = {"sft_lora_gemma3": Options(launch_config=EXAMPLES / "fsdp.yaml")}

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from porter.engine.pipeline import port_module
 from porter.errors import InputError
-from porter.limits import within_budget
 from porter.port import Options, Port
-from porter.source.launch import read_launch_config
+from porter.safety.limits import within_budget
+from porter.source.launch.launch_config import read_launch_config
 from porter.source.parsing import parse_module, parse_notebook
 from tests.fuzzing import mutated
 
@@ -150,7 +150,7 @@ def test_a_file_of_anything(data: bytes) -> None:
 @QUICK
 @given(st.text(max_size=80), st.sampled_from(["", "[tool.tpu-port]\n", "[tool.tpu-port]\nrules = "]))
 def test_a_pyproject_of_anything(own: Path, text: str, head: str) -> None:
-    from porter.project import read_project
+    from porter.front.project import read_project
 
     (own / "pyproject.toml").write_text(head + text, "utf-8", errors="replace")
     with contextlib.suppress(InputError):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from porter.errors import InputError
-from porter.output import check_output, recipe_path, vendor_runtime, write_port
+from porter.front.output import check_output, recipe_path, vendor_runtime, write_port
 from porter.port import Port
 
 from .report import example
@@ -92,7 +92,7 @@ def test_a_kill_while_writing_leaves_the_old_port(source: Path, tmp_path: Path) 
     out = tmp_path / "out.py"
     out.write_text("the old port")
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom porter.output import write_port\n"
+        "import os, sys\nfrom pathlib import Path\nfrom porter.front.output import write_port\n"
         "from tests.report import example\n"
         "os.replace = lambda *args: os._exit(9)\n"
         "write_port(example.port(sys.argv[1]), Path(sys.argv[2]), force=True)"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from porter.cli import run
-from porter.masking import find_secrets, is_random, masked
-from porter.shown import one_line, visible
+from porter.safety.masking import find_secrets, is_random, masked
+from porter.safety.shown import one_line, visible
 from tests.engine.porting import port, sft_script
 
 EVIL = "mixtral\x1b[2J\x1b[1;1Hported: nothing left\x07 to do\u202e\u2066\x9b31m"

@@ -11,8 +11,8 @@ import pytest
 
 from porter.cli import run
 from porter.errors import InputError
-from porter.project import read_project
-from porter.trust import allowed_packs, digest, is_trusted, memory, trust
+from porter.front.project import read_project
+from porter.front.trust import allowed_packs, digest, is_trusted, memory, trust
 
 SCRIPT = """\
 from datasets import load_dataset

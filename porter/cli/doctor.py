@@ -14,7 +14,7 @@ from .say import say
 @click.help_option("-h", "--help")
 def command(timeout: float, as_json: bool, no_color: bool) -> int:
     """Versions, devices, memory, disk: what would fail here and why."""
-    from ..doctor import diagnose
+    from ..front.doctor import diagnose
 
     diagnosis = diagnose(timeout)
     if as_json:

@@ -72,7 +72,7 @@ def command(
         raise click.UsageError("--apply and -o OUT go together, with one slice")
     if lengths and seq_len:
         raise click.UsageError("--lengths says how long rows are: leave out --seq-len")
-    from ..output import check_output, replace_file
+    from ..front.output import check_output, replace_file
     from ..tpu.apply import applied, port_text
     from ..tpu.compile import CompileFailed, Request
     from ..tpu.lengths import read_lengths

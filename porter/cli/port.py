@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InputError
-from ..limits import BUDGET
+from ..safety.limits import BUDGET
 from .say import say
 
 if TYPE_CHECKING:
@@ -76,10 +76,11 @@ def command(
 
     Without -o nothing is written. Defaults of the options come from [tool.tpu-port] in the nearest pyproject.toml.
     """
-    from ..output import check_output, write_port
-    from ..port import Options, port_file
-    from ..project import installed_packs, read_project
-    from ..trust import allowed_packs
+    from ..front.output import check_output, write_port
+    from ..front.port_file import port_file
+    from ..front.project import installed_packs, read_project
+    from ..front.trust import allowed_packs
+    from ..port import Options
 
     if not source.suffix and not source.exists() and (close := get_close_matches(source.name, COMMANDS, n=1)):
         raise click.UsageError(f"there is no file or command {source}; did you mean `tpu-port {close[0]}`?")
@@ -120,9 +121,9 @@ def command(
 def _port_folder(
     source: Path, output: Path | None, options: Options, *, force: bool, as_json: bool, no_color: bool
 ) -> int:
-    from ..output_tree import check_tree_output, write_tree
+    from ..front.output_tree import check_tree_output, write_tree
+    from ..front.tree import port_tree
     from ..report.tree import circle_lines, show_tree, tree_document
-    from ..tree import port_tree
 
     if output is not None:
         check_tree_output(source, output, force=force)

@@ -27,11 +27,11 @@ def command() -> None:
 @click.help_option("-h", "--help")
 def list_rules(rules: tuple[Path, ...], as_json: bool, no_color: bool) -> int:
     """Every rule of every pack: its id, what it does, and its pack."""
-    from ..engine.own import engine_pack
-    from ..engine.packs import load_packs
-    from ..project import installed_packs, read_project
+    from ..engine.packs.engine_rules import engine_pack
+    from ..engine.packs.packs import load_packs
+    from ..front.project import installed_packs, read_project
+    from ..front.trust import allowed_packs
     from ..report.rules import rule_rows, show_rows
-    from ..trust import allowed_packs
 
     packs = (engine_pack(), *load_packs((*rules, *allowed_packs(read_project(Path.cwd()), rules), *installed_packs())))
     if as_json:
@@ -50,11 +50,11 @@ def list_rules(rules: tuple[Path, ...], as_json: bool, no_color: bool) -> int:
 @click.help_option("-h", "--help")
 def show(rule: str, rules: tuple[Path, ...], no_color: bool) -> int:
     """The page of one RULE, such as TP112: what it does, why, and the calls it matches."""
-    from ..engine.own import engine_pack
-    from ..engine.packs import load_packs
-    from ..project import installed_packs, read_project
+    from ..engine.packs.engine_rules import engine_pack
+    from ..engine.packs.packs import load_packs
+    from ..front.project import installed_packs, read_project
+    from ..front.trust import allowed_packs
     from ..report.rules import show_rule
-    from ..trust import allowed_packs
 
     packs = (engine_pack(), *load_packs((*rules, *allowed_packs(read_project(Path.cwd()), rules), *installed_packs())))
     show_rule(packs, rule, no_color=no_color)
@@ -68,7 +68,7 @@ def show(rule: str, rules: tuple[Path, ...], no_color: bool) -> int:
 @click.help_option("-h", "--help")
 def test(path: Path, update: bool, no_color: bool) -> int:
     """Port every case of the pack at PATH and compare with what it expects."""
-    from ..engine.cases import run_cases, update_cases
+    from ..front.cases import run_cases, update_cases
     from ..report.rules import show_cases
 
     for file in update_cases(path) if update else ():
@@ -82,7 +82,7 @@ def test(path: Path, update: bool, no_color: bool) -> int:
 @click.help_option("-h", "--help")
 def new(path: Path) -> int:
     """Start a pack at PATH: a table, a rule and cases that pass `rules test` as they are."""
-    from ..engine.scaffold import new_pack
+    from ..front.scaffold import new_pack
 
     for file in new_pack(path):
         say(f"Wrote {file}")
@@ -98,8 +98,8 @@ def trust(path: Path) -> int:
 
     Each is remembered as it is now, outside the folder; one that changes has to be trusted again.
     """
-    from ..trust import memory, packs_of
-    from ..trust import trust as remember
+    from ..front.trust import memory, packs_of
+    from ..front.trust import trust as remember
 
     for pack, text in remember(packs_of(path)).items():
         say(f"Trusted {pack} (sha256 {text[:16]})")

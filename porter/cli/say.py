@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ..masking import masked
-from ..shown import visible
+from ..safety.masking import masked
+from ..safety.shown import visible
 
 
 def say(text: object, *, err: bool = False) -> None:

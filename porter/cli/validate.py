@@ -120,8 +120,8 @@ def command(
     from ..meshes import parse_mesh
     from ..validate.comparing.verdict import NoVerdict
     from ..validate.helping import help_for, last_error
-    from ..validate.processes import RunFailed
     from ..validate.run import Options, processes_of, validate
+    from ..validate.running.processes import RunFailed
 
     started = time.monotonic()
     try:
@@ -165,7 +165,7 @@ def command(
         return 2
 
     if html is not None:
-        from ..output import replace_file
+        from ..front.output import replace_file
         from ..report.html import verdict_page
 
         html.parent.mkdir(parents=True, exist_ok=True)

@@ -10,74 +10,79 @@ from pathlib import Path
 import libcst as cst
 
 from ..errors import InputError
-from ..limits import frames_of, place_of
-from ..masking import find_secrets, masked_in
 from ..meshes import parse_mesh
-from ..port import Edit, Options, Port, Status
+from ..port import Options, Port, Status
 from ..recipe import Field, Finding, Recipe
-from ..runtime.field_tables import version_key
-from ..shown import one_line
-from ..source.launch import Setting, read_launch_config
+from ..runtime.facts.field_tables import version_key
+from ..safety.limits import frames_of, place_of
+from ..safety.masking import find_secrets, masked_in
+from ..safety.shown import one_line
+from ..source.launch.launch_config import Setting, read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
 from ..source.parsing import check_parses
 from ..target.write import write
-from .annotations import drop_subclasses, rename_annotations
-from .blocks import close_empty_blocks
-from .branches import settle_branches
-from .carrying import is_in_reach
-from .casts import drop_casts
-from .checkpointing import scan_checkpointing
-from .class_patches import name_class_patches
-from .counting import replace_counts
-from .dating import say_release, versions_in
-from .dead_code import drop_dead_code
-from .deepspeed import apply_deepspeed, named_settings
-from .edits import apply_edits, joined_removals, without_inner, without_orphans
-from .end_tokens import keep_end_tokens
-from .families import check_mesh, family_files, find_model_family, refused
-from .first_process import take_all_hosts
-from .format_strings import in_f_string, requoted
-from .generating import apply_generation
-from .gpu_reports import drop_gpu_reports
-from .gpu_tests import answer_gpu_tests, name_gpu_tests
-from .handed import name_handed
-from .launch import read_launch
-from .leftovers import drop_leftovers
-from .loop_trainer import LOOP, find_loops
-from .lost_names import find_lost_names
-from .members import apply_members
-from .merged_adapters import note_merged
-from .metadata import script_metadata
-from .model_config import answer_configs
-from .named_types import rewrite_named_types
-from .new_rows import answer_rows
-from .objects import answer_uses
-from .other_calls import say_other_calls
-from .own import check_names
-from .packs import Pack, load_packs
-from .parts import divided, own_edits, parts_of, take_back, view_of
-from .port_imports import with_imports
-from .porting import Porting
-from .precision import settle_compute_type
-from .reading import find_other_trainer, find_sites, table_of
-from .reference_members import apply_reference_members
-from .release_asserts import drop_release_asserts
-from .resuming import resumed_from
-from .rewriting import apply_rewrites
-from .saving_patches import drop_gathered_weights, drop_saving_patches, replace_saving_functions
-from .sites import Site
-from .taken_keywords import refuse_keywords
-from .todos import with_todos
-from .torch_tensors import answer_tensors
-from .understanding import read_trainer
-from .unknown_training import find_unknown_training
-from .unsloth_chat import answer_chat_templates
-from .unused import drop_device_maps, drop_unused_functions
-from .uses import Use, role_uses, uses
-from .views import merge, merge_findings, read_views
-from .world_size import apply_world_size
-from .zero_tests import answer_zero_tests
+from ..text.edit import Edit
+from ..text.edits import apply_edits, joined_removals, without_inner, without_orphans
+from ..text.format_strings import in_f_string, requoted
+from .answering.annotations import drop_subclasses, rename_annotations
+from .answering.given_to_unknown_code import name_handed
+from .answering.library_names import apply_rewrites
+from .answering.member_uses import apply_members
+from .answering.scoped_names import is_in_reach
+from .answering.unclaimed_configs import say_other_calls
+from .assembling.lost_names import find_lost_names
+from .assembling.metadata import script_metadata
+from .assembling.per_file import divided, own_edits, parts_of, take_back, view_of
+from .assembling.port_imports import with_imports
+from .assembling.todos import with_todos
+from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
+from .libraries.accelerate.world_size import apply_world_size
+from .libraries.accelerate.zero3 import answer_zero_tests
+from .libraries.peft.merged_adapters import note_merged
+from .libraries.peft.parameter_counts import replace_counts
+from .libraries.torch.cuda_available import answer_gpu_tests, name_gpu_tests
+from .libraries.torch.gpu_reports import drop_gpu_reports
+from .libraries.torch.layer_casts import drop_casts
+from .libraries.torch.loop_trainer import LOOP, find_loops
+from .libraries.torch.named_types import rewrite_named_types
+from .libraries.torch.torch_tensors import answer_tensors
+from .libraries.transformers.auto_config import answer_configs
+from .libraries.transformers.checkpointing import scan_checkpointing
+from .libraries.transformers.embedding_rows import answer_rows
+from .libraries.transformers.end_tokens import keep_end_tokens
+from .libraries.transformers.generation.generate import apply_generation
+from .libraries.transformers.saving_patches import (
+    drop_gathered_weights,
+    drop_saving_patches,
+    replace_saving_functions,
+)
+from .libraries.trl.class_patches import name_class_patches
+from .libraries.trl.reference_members import apply_reference_members
+from .libraries.unsloth.chat_template import answer_chat_templates
+from .packs.engine_rules import check_names
+from .packs.packs import Pack, load_packs
+from .reading.families import check_mesh, family_files, find_model_family, refused
+from .reading.kept_configs import answer_uses
+from .reading.launch import read_launch
+from .reading.precision import settle_compute_type
+from .reading.read_trainer import read_trainer
+from .reading.resuming import resumed_from
+from .reading.unknown_training import find_unknown_training
+from .script.dating import say_release, versions_in
+from .script.dead_blocks import drop_dead_code
+from .script.fill_from_tables import find_other_trainer, find_sites, table_of
+from .script.porting import Porting
+from .script.sites import Site
+from .script.trainers import merge, merge_findings, read_views
+from .script.uses_of_training import Use, role_uses, uses
+from .settling.all_hosts import take_all_hosts
+from .settling.blocks import close_empty_blocks
+from .settling.constant_conditionals import settle_branches
+from .settling.leftovers import drop_leftovers
+from .settling.release_asserts import drop_release_asserts
+from .settling.taken_keywords import refuse_keywords
+from .settling.unused import drop_device_maps, drop_unused_functions
 
 Mesh = tuple[int, int] | None
 # A trainer by a bare name, as `import *` gives it; PeftTrainer is Tunix's, of a port.

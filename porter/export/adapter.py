@@ -7,7 +7,7 @@ import math
 import struct
 from pathlib import Path
 
-from ..runtime.peft_format import peft_config
+from ..runtime.facts.peft_format import peft_config
 from .base import Base
 from .output import PARTIAL, holds_only_partials, whole
 from .trained import Adapters

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..files import LARGEST_FILE, is_file, read_text
-from ..runtime.families import SIZES, Family, UnknownFamily, family_from, family_of
+from ..runtime.facts.families import SIZES, Family, UnknownFamily, family_from, family_of
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"

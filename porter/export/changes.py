@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..runtime import weights
-from ..runtime.families import Tensor
+from ..runtime.facts.families import Tensor
+from ..runtime.models import weights
 from .base import Base
 from .checkpoint import Checkpoint
 from .layout import Make

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.families import text_config
+from ..runtime.facts.families import text_config
 from .base import Base, open_base
 from .checkpoint import Checkpoint, open_checkpoint
 from .run import Exported, Options, export
@@ -125,7 +125,7 @@ def _tunix_logits(base: Base, checkpoint: Checkpoint, adapters: Adapters | None,
     import jax.numpy as jnp
     from flax import nnx
 
-    from ..runtime.models import load_model
+    from ..runtime.models.load_model import load_model
 
     mesh = jax.make_mesh(
         (1, 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=jax.devices()[:1]

@@ -19,7 +19,7 @@ import tensorstore
 
 from ..errors import InputError
 from ..files import LARGEST_FILE, read_text
-from ..runtime import sidecar
+from ..runtime.facts import sidecar
 from .remote import Remote
 
 ITEM = "model_params"

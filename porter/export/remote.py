@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import InputError
-from ..runtime import sidecar
+from ..runtime.facts import sidecar
 from .output import check_space
 
 # What says which steps there are and what they hold: fetched at once, the arrays when the step is chosen.

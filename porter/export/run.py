@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..runtime import sidecar
+from ..runtime.facts import sidecar
 from . import model_files
 from .adapter import FILES, adapter_bytes, is_interrupted, write_adapter
 from .base import INDEX, Base, open_base

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.families import Family, Linear
-from ..runtime.lora_targets import Block, LoraSpec, Site, resolve, with_ranks
-from ..runtime.peft_format import mixes, peft_tensors
-from ..runtime.sidecar import read_lora
+from ..runtime.facts.families import Family, Linear
+from ..runtime.facts.lora_targets import Block, LoraSpec, Site, resolve, with_ranks
+from ..runtime.facts.peft_format import mixes, peft_tensors
+from ..runtime.facts.sidecar import read_lora
 from .checkpoint import Checkpoint
 
 _SHOWN = 8

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
-from ..doctor import Diagnosis
+from ..front.doctor import Diagnosis
 from .json import TOOL
 from .terminal import console, show
 

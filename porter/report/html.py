@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from html import escape
 
 from .. import __version__
-from ..masking import masked
-from ..shown import visible
+from ..safety.masking import masked
+from ..safety.shown import visible
 from ..validate.comparing.verdict import Check, Verdict
 from .chart import Line, chart
 

@@ -17,8 +17,8 @@ from ..recipe import Field
 from .terminal import console, field_table, show
 
 if TYPE_CHECKING:
-    from ..engine.cases import CaseResult
-    from ..engine.packs import Pack
+    from ..engine.packs.packs import Pack
+    from ..front.cases import CaseResult
 
 SECTION = re.compile(r"\n(What it does|Why|Example|Use instead|Safety|References): *")
 SHOWN_NAMES = 2

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..port import Port
 from ..recipe import Field, Finding
-from ..shown import visible
+from ..safety.shown import visible
 from .batch import batch_line, keywords
 from .diff import Hunk, diff_hunks
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
-from ..tree import TreePort
+from ..front.tree import TreePort
 from .json import TOOL, error_document, port_document
 from .terminal import STATUSES, show, show_port
 

@@ -2,7 +2,7 @@
 
 Each name comes from the module that is named after it and is loaded when it is first used, so that a script's
 parser answers `--help` without JAX. The package imports nothing else of tpu-port: `--vendor` copies it beside a port.
-On a TPU slice of several hosts the import joins the script's processes, see `hosts.connect`.
+On a TPU slice of several hosts the import joins the script's processes, see `hosts.processes.connect`.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from .hosts import connect
+from .hosts.processes import connect
 
 _HOMES = {
-    "adapters": ("adapter_state", "apply_adapter", "load_adapter", "save_adapter"),
-    "batches": ("SFTBatches",),
+    "saving.adapters": ("adapter_state", "apply_adapter", "load_adapter", "save_adapter"),
+    "batches.sft_batches": ("SFTBatches",),
     "callbacks": ("KeepBest", "load_best"),
-    "saving_policy": ("SaveOnlyEvery",),
-    "checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
-    "completions": ("generate",),
-    "distillation_batches": ("GKDBatches",),
-    "distillation_trainer": ("DistillationTrainer",),
-    "dpo_losses": ("dpo_loss",),
-    "hooks": ("log_every",),
-    "loading": ("load_arguments",),
-    "trained": ("load_trained",),
-    "leave_one_out": ("RLOOBatches",),
-    "lora": (
+    "saving.saving_policy": ("SaveOnlyEvery",),
+    "saving.checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
+    "generation.completions": ("generate",),
+    "distillation.distillation_batches": ("GKDBatches",),
+    "distillation.distillation_trainer": ("DistillationTrainer",),
+    "losses.dpo_losses": ("dpo_loss",),
+    "training.hooks": ("log_every",),
+    "models.loading": ("load_arguments",),
+    "saving.load_trained": ("load_trained",),
+    "rollouts.leave_one_out": ("RLOOBatches",),
+    "lora.apply_lora": (
         "apply_lora",
         "apply_peft",
         "count_parameters",
@@ -35,32 +35,32 @@ _HOMES = {
         "print_trainable_parameters",
         "separate_kv",
     ),
-    "end_tokens": ("bos_eos",),
-    "lora_provider": ("PEFT_INIT", "LoraProvider"),
-    "loss": ("chunked_token_loss", "model_inputs", "token_loss"),
-    "main_process": ("main_print", "push_to_hub"),
-    "merging": ("merge_adapter", "merge_and_unload"),
-    "metrics_trainer": ("MetricsTrainer",),
-    "mixtures": ("get_dataset",),
-    "models": ("load_model",),
-    "optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer", "older_decay_mask"),
-    "policy_loss": ("PolicyLoss",),
-    "preference_batches": ("CPOBatches", "KTOBatches", "ORPOBatches", "PreferenceBatches"),
-    "preference_losses": ("cpo_loss", "kto_loss", "orpo_loss"),
-    "preference_trainer": ("PreferenceTrainer", "preference_loss"),
-    "attention_blocks": ("attend_in_blocks",),
-    "rematerialize": ("remat",),
-    "response_masks": ("CompletionOnly", "IgnorePadding", "ResponsesOnly"),
-    "results": ("train_result",),
-    "rollouts": ("GRPOBatches",),
-    "saving": ("save_model",),
-    "schedules": ("hf_schedule",),
-    "text_generation": ("TextGenerationPipeline",),
-    "trainer_batches": ("TrainerBatches",),
-    "unsloth_data": ("standardize_data_formats",),
-    "unsloth_templates": ("get_chat_template",),
-    "vocabulary": ("average_new_rows", "check_vocabulary", "resize_vocabulary", "setup_chat_format"),
-    "training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),
+    "rows.end_tokens": ("bos_eos",),
+    "lora.lora_provider": ("PEFT_INIT", "LoraProvider"),
+    "losses.token_loss": ("chunked_token_loss", "model_inputs", "token_loss"),
+    "saving.main_process": ("main_print", "push_to_hub"),
+    "saving.merging": ("merge_adapter", "merge_and_unload"),
+    "training.metrics_trainer": ("MetricsTrainer",),
+    "settings.mixtures": ("get_dataset",),
+    "models.load_model": ("load_model",),
+    "training.optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer", "older_decay_mask"),
+    "losses.policy_loss": ("PolicyLoss",),
+    "preferences.preference_batches": ("CPOBatches", "KTOBatches", "ORPOBatches", "PreferenceBatches"),
+    "losses.preference_losses": ("cpo_loss", "kto_loss", "orpo_loss"),
+    "preferences.preference_trainer": ("PreferenceTrainer", "preference_loss"),
+    "models.attention_blocks": ("attend_in_blocks",),
+    "models.rematerialize": ("remat",),
+    "rows.response_masks": ("CompletionOnly", "IgnorePadding", "ResponsesOnly"),
+    "training.train_result": ("train_result",),
+    "rollouts.grpo_batches": ("GRPOBatches",),
+    "saving.save_model": ("save_model",),
+    "training.schedules": ("hf_schedule",),
+    "generation.text_generation": ("TextGenerationPipeline",),
+    "batches.trainer_batches": ("TrainerBatches",),
+    "rows.unsloth_data": ("standardize_data_formats",),
+    "rows.unsloth_templates": ("get_chat_template",),
+    "models.vocabulary": ("average_new_rows", "check_vocabulary", "resize_vocabulary", "setup_chat_format"),
+    "training.training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 

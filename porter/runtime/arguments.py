@@ -15,11 +15,11 @@ from ast import literal_eval
 from functools import cache
 from typing import Any, Literal
 
-from . import settling
-from .argument_fields import CLASSES, of_its_day, versions_of
-from .field_tables import REQUIRED, FieldTable, Row, find_table, version_key
-from .trl_parser import TrlParser as TrlParser  # a name of this module too
-from .unsloth_defaults import unsloth_defaults
+from .facts.argument_fields import CLASSES, of_its_day, versions_of
+from .facts.field_tables import REQUIRED, FieldTable, Row, find_table, version_key
+from .settings import post_init
+from .settings.trl_parser import TrlParser as TrlParser  # a name of this module too
+from .settings.unsloth_defaults import unsloth_defaults
 
 
 def __getattr__(name: str) -> Any:
@@ -76,8 +76,8 @@ def get_quantization_config(model_args: Any) -> Any:
 
 
 def get_dataset(mixture: Any) -> Any:
-    """The datasets of a DatasetMixtureConfig as one: see `porter.runtime.mixtures.get_dataset`."""
-    from . import mixtures
+    """The datasets of a DatasetMixtureConfig as one: see `porter.runtime.settings.mixtures.get_dataset`."""
+    from .settings import mixtures
 
     return mixtures.get_dataset(mixture)
 
@@ -107,7 +107,7 @@ def argument_class(name: str, version: str | None, unsloth: str | None = None) -
         for older, row in former.items():
             if (value := getattr(self, older)) is not None:
                 setattr(self, row.name, value)
-        settling.settle(self, name, rows)
+        post_init.settle(self, name, rows)
         _refuse(self, name, table, rows)
         _fill_in(self, table, rows, versions)
         self._made = True
@@ -120,9 +120,9 @@ def argument_class(name: str, version: str | None, unsloth: str | None = None) -
     fields = [_field(row, version) for row in rows.values()]
     fields += [_former_field(older, row) for older, row in former.items()]
     members: dict[str, Any] = {"__post_init__": __post_init__, "__setattr__": __setattr__}
-    if name in settling.TRAINING:
+    if name in post_init.TRAINING:
         members["of_transformers"] = of_its_day(version)  # None for the newest
-        methods = (settling.to_dict, settling.get_warmup_steps, settling.get_process_log_level)
+        methods = (post_init.to_dict, post_init.get_warmup_steps, post_init.get_process_log_level)
         members |= {method.__name__: method for method in methods}
     made = dataclasses.make_dataclass(name, fields, namespace=members)
     made.__module__ = __name__
@@ -162,7 +162,7 @@ def _refuse(args: Any, name: str, table: FieldTable, rows: dict[str, Row]) -> No
         value = getattr(args, row.name)
         if said := _refusal(row, value):
             refused.append(said)
-        elif not _is_default(row, value) and row.fate == "dropped" and row.name not in settling.QUIET:
+        elif not _is_default(row, value) and row.fate == "dropped" and row.name not in post_init.QUIET:
             idle.append(row.name)
     if refused:
         raise ValueError(f"{name} can't be ported with\n  " + "\n  ".join(refused))

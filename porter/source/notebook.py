@@ -17,7 +17,7 @@ from ..errors import InputError
 from .magics import is_python
 
 if TYPE_CHECKING:
-    from ..port import Edit
+    from ..text.edit import Edit
 
 OLDEST = 4  # nbformat 4 has `cells` at the top; 3 had worksheets
 SEPARATOR = "\n\n"

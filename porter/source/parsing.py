@@ -13,7 +13,7 @@ import libcst as cst
 
 from ..errors import InputError
 from ..files import is_folder, read_file
-from ..limits import DEEP, FLATTEN
+from ..safety.limits import DEEP, FLATTEN
 from .magics import masked
 from .module import Module
 from .notebook import Notebook, read_notebook

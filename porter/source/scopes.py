@@ -34,6 +34,13 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         stack.extend(children(found))
 
 
+def inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and all that stands in it and means something, in source order."""
+    yield node
+    for child in children(node):
+        yield from inside(child)
+
+
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes in `node` that mean something, in source order; libcst's own `children` is a visit of everything."""
     for name in _parts(type(node)):

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..engine.collators import collator_text, write_collators
-from ..engine.porting import Porting
-from ..engine.reading import plain_version
-from ..runtime import releases
-from .expressions import quoted
-from .layout import Arg
-from .parts import (
+from ..engine.libraries.transformers.collators import collator_text, write_collators
+from ..engine.script.fill_from_tables import plain_version
+from ..engine.script.porting import Porting
+from ..runtime.facts import releases
+from ..text.expressions import quoted
+from ..text.layout import Arg
+from .common_statements import (
     Writing,
     batch_lines,
     joined,

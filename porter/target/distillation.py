@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..engine.porting import Porting
-from ..engine.reading import plain_version, short_name
-from ..engine.sites import Site
-from ..runtime.field_tables import version_key
-from .layout import Arg, Call, render
-from .parts import (
+from ..engine.script.fill_from_tables import plain_version, short_name
+from ..engine.script.porting import Porting
+from ..engine.script.sites import Site
+from ..runtime.facts.field_tables import version_key
+from ..text.layout import Arg, Call, render
+from .common_statements import (
     Writing,
     assign,
     batch_lines,
@@ -27,7 +27,7 @@ from .parts import (
     seed_arguments,
 )
 from .remarks import placed
-from .training import training_config, with_hooks
+from .training_config import training_config, with_hooks
 
 EXACT_FROM = (1, 7)  # the first release of TRL whose loss is today's
 HALVES_FIXED = (0, 16)  # the first whose beta means what it does today

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..engine.porting import Porting
-from ..engine.reading import plain_version, short_name, table_of
-from ..engine.unsloth_patches import raise_batch_size
+from ..engine.libraries.unsloth.patched_defaults import raise_batch_size
+from ..engine.script.fill_from_tables import plain_version, short_name, table_of
+from ..engine.script.porting import Porting
 from ..recipe import Field
-from ..runtime.field_tables import version_key
-from .layout import Arg, Call
-from .parts import (
+from ..runtime.facts.field_tables import version_key
+from ..text.layout import Arg, Call
+from .common_statements import (
     Writing,
     assign,
     joined,
@@ -27,7 +27,7 @@ from .parts import (
     run_arguments,
 )
 from .remarks import default_of, handed, placed, remarked
-from .training import training_config, with_hooks
+from .training_config import training_config, with_hooks
 
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
 

@@ -6,11 +6,11 @@ import re
 
 import libcst as cst
 
-from ..engine.loop_trainer import loop_parts
-from ..engine.porting import Porting
-from ..engine.sites import Site, shown
+from ..engine.libraries.torch.loop_trainer import loop_parts
+from ..engine.script.porting import Porting
+from ..engine.script.sites import Site, shown
 from . import causal_lm
-from .parts import Writing
+from .common_statements import Writing
 
 
 def loop_block(porting: Porting, writing: Writing) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..engine.porting import Porting, in_reach
-from ..engine.sites import Site
-from ..runtime.families import Family
-from ..runtime.lora_targets import LoraSpec, Rule, beyond_text, port_rules
-from .expressions import number, python, times
-from .layout import Arg, Call, render
+from ..engine.script.porting import Porting, in_reach
+from ..engine.script.sites import Site
+from ..runtime.facts.families import Family
+from ..runtime.facts.lora_targets import LoraSpec, Rule, beyond_text, port_rules
+from ..text.expressions import number, python, times
+from ..text.layout import Arg, Call, render
 from .remarks import named_remarks, remarked
 
 # Recipe place → LoraConfig keyword, for what decides which linears get which adapter.

@@ -5,13 +5,13 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 
 from __future__ import annotations
 
-from ..engine.porting import Porting
-from ..engine.reading import plain_version
-from ..engine.unsloth_patches import unsloth_note
-from ..runtime.field_tables import version_key
-from ..runtime.releases import release
-from .expressions import is_atom, python, quoted
-from .layout import Arg, Call, render
+from ..engine.libraries.unsloth.patched_defaults import unsloth_note
+from ..engine.script.fill_from_tables import plain_version
+from ..engine.script.porting import Porting
+from ..runtime.facts.field_tables import version_key
+from ..runtime.facts.releases import release
+from ..text.expressions import is_atom, python, quoted
+from ..text.layout import Arg, Call, render
 from .remarks import default_of, remarked, remarked_line
 
 ADAMW = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..engine.porting import Porting
-from ..engine.sites import Site, pair_names
-from .layout import Call, render
+from ..engine.script.porting import Porting
+from ..engine.script.sites import Site, pair_names
+from ..text.layout import Call, render
 from .remarks import MARKS
 
 

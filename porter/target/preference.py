@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from ..engine.porting import Porting
-from ..engine.reading import plain_version, table_of
-from ..engine.saved_adapters import is_saved, starts_from_adapter
-from ..runtime import releases
-from .expressions import quoted
-from .layout import Arg, Call, render
-from .parts import (
+from ..engine.libraries.peft.saved_adapters import is_saved, starts_from_adapter
+from ..engine.script.fill_from_tables import plain_version, table_of
+from ..engine.script.porting import Porting
+from ..runtime.facts import releases
+from ..text.expressions import quoted
+from ..text.layout import Arg, Call, render
+from .common_statements import (
     Writing,
     assign,
     batch_lines,
@@ -31,7 +31,7 @@ from .parts import (
 )
 from .remarks import placed, remarked
 from .sft import release
-from .training import training_config, with_hooks
+from .training_config import training_config, with_hooks
 
 Defaults = Mapping[str, tuple[str, Any]]
 

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ..engine.porting import Porting
-from ..engine.reading import table_of
-from ..engine.sites import Argument, indentation
-from ..engine.unsloth_patches import unsloth_note
+from ..engine.libraries.unsloth.patched_defaults import unsloth_note
+from ..engine.script.fill_from_tables import table_of
+from ..engine.script.porting import Porting
+from ..engine.script.sites import Argument, indentation
 from ..source.remarks import Heading
-from .layout import Arg, Call, commented
+from ..text.layout import Arg, Call, commented
 
 # The first of the characters that mark the places of a section's keywords while the port is written.
 MARK = 0xF0000

@@ -5,15 +5,15 @@ Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, 
 
 from __future__ import annotations
 
-from ..engine.porting import Porting
-from ..engine.reading import plain_version
-from ..engine.responses_only import RESPONSES_ONLY
-from ..engine.unsloth_patches import is_of_unsloth
-from ..runtime import releases
-from ..runtime.field_tables import version_key
-from .expressions import quoted
-from .layout import Arg
-from .parts import (
+from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
+from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
+from ..engine.script.fill_from_tables import plain_version
+from ..engine.script.porting import Porting
+from ..runtime.facts import releases
+from ..runtime.facts.field_tables import version_key
+from ..text.expressions import quoted
+from ..text.layout import Arg
+from .common_statements import (
     Writing,
     batch_lines,
     joined,

@@ -11,25 +11,25 @@ from typing import Any
 
 import libcst as cst
 
-from ..engine.flow import unprepared
-from ..engine.linear_names import write_linear_names
-from ..engine.merged_adapters import write_merged
-from ..engine.model import reaches_trainer
-from ..engine.parts import behind_imports
-from ..engine.porting import TRAINER_BLOCK, Porting, in_reach
-from ..engine.quantization import check_adapters, write_preparation, write_quantization
-from ..engine.reading import bindings_of, table_of
-from ..engine.responses_only import write_responses_only
-from ..engine.saved_adapters import is_saved, say_reference
-from ..engine.sites import PAIRS, Site, indentation
+from ..engine.assembling.per_file import behind_imports
+from ..engine.libraries.bitsandbytes.quantization import check_adapters, write_preparation, write_quantization
+from ..engine.libraries.peft.all_linear import write_linear_names
+from ..engine.libraries.peft.merged_adapters import write_merged
+from ..engine.libraries.peft.saved_adapters import is_saved, say_reference
+from ..engine.libraries.unsloth.responses_only import write_responses_only
+from ..engine.reading.model import reaches_trainer
+from ..engine.script.fill_from_tables import bindings_of, table_of
+from ..engine.script.flow import unprepared
+from ..engine.script.porting import TRAINER_BLOCK, Porting, in_reach
+from ..engine.script.sites import PAIRS, Site, indentation
 from ..recipe import Field, Value
-from ..runtime.families import Family
-from ..runtime.lora_targets import Rule
+from ..runtime.facts.families import Family
+from ..runtime.facts.lora_targets import Rule
+from ..text.layout import Arg, Call, render
 from . import causal_lm, distillation, grpo, loop, sft
-from .layout import Arg, Call, render
+from .common_statements import Writing, load_call
 from .lora import apply_call, dropout_arguments, literal_rules, provider_code, saved_call, vision_note
 from .pairs import write_fast_model
-from .parts import Writing, load_call
 from .preference import KINDS, preference_block, without_dropout
 from .remarks import place_headings
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.lengths import rounded
+from ..runtime.facts.lengths import rounded
 
 
 class Absent:

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from ..validate.jax_side.observe_jax import fitted, replace_everywhere, runtimes, without_torch
-from ..validate.script import run_script
+from ..validate.running.script import run_script
 from .absent import Absent, BatchShapes, Unplanned
 from .compiled_step import compiled, described
 from .config import cut_layers, one_period, read_config
@@ -152,7 +152,7 @@ class AbstractRun:
             replace_everywhere(runtime, name, Unplanned)
         self.turn_on_remat = remat
         self.attend_in_blocks = runtime.attend_in_blocks
-        self.jitted = importlib.import_module(runtime.__name__ + ".train_step").jitted
+        self.jitted = importlib.import_module(runtime.__name__ + ".lora.train_step").jitted
 
     def load_model(
         self,
@@ -170,8 +170,8 @@ class AbstractRun:
         import jax.numpy as jnp
         from flax import nnx
 
-        models = importlib.import_module(runtime.__name__ + ".models")
-        families = importlib.import_module(runtime.__name__ + ".families")
+        models = importlib.import_module(runtime.__name__ + ".models.load_model")
+        families = importlib.import_module(runtime.__name__ + ".facts.families")
         extra = [] if family is None else [families.read_family(models._beside_script(family))]
         config = read_config(str(model_id), self.request["model"], families, extra)
         found = families.family_of(config, str(model_id), extra)
@@ -191,7 +191,7 @@ class AbstractRun:
         placed(model, mesh, dtype)
         asked = models.Quantization.read(quantization)
         if asked is not None:
-            loading = importlib.import_module(runtime.__name__ + ".quantized_loading")
+            loading = importlib.import_module(runtime.__name__ + ".models.quantized_loading")
             model = loading.quantize_shapes(model, found, config, asked)
         self.config = config
         model.porter = models.ModelInfo(str(model_id), str(model_id), found, json.dumps(config), asked)
@@ -312,7 +312,7 @@ def _batches(run: AbstractRun, original: Any) -> Any:
 
 
 def runtime_mesh(runtime: ModuleType) -> ModuleType:
-    return importlib.import_module(runtime.__name__ + ".mesh")
+    return importlib.import_module(runtime.__name__ + ".facts.mesh")
 
 
 if __name__ == "__main__":

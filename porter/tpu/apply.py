@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from ..errors import InputError
-from ..port import Options, port_file
+from ..front.port_file import port_file
+from ..port import Options
 from .plan import Plan
 from .slices import GIB
 

@@ -1,7 +1,7 @@
 """Which micro-batches a step's rows go through: padded to the longest, in buckets of length, or packed.
 
-All three train the same (`porter.runtime.batches`): what differs is how much of them is padding, how many shapes are
-compiled, and how often the weights are read. Seconds and memory of a shape come from the caller.
+All three train the same (`porter.runtime.batches.sft_batches`): what differs is how much of them is padding, how many
+shapes are compiled, and how often the weights are read. Seconds and memory of a shape come from the caller.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..runtime.lengths import rounded
-from ..runtime.step_packing import Shape, packed
+from ..runtime.batches.step_packing import Shape, packed
+from ..runtime.facts.lengths import rounded
 
 SAMPLED = 64  # steps that are looked at, besides the longest, which has to fit
 SHAPES = 6  # at most, as each is compiled

@@ -27,7 +27,7 @@ from typing import Any
 from ..errors import InputError
 from ..own_imports import PYTHON
 from ..tables import rules_folder
-from ..validate.processes import kill_group
+from ..validate.running.processes import kill_group
 from .slices import Slice, xla_seconds
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "google-tunix", "qwix", "optax", "transformers")
@@ -222,8 +222,8 @@ def key(request: Request) -> str:
     for package in PACKAGES:
         digest.update(f"{package}={_version(package)}\n".encode())
     here = Path(__file__).parent
-    parts = [*here.glob("*.py"), *here.parent.glob("runtime/*.py"), *rules_folder().glob("models/*.toml")]
-    parts += request.script.absolute().parent.glob("porter_runtime/*.py")
+    parts = [*here.glob("*.py"), *here.parent.glob("runtime/**/*.py"), *rules_folder().glob("models/*.toml")]
+    parts += request.script.absolute().parent.glob("porter_runtime/**/*.py")
     if request.model is not None:
         parts.append(request.model if request.model.is_file() else request.model / "config.json")
     for part in [request.script, *sorted(parts)]:

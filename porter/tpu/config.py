@@ -12,7 +12,8 @@ from typing import Any
 def read_config(model_id: str, substitute: str | None, families: Any, extra: Iterable[Any] = ()) -> dict[str, Any]:
     """The config.json of `model_id`, or of `substitute` (a file or a folder) where that is given.
 
-    `families`: the module porter.runtime.families in use. Nothing is downloaded: FileNotFoundError says what to give.
+    `families`: the module porter.runtime.facts.families in use. Nothing is downloaded: FileNotFoundError says what to
+    give.
     """
     place = Path(substitute or model_id).expanduser()
     file = place if place.is_file() else place / "config.json"

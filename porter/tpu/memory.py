@@ -14,7 +14,7 @@ from .compile import Step
 from .slices import Slice, xla_seconds
 
 # google-tunix 0.1.7 jits its step without donating the model: flax returns all weights, and XLA copies what it returns.
-# The runtime's step (porter.runtime.train_step) returns what was trained.
+# The runtime's step (porter.runtime.lora.train_step) returns what was trained.
 WEIGHT_COPIES = 2
 # Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
 LOGITS_COPIES, LOGITS_COPIES_TP = 2.5, 0.6

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import InputError
-from ..runtime.families import families
-from ..runtime.lengths import rounded
-from ..runtime.mesh import mesh_problems
-from ..runtime.step_packing import Shape
+from ..runtime.batches.step_packing import Shape
+from ..runtime.facts.families import families
+from ..runtime.facts.lengths import rounded
+from ..runtime.facts.mesh import mesh_problems
 from .batching import Batching, batchings
 from .compile import CompileFailed, Request, Step, compile_step, compile_steps, libtpu_problem
 from .memory import Candidate, Estimate, estimate

@@ -20,16 +20,16 @@ from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances
 from .comparing.trace import Trace
 from .comparing.verdict import Check, Verdict, distinct
-from .copying import COPY_LIMIT
 from .environments.choose import port_python, source_python
 from .helping import cause_of_crash, crash_of, is_environment, last_error
-from .processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
-from .settings import LATE, Dtype, Settings
-from .stand_ins.arguments import recorded_arguments
-from .stand_ins.command_lines import project_of
-from .stand_ins.plan import KEPT
-from .stand_ins.project import project_sources
-from .stand_ins.repair import REPAIR
+from .observing.settings import LATE, Dtype, Settings
+from .running.copying import COPY_LIMIT
+from .running.processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
+from .stand_ins.command_line.arguments import recorded_arguments
+from .stand_ins.command_line.command_lines import project_of
+from .stand_ins.command_line.project import project_sources
+from .stand_ins.data.plan import KEPT
+from .stand_ins.data.repair import REPAIR
 
 Mesh = tuple[int, int]
 WORLD_SIZE = re.compile(r"WORLD_SIZE|world_size|num_processes|device_count")
@@ -380,7 +380,7 @@ def _devices(count: int) -> str:
 def processes_of(port: Path, launch_config: Path | None) -> int:
     """How many processes the GPU run had: by the launch config, else by the recipe beside the port, else one."""
     if launch_config is not None:
-        from ..source.launch import read_launch_config
+        from ..source.launch.launch_config import read_launch_config
 
         settings = {setting.name: setting.value for setting in read_launch_config(launch_config)}
         return int(settings.get("num_processes", 1))

@@ -14,7 +14,7 @@ MATCHES = ("@trainer.add_callback()",)
 
 
 def apply(site, porting):
-    from porter.engine.callbacks import judge_callback
+    from porter.engine.libraries.transformers.callbacks import judge_callback
 
     if len(site.node.args) == 1:
         judge_callback(porting, site.node.args[0].value)

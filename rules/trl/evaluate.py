@@ -10,6 +10,7 @@ Safety: exact for the loss and the script's own metrics; runtime and samples-per
 
 ID = "TP114"
 MATCHES = ("@trainer.evaluate()",)
+POSITIONAL = ("eval_dataset",)
 
 
 SETTLED = {
@@ -19,7 +20,7 @@ SETTLED = {
 
 
 def apply(site, porting):
-    from porter.engine.keywords import say_keywords
+    from porter.engine.script.keywords import say_keywords
 
     names = porting.names
     if porting.value("rollout.generations") is not None:

@@ -9,6 +9,11 @@ Safety: a private repository stays private, a branch and a commit message stay t
 
 ID = "TP113"
 MATCHES = ("@trainer.push_to_hub()", "@trainer.model.push_to_hub()", "@model.push_to_hub()")
+POSITIONAL = {
+    "@trainer.push_to_hub()": ("commit_message",),
+    "@trainer.model.push_to_hub()": ("repo_id",),
+    "@model.push_to_hub()": ("repo_id",),
+}
 REASON = "uploaded from one host, without a generated model card"
 SETTLED = {
     "blocking": ("changed", "", "the port goes on when the upload is done"),
@@ -23,8 +28,8 @@ CARD = """
 
 
 def apply(site, porting):
-    from porter.engine.keywords import say_keywords
-    from porter.engine.uploading import KEPT, push_code, save_code
+    from porter.engine.libraries.trl.uploading import KEPT, push_code, save_code
+    from porter.engine.script.keywords import say_keywords
 
     names = porting.names
     folder = porting.output_dir()

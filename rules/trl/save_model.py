@@ -30,11 +30,16 @@ MATCHES = (
     "@trainer.model.save_pretrained()",
     "@model.save_pretrained()",
 )
+POSITIONAL = {
+    "@trainer.save_model()": ("output_dir",),
+    "@trainer.model.save_pretrained()": ("save_directory",),
+    "@model.save_pretrained()": ("save_directory",),
+}
 
 
 def apply(site, porting):
-    from porter.engine.collators import saved_tokenizer
-    from porter.engine.keywords import say_keywords
+    from porter.engine.libraries.transformers.collators import saved_tokenizer
+    from porter.engine.script.keywords import say_keywords
 
     target = site.argument("output_dir", "save_directory")
     path = target.text if target is not None else porting.output_dir()

@@ -11,6 +11,7 @@ can't be read and is refused. What `train()` returned is `rt.train_result(traine
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)
+POSITIONAL = ("resume_from_checkpoint",)
 SETTLED = {
     "ignore_keys_for_eval": ("dropped", "", "Tunix's model gives logits and nothing else"),
     "trial": ("manual", "", "a search over hyper-parameters has no counterpart"),
@@ -19,9 +20,9 @@ UNMEASURED = "total_flos"
 
 
 def apply(site, porting):
-    from porter.engine.callbacks import loads_best
-    from porter.engine.keywords import say_keywords
-    from porter.engine.uploading import push_code, save_code, uploads_by_itself
+    from porter.engine.libraries.transformers.callbacks import loads_best
+    from porter.engine.libraries.trl.uploading import push_code, save_code, uploads_by_itself
+    from porter.engine.script.keywords import say_keywords
 
     names = porting.names
     resume = site.argument("resume_from_checkpoint")

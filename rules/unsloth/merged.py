@@ -11,6 +11,10 @@ Safety: exact up to rounding. A base held in 4 or 8 bits can't be merged into: i
 
 ID = "TP719"
 MATCHES = ("@model.save_pretrained_merged()", "@model.push_to_hub_merged()")
+POSITIONAL = {
+    "@model.save_pretrained_merged()": ("save_directory", "tokenizer", "save_method"),
+    "@model.push_to_hub_merged()": ("repo_id", "tokenizer", "save_method"),
+}
 FOLDERS = ("save_directory", "repo_id")
 FIX = (
     "Save the adapter with rt.save_adapter; `tpu-port export --merged` writes the whole model in safetensors, which "

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-import porter.port
+import porter.front.port_file
 from porter.cli import run
 from porter.errors import InputError
 from porter.port import Options, Port
+from porter.recipe import Recipe
 from tests.report import example
 
 
@@ -35,7 +36,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise told["error"]
         return example.port(path, **told["changes"])
 
-    monkeypatch.setattr(porter.port, "port_file", port_file)
+    monkeypatch.setattr(porter.front.port_file, "port_file", port_file)
     return told
 
 
@@ -62,7 +63,7 @@ def test_an_output_is_written_with_its_recipe(
 ) -> None:
     run([str(script), "-o", "out.py"])
     assert Path("out.py").read_text() == example.port().after
-    assert porter.port.Recipe.from_json(Path("out.recipe.json").read_text()) == example.port().recipe
+    assert Recipe.from_json(Path("out.recipe.json").read_text()) == example.port().recipe
     assert "Wrote out.py" in capsys.readouterr().out
 
 
@@ -196,7 +197,7 @@ def test_porting_imports_none_of_the_libraries_it_ports() -> None:
     generations = Path(__file__).resolve().parents[2] / "bench" / "generations"
     scripts = [str(path) for path in sorted(generations.glob("*.py"))]
     code = (
-        "import sys\nfrom pathlib import Path\nfrom porter.port import port_file\n"
+        "import sys\nfrom pathlib import Path\nfrom porter.front.port_file import port_file\n"
         "for path in sys.argv[1:]:\n    assert port_file(Path(path)).status in ('ported', 'partial')\n"
         "print([name for name in ('jax', 'torch', 'transformers', 'trl', 'peft', 'tunix') if name in sys.modules])"
     )
@@ -222,8 +223,8 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 def test_an_ascii_terminal_gets_the_report(script: Path, tmp_path: Path) -> None:
     code = (
-        "import porter.port, porter.cli\nfrom tests.report import example\n"
-        "porter.port.port_file = lambda path, options: example.port(path)\nporter.cli.main(['train.py'])"
+        "import porter.front.port_file, porter.cli\nfrom tests.report import example\n"
+        "porter.front.port_file.port_file = lambda path, options: example.port(path)\nporter.cli.main(['train.py'])"
     )
     root = Path(porter.__file__).parent.parent
     settings = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(root), "PATH": ""}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.port import port_file
+from porter.front.port_file import port_file
 from porter.source.pins import _in_file, _in_script
 
 from .porting import PLAIN, port

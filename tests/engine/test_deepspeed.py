@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from porter.errors import InputError
-from porter.port import Options, Port, port_file
+from porter.front.port_file import port_file
+from porter.port import Options, Port
 
 SCRIPT = """\
 from datasets import load_dataset

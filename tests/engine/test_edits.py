@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from porter.engine.edits import apply_edits, joined_removals, whole_lines, without_inner, without_orphans
-from porter.port import Edit
+from porter.text.edit import Edit
+from porter.text.edits import apply_edits, joined_removals, whole_lines, without_inner, without_orphans
 
 
 def edit(start: int, end: int, new: str = "") -> Edit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.engine.installs import changed_words
+from porter.engine.assembling.installs import changed_words
 from tests.engine.porting import PLAIN, check_becomes, check_noop, port
 
 

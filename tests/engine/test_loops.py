@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from porter.engine.loop_forward import NotStandard
-from porter.engine.loops import Loop, read_loop, training_loops
+from porter.engine.libraries.torch.loop_forward import NotStandard
+from porter.engine.libraries.torch.training_loops import Loop, read_loop, training_loops
 from porter.source.module import Module
 from porter.source.parsing import parse_module
 

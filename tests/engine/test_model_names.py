@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.model_names import usual_value
-from porter.port import port_file
+from porter.engine.reading.model_names import usual_value
+from porter.front.port_file import port_file
 
 PHI = "microsoft/Phi-3-mini-4k-instruct"
 SCRIPT = """from transformers import AutoModelForCausalLM, AutoTokenizer

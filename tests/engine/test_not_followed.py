@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from porter.engine.pipeline import port_module
-from porter.port import Options, Port, port_file
+from porter.front.port_file import port_file
+from porter.port import Options, Port
 from porter.source.parsing import parse_module
 
 from .porting import write

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.cases import run_cases
-from porter.engine.packs import BUILT_IN, load_pack, load_packs
-from porter.engine.scaffold import new_pack
+from porter.engine.packs.packs import BUILT_IN, load_pack, load_packs
 from porter.errors import InputError
-from porter.port import Options, port_file
+from porter.front.cases import run_cases
+from porter.front.port_file import port_file
+from porter.front.scaffold import new_pack
+from porter.port import Options
 
 from .porting import PLAIN, check_noop, write
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from porter.errors import InputError
-from porter.port import Options, port_file
+from porter.front.port_file import port_file
+from porter.port import Options
 
 from .porting import HEAD, PLAIN, check_becomes, check_noop, port, write
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from porter.engine.edits import apply_edits
 from porter.errors import InputError
+from porter.text.edits import apply_edits
 
 from .porting import check_noop, port
 

@@ -14,9 +14,9 @@ import pytest
 import tensorstore
 from safetensors.numpy import save_file
 
-from porter.runtime import sidecar
-from porter.runtime.families import Family, find_family
-from porter.runtime.lora_targets import LoraSpec, Site, resolve
+from porter.runtime.facts import sidecar
+from porter.runtime.facts.families import Family, find_family
+from porter.runtime.facts.lora_targets import LoraSpec, Site, resolve
 
 CONFIG: dict[str, Any] = {
     "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "num_hidden_layers": 2, "hidden_size": 64,

@@ -18,7 +18,7 @@ from porter.errors import InputError
 from porter.export import run as running
 from porter.export.run import Options, export
 from porter.export.trained import Told
-from porter.runtime import sidecar
+from porter.runtime.facts import sidecar
 from tests.export import made
 
 MERGED = Options(merged=True)

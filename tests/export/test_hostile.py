@@ -24,7 +24,7 @@ from porter.export.base import INDEX, open_base, read_shard
 from porter.export.checkpoint import open_checkpoint
 from porter.export.manifest import NAME, matches, read_manifest
 from porter.export.run import Options, export
-from porter.runtime import sidecar
+from porter.runtime.facts import sidecar
 from tests.export import made
 
 EXAMPLES = int(os.environ.get("TPU_PORT_FUZZ", "120"))

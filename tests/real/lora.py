@@ -15,7 +15,7 @@ import torch
 from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
-from porter.runtime.models import load_model
+from porter.runtime.models.load_model import load_model
 from tests import tiny as models
 
 SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

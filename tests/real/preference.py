@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from porter.runtime import preference_batches
+from porter.runtime.preferences import preference_batches
 
 from .sft import chat, words
 

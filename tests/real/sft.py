@@ -115,7 +115,7 @@ def from_args(trainer: Any, data: Any, mesh: Any, **settings: Any) -> Any:
     from datasets import Dataset
     from transformers import AutoTokenizer
 
-    from porter.runtime.batches import SFTBatches
+    from porter.runtime.batches.sft_batches import SFTBatches
 
     tokenizer = AutoTokenizer.from_pretrained(trainer.model.name_or_path)
     dataset = Dataset.from_list(data) if isinstance(data, list) else data

@@ -12,7 +12,7 @@ import yaml
 
 from porter.runtime import arguments
 from porter.runtime.arguments import trl_arguments
-from porter.runtime.field_tables import find_table
+from porter.runtime.facts.field_tables import find_table
 
 pytestmark = pytest.mark.real
 
@@ -205,7 +205,7 @@ def test_every_release_makes_all_its_classes() -> None:
 def test_loading_follows_trl() -> None:
     import jax.numpy as jnp
 
-    from porter.runtime.loading import load_arguments
+    from porter.runtime.models.loading import load_arguments
 
     sft = arguments.SFTConfig
     assert load_arguments(sft()) == {"dtype": jnp.float32, "compute_dtype": jnp.bfloat16, "revision": None}

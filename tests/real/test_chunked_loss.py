@@ -22,10 +22,10 @@ def test_chunks_change_neither_loss_nor_gradients(tiny: Any, tiny_mesh: Any, fam
     import jax.numpy as jnp
     from flax import nnx
 
-    from porter.runtime.lora import apply_peft
-    from porter.runtime.loss import chunked_token_loss, model_inputs, token_loss
-    from porter.runtime.models import load_model
-    from porter.runtime.rematerialize import remat
+    from porter.runtime.lora.apply_lora import apply_peft
+    from porter.runtime.losses.token_loss import chunked_token_loss, model_inputs, token_loss
+    from porter.runtime.models.load_model import load_model
+    from porter.runtime.models.rematerialize import remat
 
     mesh = tiny_mesh(1, 1)
     model = load_model(tiny(family), mesh, dtype=jnp.float32)

@@ -62,7 +62,7 @@ def test_batches_are_trl_s(tiny: Any, tiny_mesh: Any, tmp_path: Path, case: str)
 def test_with_transformers_collator_an_end_that_pads_is_not_trained(tiny: Any, tiny_mesh: Any, tmp_path: Path) -> None:
     from transformers import AutoTokenizer, DataCollatorForLanguageModeling
 
-    from porter.runtime.response_masks import IgnorePadding
+    from porter.runtime.rows.response_masks import IgnorePadding
 
     tokenizer = AutoTokenizer.from_pretrained(tiny("qwen3"))
     tokenizer.pad_token = tokenizer.eos_token
@@ -94,7 +94,7 @@ def test_tokenised_rows_are_left_as_they_are(tiny: Any, tiny_mesh: Any, tmp_path
 
 
 def test_prepared_and_packed_rows_are_fed_as_they_are(tiny: Any, tiny_mesh: Any, tmp_path: Path) -> None:
-    from porter.runtime.loss import model_inputs
+    from porter.runtime.losses.token_loss import model_inputs
 
     data = [
         {"input_ids": [5, 6, 7, 8, 9, 10], "labels": [5, 6, 7, -100, 9, 10], "seq_lengths": [4, 2]},

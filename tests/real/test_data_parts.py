@@ -54,7 +54,7 @@ def test_assistant_masks_are_trl_s(name: str) -> None:
 
     from trl.chat_template_utils import get_training_chat_template
 
-    from porter.runtime import chat_templates
+    from porter.runtime.rows import chat_templates
     from tests.tiny import tokenizer
 
     tok = tokenizer(TOKENIZER_OF.get(name, "qwen3"))
@@ -89,7 +89,7 @@ def test_every_template_that_trl_can_train_of_our_families_is_known() -> None:
     """Fails when a new TRL ships a training template for a family of ours."""
     from importlib.resources import files
 
-    from porter.runtime.chat_templates import KNOWN
+    from porter.runtime.rows.chat_templates import KNOWN
 
     shipped = {
         path.name.removesuffix("_training.jinja")
@@ -105,7 +105,7 @@ def test_every_template_that_trl_can_train_of_our_families_is_known() -> None:
 def test_randperm_is_torch_s(seed: int) -> None:
     import torch
 
-    from porter.runtime.order import randperm
+    from porter.runtime.batches.order import randperm
 
     for n in (0, 1, 2, 10, 1000, 12345):
         theirs = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
@@ -118,7 +118,7 @@ def test_rows_of_like_length_come_as_in_transformers(rows: int, group: int) -> N
     from transformers import set_seed
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
-    from porter.runtime.order import epoch_order
+    from porter.runtime.batches.order import epoch_order
 
     lengths = [(number * number * 7 + 3) % 97 + 1 for number in range(rows)]
     sampler = LengthGroupedSampler(group, lengths=lengths)
@@ -135,7 +135,7 @@ def test_micro_batches_are_accelerate_s(processes: int) -> None:
     from accelerate.data_loader import BatchSamplerShard
     from torch.utils.data import BatchSampler, SequentialSampler
 
-    from porter.runtime.order import micro_batches
+    from porter.runtime.batches.order import micro_batches
 
     for n in (1, 2, 3, 5, 8, 15, 16, 17, 31, 40):
         for per_device in (1, 2, 3, 4):
@@ -155,7 +155,7 @@ def test_packing_is_trl_s(strategy: str, num_proc: int) -> None:
     from datasets import Dataset, concatenate_datasets
     from trl import pack_dataset
 
-    from porter.runtime.packing import pack
+    from porter.runtime.rows.packing import pack
 
     for seed, n, longest in [(0, 50, 8), (1, 999, 16), (2, 2300, 64), (3, 1000, 7), (4, 1, 5)]:
         rng = np.random.RandomState(seed)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.port import port_file
+from porter.front.port_file import port_file
 from porter.validate.run import Options, validate
 
 from .long import mostly_long

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.port import port_file
+from porter.front.port_file import port_file
 
 from .sft import chat
 
@@ -29,7 +29,7 @@ def test_rows_are_those_of_trls_collator(tiny: Callable[..., Path], family: str)
     from transformers import AutoTokenizer
     from trl.experimental.utils import DataCollatorForChatML
 
-    from porter.runtime.distillation_rows import conversations as prepared
+    from porter.runtime.distillation.distillation_rows import conversations as prepared
 
     tokenizer = AutoTokenizer.from_pretrained(tiny(family))
     rows = conversations(12)
@@ -52,7 +52,7 @@ def test_loss_and_gradient_are_trls(beta: float) -> None:
     import torch
     from trl.experimental.gkd import GKDTrainer
 
-    from porter.runtime.distillation_trainer import divergence
+    from porter.runtime.distillation.distillation_trainer import divergence
 
     rng = np.random.RandomState(1)
     student, teacher = (3 * rng.randn(2, 7, 40).astype(np.float32) for _ in range(2))

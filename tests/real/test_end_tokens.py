@@ -30,8 +30,8 @@ ASKED: list[dict[str, bool]] = [
 def test_as_transformers_4(model: tuple[str, str], wanted: list[str], tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    from porter.validate.stand_ins.stand_in_tokenizer import write_tokenizer
-    from porter.validate.stand_ins.stand_in_tokens import tokens_of
+    from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
+    from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
 
     write_tokenizer(tmp_path, tokens_of(*model), None)
     for asked, around in zip(ASKED, wanted, strict=True):

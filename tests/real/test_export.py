@@ -24,11 +24,11 @@ from porter.export.check import check_export
 from porter.export.checkpoint import open_checkpoint
 from porter.export.run import Options, export
 from porter.export.trained import Told
-from porter.runtime import sidecar
-from porter.runtime.adapters import load_adapter, save_adapter
-from porter.runtime.checkpoints import fresh_dir, resume_dir
-from porter.runtime.lora import adapters, apply_peft, separate_kv
-from porter.runtime.models import load_model
+from porter.runtime.facts import sidecar
+from porter.runtime.lora.apply_lora import adapters, apply_peft, separate_kv
+from porter.runtime.models.load_model import load_model
+from porter.runtime.saving.adapters import load_adapter, save_adapter
+from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
 from tests import tiny as models
 from tests.real.long import mostly_long
 from tests.real.lora import logits, random_adapter, train

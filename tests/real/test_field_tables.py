@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from porter.runtime.field_tables import REQUIRED, FieldTable, find_table
+from porter.runtime.facts.field_tables import REQUIRED, FieldTable, find_table
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.generation_settings import DEFAULTS, IDLE, REFUSED, settle
+from porter.runtime.facts.generation_settings import DEFAULTS, IDLE, REFUSED, settle
 
 pytestmark = pytest.mark.real
 
@@ -73,7 +73,7 @@ def test_greedy_tokens_are_transformers(pair: Callable[[str], tuple[Any, Any, An
 def test_settings_and_lengths(pair: Callable[[str], tuple[Any, Any, Any]]) -> None:
     """End and pad tokens, the shortest length, a penalty; a loop over prompts of unequal lengths compiles once."""
     from porter import runtime as rt
-    from porter.runtime import generation
+    from porter.runtime.generation import sampling as generation
 
     model, theirs, tokenizer = pair("qwen3")
     batch, tensors = (tokenizer(PROMPTS, padding=True, return_tensors=kind) for kind in ("np", "pt"))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from porter.port import port_file
+from porter.front.port_file import port_file
 from porter.validate.run import Options, validate
-from porter.validate.stand_ins.stand_in import make_stand_in
+from porter.validate.stand_ins.models.stand_in import make_stand_in
 
 from .long import long, mostly_long
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.rewards import Rewards, TrainerState, group_advantages, leave_one_out_advantages
+from porter.runtime.rollouts.rewards import Rewards, TrainerState, group_advantages, leave_one_out_advantages
 
 pytestmark = pytest.mark.real
 
@@ -278,7 +278,7 @@ def pulled_back(temperature: float) -> Any:
     from flax import nnx
 
     from porter import runtime as rt
-    from porter.runtime.policy_loss import completion_logps
+    from porter.runtime.losses.policy_loss import completion_logps
 
     def product(model: Any, tokens: Any, weights: Any) -> Any:
         logps = completion_logps(model, **rt.model_inputs(tokens), length=LONGEST, temperature=temperature)
@@ -339,7 +339,7 @@ def test_rloo_loss_and_gradient_are_trls(trainers: Any, ours: Any, numbers: Any)
 
 @pytest.fixture
 def k1(monkeypatch: pytest.MonkeyPatch) -> None:
-    import porter.runtime.policy_loss as module
+    import porter.runtime.losses.policy_loss as module
 
     monkeypatch.setattr(module, "k3", lambda logps, reference: logps - reference)
 
@@ -400,7 +400,7 @@ def test_prompts_and_order_are_trls(trainers: Any, ours: Any) -> None:
         assert trainer._tokenize_prompts([question])[0][0] == ours._prompts[row]
     from trl.trainer.utils import RepeatSampler
 
-    from porter.runtime.order import randperms
+    from porter.runtime.batches.order import randperms
 
     sampler = RepeatSampler(list(range(13)), mini_repeat_count=2, batch_size=3, repeat_count=2, seed=7)
     for epoch in zip(range(2), randperms(13, 7), strict=False):

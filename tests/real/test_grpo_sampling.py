@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.generation import Sampler, Sampling, penalise, warp
+from porter.runtime.generation.sampling import Sampler, Sampling, penalise, warp
 
 pytestmark = pytest.mark.real
 

@@ -110,7 +110,8 @@ SPEAKING = """
 import os, sys
 from porter import runtime as rt
 import jax, numpy as np
-from porter.runtime import checkpoints, hosts
+from porter.runtime.hosts import processes as hosts
+from porter.runtime.saving import checkpoints
 
 def said(what):
     try:

@@ -16,15 +16,15 @@ import torch
 import transformers
 from flax import nnx
 
-from porter.runtime import lora_targets
-from porter.runtime.adapters import adapter_state, apply_adapter, load_adapter, save_adapter
-from porter.runtime.families import family_of
-from porter.runtime.lora import adapters, apply_lora, apply_peft, lora_rules
-from porter.runtime.lora_provider import PEFT_INIT, LoraProvider
-from porter.runtime.merging import merge_adapter, merge_and_unload
-from porter.runtime.models import load_model
-from porter.runtime.rematerialize import remat
-from porter.runtime.saving import save_model
+from porter.runtime.facts import lora_targets
+from porter.runtime.facts.families import family_of
+from porter.runtime.lora.apply_lora import adapters, apply_lora, apply_peft, lora_rules
+from porter.runtime.lora.lora_provider import PEFT_INIT, LoraProvider
+from porter.runtime.models.load_model import load_model
+from porter.runtime.models.rematerialize import remat
+from porter.runtime.saving.adapters import adapter_state, apply_adapter, load_adapter, save_adapter
+from porter.runtime.saving.merging import merge_adapter, merge_and_unload
+from porter.runtime.saving.save_model import save_model
 from tests import tiny as models
 
 from .long import long, mostly_long

@@ -13,9 +13,9 @@ import optax
 import pytest
 from flax import nnx
 
-from porter.runtime.adapters import adapter_state, load_adapter
-from porter.runtime.lora import adapters, apply_peft, separate_kv
-from porter.runtime.rematerialize import remat
+from porter.runtime.lora.apply_lora import adapters, apply_peft, separate_kv
+from porter.runtime.models.rematerialize import remat
+from porter.runtime.saving.adapters import adapter_state, load_adapter
 
 from .lora import SEVEN, batches, logits, small, token_loss, train
 

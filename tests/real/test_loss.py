@@ -28,8 +28,8 @@ def test_loss_and_gradient_are_trl_s(
     import jax
     from flax import nnx
 
-    from porter.runtime.loss import model_inputs, token_loss
-    from porter.runtime.models import load_model
+    from porter.runtime.losses.token_loss import model_inputs, token_loss
+    from porter.runtime.models.load_model import load_model
 
     data = rows("messages", 11)
     settings = {"assistant_only_loss": True, "packing": packing, "logging_strategy": "steps", "max_length": 64}
@@ -71,8 +71,8 @@ def test_mean_of_evaluation_losses_is_eval_loss(
     from datasets import Dataset
     from flax import nnx
 
-    from porter.runtime.loss import model_inputs, token_loss
-    from porter.runtime.models import load_model
+    from porter.runtime.losses.token_loss import model_inputs, token_loss
+    from porter.runtime.models.load_model import load_model
 
     data, held_out = rows("prompt_completion", 4), rows("prompt_completion", 11, seed=1)
     trainer = sft(

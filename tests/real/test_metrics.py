@@ -11,14 +11,14 @@ import optax
 import pytest
 from tunix.sft.peft_trainer import TrainingConfig
 
-from porter.runtime.batches import SFTBatches
-from porter.runtime.hooks import log_every
-from porter.runtime.loss import model_inputs, token_loss
-from porter.runtime.metrics_trainer import MetricsTrainer
-from porter.runtime.models import load_model
-from porter.runtime.predictions import EvalPrediction
-from porter.runtime.trainer_batches import TrainerBatches
-from porter.runtime.training_settings import evaluate
+from porter.runtime.batches.predictions import EvalPrediction
+from porter.runtime.batches.sft_batches import SFTBatches
+from porter.runtime.batches.trainer_batches import TrainerBatches
+from porter.runtime.losses.token_loss import model_inputs, token_loss
+from porter.runtime.models.load_model import load_model
+from porter.runtime.training.hooks import log_every
+from porter.runtime.training.metrics_trainer import MetricsTrainer
+from porter.runtime.training.training_settings import evaluate
 
 from . import sft
 

@@ -81,8 +81,8 @@ def difference(got, expected, batch):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_are_transformers(name, tiny, tiny_mesh, batch, reference, sharded_activations):
-    from porter.runtime.attention_blocks import attend_in_blocks
-    from porter.runtime.models import load_model
+    from porter.runtime.models.attention_blocks import attend_in_blocks
+    from porter.runtime.models.load_model import load_model
 
     expected = reference(tiny(name))
     meshes = [(1, 1), (2, 4)] + ([(1, 8)] if name in ("gemma", "gemma4_ple", "qwen3_mha") else [])
@@ -99,7 +99,7 @@ def test_logits_are_transformers(name, tiny, tiny_mesh, batch, reference, sharde
 def test_the_table_has_every_parameter_its_shape_and_its_sharding(name, tiny, tiny_mesh):
     from flax import nnx
 
-    from porter.runtime.models import Buffer, load_model
+    from porter.runtime.models.load_model import Buffer, load_model
 
     model = load_model(tiny(name), tiny_mesh(2, 4))
     found = {
@@ -120,7 +120,7 @@ def test_the_table_has_every_parameter_its_shape_and_its_sharding(name, tiny, ti
 def test_what_torch_never_trains_is_no_parameter_of_gemma_4(tiny, tiny_mesh):
     from flax import nnx
 
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     model = load_model(tiny("gemma4"), tiny_mesh(8, 1))
     trained = {"/".join(map(str, path)) for path, _ in nnx.to_flat_state(nnx.state(model, nnx.Param))}
@@ -137,8 +137,8 @@ def test_padding_in_the_text_learns_nothing(name, tiny, tiny_mesh):
     from flax import nnx
     from transformers import AutoModelForCausalLM
 
-    from porter.runtime.loss import model_inputs, token_loss
-    from porter.runtime.models import load_model
+    from porter.runtime.losses.token_loss import model_inputs, token_loss
+    from porter.runtime.models.load_model import load_model
 
     ids = np.random.default_rng(0).integers(3, 512, (2, 16)).astype(np.int32)
     padding = json.loads((tiny(name) / "config.json").read_text())["pad_token_id"]
@@ -168,7 +168,7 @@ def test_the_text_part_of_a_multimodal_checkpoint(name, tiny, tiny_mesh, batch, 
     """The Hub's Gemma 3 and 4 have a vision tower, a nested config, and the text model below another name."""
     from safetensors.numpy import load_file, save_file
 
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     text = json.loads((tiny(name) / "config.json").read_text())
     family = name.split("_")[0].capitalize()
@@ -194,7 +194,7 @@ def test_two_files_and_two_dtypes(tiny, tiny_mesh, batch, reference, tmp_path):
     import ml_dtypes
     from safetensors.numpy import load_file, save_file
 
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     shutil.copytree(tiny("gemma3"), tmp_path, dirs_exist_ok=True)
     arrays = load_file(tmp_path / "model.safetensors")
@@ -222,7 +222,7 @@ def dtypes(model):
 
 @pytest.mark.parametrize("name", ["gemma3", "gemma4_keqv", "llama3", "qwen3"])
 def test_dtypes(name, tiny, tiny_mesh, batch, reference):
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     mesh = tiny_mesh(1, 1)
     assert dtypes(load_model(tiny(name), mesh)) == {"float32"}  # the checkpoint's
@@ -245,7 +245,7 @@ def test_model_info_survives_lora_and_jit(tiny, tiny_mesh):
     import qwix
     from flax import nnx
 
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     model = load_model(tiny("qwen3"), tiny_mesh(2, 4))
     provider = qwix.LoraProvider(module_path=".*/q_proj", rank=2, alpha=2.0)
@@ -262,8 +262,8 @@ def test_remat_recomputes_layers_and_changes_no_gradient(name, tiny, tiny_mesh, 
     import qwix
     from flax import nnx
 
-    from porter.runtime.models import load_model
-    from porter.runtime.rematerialize import remat
+    from porter.runtime.models.load_model import load_model
+    from porter.runtime.models.rematerialize import remat
 
     mesh = tiny_mesh(1, 1)
     base = load_model(tiny(name), mesh)
@@ -296,7 +296,7 @@ def test_remat_recomputes_layers_and_changes_no_gradient(name, tiny, tiny_mesh, 
 
 
 def test_models_with_different_rotary_settings_live_together(tiny, tiny_mesh, batch, reference):
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     llama2 = tiny("llama3_tied", num_key_value_heads=8, tie_word_embeddings=False)
     linear = {"rope_type": "linear", "factor": 4.0, "rope_theta": 100_000.0}  # as DeepSeek-Coder has it
@@ -312,7 +312,7 @@ def test_the_window_of_a_packed_row(tiny, tiny_mesh, sharded_activations, monkey
     import torch
     from transformers import AutoModelForCausalLM
 
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     lengths = (60, 5, 63)
     ids = np.random.default_rng(1).integers(3, 512, (2, 128)).astype(np.int32)
@@ -334,8 +334,8 @@ def test_the_window_of_a_packed_row(tiny, tiny_mesh, sharded_activations, monkey
 
 def test_a_contributed_family(tiny, tiny_mesh, batch, reference, tmp_path):
     """A company's own name for a Llama: its table beside the script, its implementation Tunix's, corrected."""
-    from porter.runtime.families import UnknownFamily, tables_folder
-    from porter.runtime.models import load_model
+    from porter.runtime.facts.families import UnknownFamily, tables_folder
+    from porter.runtime.models.load_model import load_model
 
     shutil.copytree(tiny("llama3"), tmp_path / "model")
     config = json.loads((tmp_path / "model/config.json").read_text())
@@ -352,7 +352,7 @@ def test_a_contributed_family(tiny, tiny_mesh, batch, reference, tmp_path):
 # Each of these fails once upstream is right: the correction in patches.py can then go.
 @pytest.mark.parametrize("name", ["llama3", "llama3_tied", "qwen3"])
 def test_tunix_still_ignores_the_rotary_base(name, tiny, tiny_mesh, batch, reference, monkeypatch):
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     mesh = tiny_mesh(1, 1)
     model = load_model(tiny(name), mesh)
@@ -365,7 +365,7 @@ def test_tunix_still_ignores_the_rotary_base(name, tiny, tiny_mesh, batch, refer
 def test_tunix_still_puts_gemma_1_norms_in_the_wrong_place(tiny, tiny_mesh):
     from tunix.models.gemma import params_safetensors
 
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     config = load_model(tiny("gemma"), tiny_mesh(1, 1)).config
     with pytest.raises(ValueError, match="pre_ffw_norm"):
@@ -386,7 +386,7 @@ def broken(tiny, tmp_path, change=lambda arrays: None, **config):
 
 
 def test_missing_and_superfluous_tensors_are_named_together(tiny, tiny_mesh, tmp_path):
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     def change(arrays):
         del arrays["model.layers.1.self_attn.k_norm.weight"]
@@ -405,15 +405,15 @@ def test_missing_and_superfluous_tensors_are_named_together(tiny, tiny_mesh, tmp
 
 
 def test_an_unknown_family(tiny, tiny_mesh, tmp_path):
-    from porter.runtime.families import UnknownFamily
-    from porter.runtime.models import load_model
+    from porter.runtime.facts.families import UnknownFamily
+    from porter.runtime.models.load_model import load_model
 
     with pytest.raises(UnknownFamily, match=r"MixtralForCausalLM is no model family that tpu-port knows\. It knows"):
         load_model(broken(tiny, tmp_path, architectures=["MixtralForCausalLM"]), tiny_mesh(1, 1))
 
 
 def test_a_quantised_checkpoint(tiny, tiny_mesh, tmp_path):
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     quantised = broken(tiny, tmp_path, quantization_config={"quant_method": "bitsandbytes"})
     with pytest.raises(ValueError, match="holds bitsandbytes weights: load the model they were made from"):
@@ -428,7 +428,7 @@ def test_a_quantised_checkpoint(tiny, tiny_mesh, tmp_path):
     ],
 )
 def test_a_mesh_that_does_not_divide_the_heads(name, said, tiny, tiny_mesh):
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     with pytest.raises(ValueError) as error:
         load_model(tiny(name), tiny_mesh(1, 8))
@@ -437,7 +437,7 @@ def test_a_mesh_that_does_not_divide_the_heads(name, said, tiny, tiny_mesh):
 
 
 def test_a_folder_without_a_model(tmp_path, tiny_mesh):
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
 
     with pytest.raises(FileNotFoundError, match="is no folder, and no Hub id either"):
         load_model(tmp_path / "nothing", tiny_mesh(1, 1))
@@ -450,7 +450,7 @@ def test_table_defaults_are_transformers(tiny):
     """What a config.json leaves out is what transformers' config class says it is."""
     import transformers
 
-    from porter.runtime.families import families
+    from porter.runtime.facts.families import families
 
     classes = {"gemma3": "Gemma3TextConfig", "gemma4": "Gemma4TextConfig", "llama3": "LlamaConfig"}
     for family in families():

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from porter.runtime import average_new_rows, check_vocabulary, resize_vocabulary, save_model
-from porter.runtime.models import load_model
+from porter.runtime.models.load_model import load_model
 
 pytestmark = pytest.mark.real
 

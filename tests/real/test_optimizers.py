@@ -11,8 +11,8 @@ import optax
 import pytest
 from flax import nnx
 
-from porter.runtime.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
-from porter.runtime.schedules import hf_schedule
+from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
+from porter.runtime.training.schedules import hf_schedule
 
 pytestmark = pytest.mark.real
 
@@ -137,7 +137,7 @@ def test_the_mask_spares_as_many_weights_as_transformers(
 ) -> None:
     from transformers import Trainer
 
-    from porter.runtime.models import load_model
+    from porter.runtime.models.load_model import load_model
     from tests.tiny import hf_model
 
     state = nnx.state(load_model(tiny(family), tiny_mesh(1, 1)), nnx.Param)
@@ -178,7 +178,7 @@ def test_refusals_name_the_optimizer() -> None:
 def test_every_name_of_transformers_is_known_or_refused_by_its_table() -> None:
     from transformers.training_args import OptimizerNames
 
-    from porter.runtime.field_tables import find_table
+    from porter.runtime.facts.field_tables import find_table
 
     row = find_table("transformers.TrainingArguments").row("optim")
     assert row is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from porter.engine.cases import cases_of
+from porter.front.cases import cases_of
 from porter.source.module import Module
 from porter.source.parsing import read_module
 from porter.tables import packs

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from porter import runtime as rt
-from porter.runtime import dpo_losses, preference_losses
-from porter.runtime.loss import model_inputs
+from porter.runtime.losses import dpo_losses, preference_losses
+from porter.runtime.losses.token_loss import model_inputs
 from porter.validate.comparing import preferences
 
 from .preference import documents, fed, ours, port_batches, rows, trainer

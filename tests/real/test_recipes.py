@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from porter.front.port_file import port_file
 from porter.port import Options as PortOptions
-from porter.port import port_file
 from porter.validate.comparing.verdict import Verdict
 from porter.validate.run import Options, validate
-from porter.validate.stand_ins.stand_in import make_stand_in
+from porter.validate.stand_ins.models.stand_in import make_stand_in
 
 from .long import long
 

@@ -17,7 +17,7 @@ def test_the_last_step_is_saved_as_the_release_did(transformers: str | None, str
     import orbax.checkpoint as ocp
     from tunix.sft.peft_trainer import PeftTrainer
 
-    from porter.runtime.saving_policy import save_policy
+    from porter.runtime.saving.saving_policy import save_policy
 
     policy = save_policy(5, transformers, strategy)
     steps: list[int] = []

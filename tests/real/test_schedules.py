@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from porter.runtime.schedules import hf_schedule, hf_warmup_steps
+from porter.runtime.training.schedules import hf_schedule, hf_warmup_steps
 
 pytestmark = pytest.mark.real
 

@@ -12,7 +12,7 @@ import pytest
 
 from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
-from porter.validate.processes import RunFailed
+from porter.validate.running.processes import RunFailed
 
 from .long import long, mostly_long
 

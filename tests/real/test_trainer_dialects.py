@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.port import port_file
+from porter.front.port_file import port_file
 from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
 from porter.validate.run import Options, run_port, run_source, validate

@@ -14,12 +14,17 @@ from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter.runtime.callbacks import TrainerCallback
-from porter.runtime.checkpoints import fresh_dir, resume_dir
-from porter.runtime.hooks import log_every
-from porter.runtime.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
-from porter.runtime.results import train_result
-from porter.runtime.schedules import hf_schedule
-from porter.runtime.training_settings import evaluate, metrics_options, training_config, training_hooks
+from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
+from porter.runtime.training.hooks import log_every
+from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
+from porter.runtime.training.schedules import hf_schedule
+from porter.runtime.training.train_result import train_result
+from porter.runtime.training.training_settings import (
+    evaluate,
+    metrics_options,
+    training_config,
+    training_hooks,
+)
 
 pytestmark = pytest.mark.real
 

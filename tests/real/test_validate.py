@@ -15,8 +15,8 @@ import pytest
 from porter.cli import run as tpu_port
 from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
-from porter.validate.processes import RunFailed
 from porter.validate.run import Options, run_source, validate
+from porter.validate.running.processes import RunFailed
 
 from .long import long
 
@@ -146,7 +146,7 @@ def test_every_family_has_a_stand_in(families: list[str], tmp_path: Path, tiny_m
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from porter import runtime as rt
-    from porter.validate.stand_ins.stand_in import FAMILIES, make_stand_in
+    from porter.validate.stand_ins.models.stand_in import FAMILIES, make_stand_in
 
     assert sorted(FAMILIES) == families
     for family, model_id in [

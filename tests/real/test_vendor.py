@@ -34,7 +34,7 @@ import sys
 sys.modules.update(dict.fromkeys(["porter", "torch", "trl", "peft"]))
 import porter_runtime as rt
 from porter_runtime.arguments import SFTConfig
-from porter_runtime.families import find_family
+from porter_runtime.facts.families import find_family
 for name in dir(rt):
     getattr(rt, name)
 print(SFTConfig(output_dir="x").learning_rate, find_family(hub_id="google/gemma-3-4b-it").name)
@@ -75,5 +75,5 @@ def test_the_ports_own_help_has_the_sources_flags(folder: Path) -> None:
 
 def test_the_copy_is_the_runtime(folder: Path) -> None:
     ours = Path(porter.__file__).parent / "runtime"
-    for path in ours.glob("*.py"):
-        assert (folder / "porter_runtime" / path.name).read_bytes() == path.read_bytes()
+    for path in ours.rglob("*.py"):
+        assert (folder / "porter_runtime" / path.relative_to(ours)).read_bytes() == path.read_bytes()

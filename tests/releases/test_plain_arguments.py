@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.port import port_file
+from porter.front.port_file import port_file
 from porter.releases.plain_arguments import plain_arguments
 from porter.releases.versions import key
 from porter.validate.environments.choose import wanted_releases

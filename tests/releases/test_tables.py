@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from porter.releases.history import history
-from porter.runtime.field_tables import REQUIRED, FieldTable, find_table, version_key
+from porter.runtime.facts.field_tables import REQUIRED, FieldTable, find_table, version_key
 
 FIRST = {"RLOOConfig": "0.22.0", "ScriptArguments": "0.12.0"}  # other classes of that name came before
 # What a class holds for "not given"; the table has what its trainer makes of that.

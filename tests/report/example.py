@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from porter.port import Edit, Port
+from porter.port import Port
 from porter.recipe import Field, Finding, Origin, Recipe, Value
+from porter.text.edit import Edit
 
 BEFORE = '''"""Fine-tune."""
 import torch

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.port import Edit
 from porter.report.diff import diff_hunks, unified
+from porter.text.edit import Edit
 
 from .example import BEFORE, port
 

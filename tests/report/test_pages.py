@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from porter.engine.packs import load_packs
+from porter.engine.packs.packs import load_packs
 from porter.report.pages import DOCS, coverage_page, pages, rules_page
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from porter.engine.cases import cases_of, run_cases
+from porter.front.cases import cases_of, run_cases
 from porter.tables import packs
 
 CASES = [(pack, case) for pack in packs() for case in cases_of(pack)]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.cases import run_cases
-from porter.port import Options, port_file
-from porter.runtime.families import find_family, read_family
+from porter.front.cases import run_cases
+from porter.front.port_file import port_file
+from porter.port import Options
+from porter.runtime.facts.families import find_family, read_family
 
 PACK = Path(__file__).resolve().parents[2] / "examples" / "acme_rules"
 CASE = PACK / "cases" / "wrapper" / "before.py"
@@ -32,7 +33,7 @@ def test_with_it_the_port_carries_the_family_table_and_needs_nothing_of_acmes() 
 
 
 def test_its_defaults_depend_on_the_version() -> None:
-    from porter.runtime.field_tables import load_table
+    from porter.runtime.facts.field_tables import load_table
 
     table = load_table(PACK / "tables" / "acme_lora_config.toml")
     assert table.rows("3.0")["lora_alpha"].default == "64"

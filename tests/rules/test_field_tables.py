@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.runtime.field_tables import REQUIRED, find_table, load_table, rules_root
+from porter.runtime.facts.field_tables import REQUIRED, find_table, load_table, rules_root
 
 TABLES = sorted(rules_root().glob("*/tables/*.toml"))
 FATES = {"exact", "changed", "dropped", "manual"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.batches import SFTBatches
+from porter.runtime.batches.sft_batches import SFTBatches
 from tests.runtime.byte_tokens import byte_tokenizer, trained_text
 
 LETTERS = "abcdefghijk"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from flax import nnx
 
-from porter.runtime.models import ModelInfo
-from porter.runtime.vocabulary import setup_chat_format
+from porter.runtime.models.load_model import ModelInfo
+from porter.runtime.models.vocabulary import setup_chat_format
 from tests.tiny import tokenizer
 
 MESSAGES = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from porter.runtime.chat_templates import Turns, assistant_spans, assistant_turns, has_generation_markers
+from porter.runtime.rows.chat_templates import Turns, assistant_spans, assistant_turns, has_generation_markers
 from tests.runtime.byte_tokens import CHAT, byte_tokenizer
 
 TURNS = Turns("test", "", "<|", "<|assistant|>", "<|end|>")

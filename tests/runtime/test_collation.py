@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.collation import only, read_rows, without_torch
+from porter.runtime.rows.collation import only, read_rows, without_torch
 
 
 def rows(**batch: Any) -> list[tuple[list[int], list[int], list[bool]]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from porter.runtime.schedules import hf_schedule
+from porter.runtime.training.schedules import hf_schedule
 
 MADE = json.loads(Path(__file__).parents[1].joinpath("fixtures", "deepspeed_schedules.json").read_text())
 

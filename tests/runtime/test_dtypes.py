@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from porter.runtime.dtypes import jax_type
+from porter.runtime.facts.dtypes import jax_type
 
 
 @pytest.mark.real

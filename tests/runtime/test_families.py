@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from porter.runtime.families import (
+from porter.runtime.facts.families import (
     UnknownFamily,
     families,
     family_of,
@@ -18,7 +18,7 @@ from porter.runtime.families import (
     rope,
     tables_folder,
 )
-from porter.runtime.mesh import mesh_problems
+from porter.runtime.facts.mesh import mesh_problems
 
 
 def family(name):
@@ -272,5 +272,5 @@ def test_a_broken_table_names_its_file(tmp_path):
 
 
 def test_no_jax_and_no_torch():
-    code = "import sys, porter.runtime.mesh; print([m for m in ('jax', 'torch', 'numpy') if m in sys.modules])"
+    code = "import sys, porter.runtime.facts.mesh; print([m for m in ('jax', 'torch', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

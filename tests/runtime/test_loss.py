@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from porter.runtime.loss import chosen_logits, model_inputs, token_loss, token_nll
+from porter.runtime.losses.token_loss import chosen_logits, model_inputs, token_loss, token_nll
 
 
 class Fixed:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from porter.runtime.mixtures import get_dataset
+from porter.runtime.settings.mixtures import get_dataset
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from porter.runtime.batches import SFTBatches
-from porter.runtime.loss import model_inputs, token_loss
-from porter.runtime.neftune import noisy_embeddings
-from porter.runtime.training_settings import training_config
+from porter.runtime.batches.sft_batches import SFTBatches
+from porter.runtime.losses.neftune import noisy_embeddings
+from porter.runtime.losses.token_loss import model_inputs, token_loss
+from porter.runtime.training.training_settings import training_config
 from tests.runtime.byte_tokens import byte_tokenizer
 
 EMBED = 64

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from porter.runtime.optimizers import older_decay_mask
+from porter.runtime.training.optimizers import older_decay_mask
 
 PARAMETERS = {
     "layers": {"0": {"input_layernorm": {"w": 0.0}, "attn": {"q_proj": {"w": 0.0, "bias": 0.0}, "q_norm": {"w": 0.0}}}},

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from porter.runtime import preference_rows, releases
-from porter.runtime.preference_batches import PreferenceBatches
-from porter.runtime.preference_losses import Inputs
+from porter.runtime.facts import releases
+from porter.runtime.losses.preference_losses import Inputs
+from porter.runtime.preferences import preference_rows
+from porter.runtime.preferences.preference_batches import PreferenceBatches
 
 from ..fixtures import preference_styles, styles
 from .byte_tokens import byte_tokenizer, trained_text

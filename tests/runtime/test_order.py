@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from porter.runtime.order import epoch_order, micro_batches, randperm, sampling_of
+from porter.runtime.batches.order import epoch_order, micro_batches, randperm, sampling_of
 
 PERM_42 = [2, 6, 1, 8, 4, 5, 0, 9, 3, 7]
 

@@ -4,7 +4,7 @@ from itertools import accumulate, pairwise
 
 import pytest
 
-from porter.runtime.packing import Row, lengths, pack
+from porter.runtime.rows.packing import Row, lengths, pack
 
 
 def spans(*sizes: int) -> list[tuple[int, int]]:

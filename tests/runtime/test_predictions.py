@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.dealing import Deal
-from porter.runtime.predictions import Gathered, Preprocessing, Share, WholeBatches
+from porter.runtime.batches.deal_rows import Deal
+from porter.runtime.batches.predictions import Gathered, Preprocessing, Share, WholeBatches
 
 VOCABULARY = 50
 

@@ -9,12 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from porter.runtime.dpo_losses import dpo_loss
-from porter.runtime.preference_batches import CPOBatches, KTOBatches, ORPOBatches, PreferenceBatches
-from porter.runtime.preference_losses import Inputs, KTOLoss, cpo_loss, kto_loss, orpo_loss
-from porter.runtime.preference_tokens import extract_prompt
-from porter.runtime.preference_trainer import _mean
-from porter.runtime.prompts import check_rows
+from porter.runtime.generation.prompts import check_rows
+from porter.runtime.losses.dpo_losses import dpo_loss
+from porter.runtime.losses.preference_losses import Inputs, KTOLoss, cpo_loss, kto_loss, orpo_loss
+from porter.runtime.preferences.preference_batches import (
+    CPOBatches,
+    KTOBatches,
+    ORPOBatches,
+    PreferenceBatches,
+)
+from porter.runtime.preferences.preference_tokens import extract_prompt
+from porter.runtime.preferences.preference_trainer import _mean
 
 from .byte_tokens import byte_tokenizer, trained_text
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from porter.runtime.arguments import argument_class, get_quantization_config
-from porter.runtime.families import find_family
-from porter.runtime.quantization import (
+from porter.runtime.facts.families import find_family
+from porter.runtime.models.quantization import (
     HeldWeight,
     Quantization,
     _product,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.batches import SFTBatches
-from porter.runtime.field_tables import version_key
-from porter.runtime.response_masks import CompletionOnly
+from porter.runtime.batches.sft_batches import SFTBatches
+from porter.runtime.facts.field_tables import version_key
+from porter.runtime.rows.response_masks import CompletionOnly
 from tests.fixtures import styles
 
 RELEASES: dict[str, Any] = json.loads((Path(styles.__file__).parent / "trl_releases.json").read_text())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from porter.runtime.response_masks import CompletionOnly, IgnorePadding, ResponsesOnly
+from porter.runtime.rows.response_masks import CompletionOnly, IgnorePadding, ResponsesOnly
 
 
 @pytest.mark.parametrize(

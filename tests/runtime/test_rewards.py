@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.rewards import Rewards, TrainerState, group_advantages, leave_one_out_advantages
+from porter.runtime.rollouts.rewards import Rewards, TrainerState, group_advantages, leave_one_out_advantages
 
 
 def call(functions: Any, weights: Any = None, **columns: list[Any]) -> np.ndarray:

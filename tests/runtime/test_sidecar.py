@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from porter.runtime import sidecar
-from porter.runtime.families import find_family
-from porter.runtime.lora_targets import LoraSpec, resolve
+from porter.runtime.facts import sidecar
+from porter.runtime.facts.families import find_family
+from porter.runtime.facts.lora_targets import LoraSpec, resolve
 
 CONFIG = {
     "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "num_hidden_layers": 2, "hidden_size": 64,
@@ -88,5 +88,5 @@ def test_a_full_fine_tune_after_another_run(tmp_path: Path) -> None:
 
 
 def test_no_jax_to_read_one() -> None:
-    code = "import sys; from porter.runtime import sidecar, peft_format; sys.exit('jax' in sys.modules)"
+    code = "import sys; from porter.runtime.facts import sidecar, peft_format; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ}).returncode == 0

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from porter.runtime.batches import SFTBatches
-from porter.runtime.step_packing import fewest_micro_batches, packed
+from porter.runtime.batches.sft_batches import SFTBatches
+from porter.runtime.batches.step_packing import fewest_micro_batches, packed
 from tests.runtime.byte_tokens import byte_tokenizer
 
 ROWS = [{"text": letter * n} for letter, n in zip("abcdefgh", (300, 10, 20, 500, 30, 200, 40, 50), strict=True)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from porter.runtime.tokenization import first_row, plan, set_up_tokenizer, tokenise
+from porter.runtime.rows.tokenization import first_row, plan, set_up_tokenizer, tokenise
 from tests.runtime.byte_tokens import byte_tokenizer, trained_text
 
 DEFAULTS: dict[str, Any] = {

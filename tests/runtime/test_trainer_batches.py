@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.order import randperm
-from porter.runtime.trainer_batches import TrainerBatches
+from porter.runtime.batches.order import randperm
+from porter.runtime.batches.trainer_batches import TrainerBatches
 
 
 class Rows:

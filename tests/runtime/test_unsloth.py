@@ -11,10 +11,10 @@ from datasets import Dataset
 
 from porter import runtime as rt
 from porter.runtime.arguments import trl_arguments
-from porter.runtime.batches import SFTBatches
-from porter.runtime.response_masks import ResponsesOnly
-from porter.runtime.unsloth_data import turn_marks
-from porter.runtime.unsloth_defaults import unsloth_defaults
+from porter.runtime.batches.sft_batches import SFTBatches
+from porter.runtime.rows.response_masks import ResponsesOnly
+from porter.runtime.rows.unsloth_data import turn_marks
+from porter.runtime.settings.unsloth_defaults import unsloth_defaults
 from tests.runtime.byte_tokens import byte_tokenizer, trained_text
 from tests.tiny import tokenizer
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from porter.errors import InputError
-from porter.source.launch import read_launch_config
+from porter.source.launch.launch_config import read_launch_config
 
 
 def settings(tmp_path: Path, text: str) -> dict[str, tuple[object, int]]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from porter.errors import InputError
-from porter.port import Options, Port, port_file
+from porter.front.port_file import port_file
+from porter.port import Options, Port
 
 INSTALL = "!pip install -q -U trl peft transformers==4.40.0 wandb"
 IMPORTS = f"{INSTALL}\nfrom datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from porter.errors import InputError
-from porter.source.launch import read_launch_config
-from porter.source.shell import read_launches
+from porter.source.launch.launch_config import read_launch_config
+from porter.source.launch.shell import read_launches
 
 YAML = "distributed_type: FSDP\nnum_processes: 4\nmixed_precision: bf16\n"
 DS = '{"zero_optimization": {"stage": 2}, "gradient_clipping": "auto"}'

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porter.recipe import Value
-from porter.target.expressions import is_atom, number, python, quoted, times, type_name
+from porter.text.expressions import is_atom, number, python, quoted, times, type_name
 
 
 @given(st.text(max_size=20))

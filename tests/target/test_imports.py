@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.target.import_lines import NewImport, names_in, parse_import
-from porter.target.imports import NEEDS_TORCH
+from porter.engine.assembling.imports import NEEDS_TORCH
+from porter.text.import_lines import NewImport, names_in, parse_import
 
 from ..engine.porting import PLAIN, check_becomes, port
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.target.layout import Arg, Call, render
+from porter.text.layout import Arg, Call, render
 
 
 def test_text_stays_as_it_is() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import porter.tpu.plan as planning
 from porter.errors import InputError
-from porter.runtime.families import find_family
+from porter.runtime.facts.families import find_family
 from porter.tpu.apply import applied
 from porter.tpu.batching import Batching
 from porter.tpu.compile import CompileFailed, Memory, Request, Step

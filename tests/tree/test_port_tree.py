@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from porter.cli import run
+from porter.front.tree import TreePort, port_tree
 from porter.port import Options
-from porter.tree import TreePort, port_tree
 
 CONFIG = '''\
 """All settings."""

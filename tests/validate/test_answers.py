@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from porter.validate.stand_ins.answers import OFTEN, answer_to
+from porter.validate.stand_ins.command_line.answers import OFTEN, answer_to
 
 RUN = """
 import runpy, sys
-from porter.validate.stand_ins.answers import answer_questions
+from porter.validate.stand_ins.command_line.answers import answer_questions
 answer_questions(lambda text: print("NOTE", text))
 runpy.run_path(sys.argv[1], run_name="__main__")
 """

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from porter.validate.stand_ins.arguments import recorded_arguments
-from porter.validate.stand_ins.command_lines import commands_for, configs_of, project_of
-from porter.validate.stand_ins.made_up_values import text_value, word_for
-from porter.validate.stand_ins.script_needs import insisted_on, read_unasked, words_by_number
+from porter.validate.stand_ins.command_line.arguments import recorded_arguments
+from porter.validate.stand_ins.command_line.command_lines import commands_for, configs_of, project_of
+from porter.validate.stand_ins.command_line.made_up_values import text_value, word_for
+from porter.validate.stand_ins.command_line.script_needs import insisted_on, read_unasked, words_by_number
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
 import json, runpy, sys
-from porter.validate.stand_ins.arguments import provide_arguments
-from porter.validate.stand_ins.variables import provide_environment
+from porter.validate.stand_ins.command_line.arguments import provide_arguments
+from porter.validate.stand_ins.command_line.variables import provide_environment
 script, work, *words = sys.argv[1:]
 notes = []
 provide_environment(script, notes.append)

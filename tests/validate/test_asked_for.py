@@ -17,7 +17,7 @@ TEXT = """
 import sys
 from types import SimpleNamespace
 from transformers import TrainingArguments
-from porter.validate.settings import Settings
+from porter.validate.observing.settings import Settings
 from porter.validate.torch_side.observe_torch import patch_arguments
 notes = SimpleNamespace(note=lambda line: None, output=lambda path: sys.argv[1])
 patch_arguments(Settings(work=sys.argv[1], steps=2, dtype="float32"), notes)

@@ -24,7 +24,7 @@ def bitsandbytes() -> Any:
 def test_the_formula_is_bitsandbytes_bit_for_bit(bitsandbytes: Any, kind: str, dtype: str) -> None:
     import torch
 
-    from porter.validate.torch_side.bitsandbytes_weights import held
+    from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import held
 
     weight = torch.tensor(bitsandbytes["weight"]).to(getattr(torch, dtype))
     assert (held(weight, kind).float().numpy() == bitsandbytes[f"{kind}_{dtype}"]).all()
@@ -33,7 +33,7 @@ def test_the_formula_is_bitsandbytes_bit_for_bit(bitsandbytes: Any, kind: str, d
 def test_int8_is_bitsandbytes_but_for_ties_of_rounding(bitsandbytes: Any) -> None:
     import torch
 
-    from porter.validate.torch_side.bitsandbytes_weights import held
+    from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import held
 
     expected = bitsandbytes["int8_codes"] * (bitsandbytes["int8_largest"][:, None] / 127)
     got = held(torch.tensor(bitsandbytes["weight"]), "int8").numpy()
@@ -44,7 +44,7 @@ def test_the_head_and_the_embedding_stay() -> None:
     import torch
     import transformers
 
-    from porter.validate.torch_side.bitsandbytes_weights import hold
+    from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import hold
     from tests.tiny import hf_model
 
     model = hf_model("llama3")
@@ -59,8 +59,8 @@ def test_our_values_are_the_same_as_the_port_loads(bitsandbytes: Any) -> None:
     import jax.numpy as jnp
     import torch
 
-    from porter.runtime.quantization import dequantize, quantize
-    from porter.validate.torch_side.bitsandbytes_weights import held
+    from porter.runtime.models.quantization import dequantize, quantize
+    from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import held
 
     weight = bitsandbytes["weight"]
     for kind, tile in (("nf4", (1, 64)), ("fp4", (1, 64)), ("int8", (1, 192))):

@@ -10,7 +10,7 @@ from pathlib import Path
 RUN = """
 import runpy, sys
 from pathlib import Path
-from porter.validate.clock import tell_alike
+from porter.validate.observing.clock import tell_alike
 notes = []
 tell_alike(Path(sys.argv[1]), notes.append)
 runpy.run_path(sys.argv[2], run_name="__main__")
@@ -66,7 +66,7 @@ def test_libraries_see_the_real_time(tmp_path: Path) -> None:
     text = f"""
 import json, logging, sys, time
 from pathlib import Path
-from porter.validate.clock import tell_alike
+from porter.validate.observing.clock import tell_alike
 Path({str(tmp_path)!r}, "started.txt").write_text("1000")
 notes = []
 tell_alike(Path({str(tmp_path)!r}), notes.append)

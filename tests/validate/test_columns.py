@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from porter.validate.stand_ins.columns import TOKENIZED, find_columns, find_reads, made_up_rows, rows_wanted
+from porter.validate.stand_ins.data.columns import (
+    TOKENIZED,
+    find_columns,
+    find_reads,
+    made_up_rows,
+    rows_wanted,
+)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.validate import copying
-from porter.validate.copying import copy_project
+from porter.validate.running import copying
+from porter.validate.running.copying import copy_project
 
 
 def make_project(root: Path) -> Path:

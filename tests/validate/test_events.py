@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from porter.validate.comparing.trace import Trace
-from porter.validate.events import Events
+from porter.validate.observing.events import Events
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from porter.validate.stand_ins.file_questions import ends_without
+from porter.validate.stand_ins.data.file_questions import ends_without
 
 PLACES = "for place in places:\n    place = place.resolve()\n    if place.exists():\n        {}\n"
 

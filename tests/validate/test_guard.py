@@ -11,7 +11,7 @@ import pytest
 START = """
 import runpy, sys
 from pathlib import Path
-from porter.validate.guard import Guard
+from porter.validate.observing.guard import Guard
 notes = []
 Guard(Path(sys.argv[2]), [sys.argv[3]], notes.append, online=False).install()
 try:

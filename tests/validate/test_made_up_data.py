@@ -12,17 +12,17 @@ import pytest
 
 from porter.cli.validate import named_file
 from porter.errors import InputError
-from porter.validate.settings import Settings
-from porter.validate.stand_ins.known import known_dataset
-from porter.validate.stand_ins.rows import made_up_rows, made_up_value
+from porter.validate.observing.settings import Settings
+from porter.validate.stand_ins.data.known import known_dataset
+from porter.validate.stand_ins.data.rows import made_up_rows, made_up_value
 from porter.validate.stand_ins.substitutes import Substitutes
 
 OBSERVED = """
 import sys
 from pathlib import Path
-from porter.validate.settings import Settings
+from porter.validate.observing.settings import Settings
 from porter.validate.stand_ins.substitutes import Substitutes, patch_loaders
-from porter.validate.script import run_script
+from porter.validate.running.script import run_script
 work, side, script = sys.argv[1:]
 substitutes = Substitutes(Settings.load(f"{work}/settings.json"), side, [])
 patch_loaders(substitutes)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from porter.cli.validate import FAMILIES
-from porter.runtime.families import families
-from porter.validate.stand_ins.model_choice import MEMBERS, choose
-from porter.validate.stand_ins.stand_in import as_on_the_hub
-from porter.validate.stand_ins.stand_in_tokenizer import write_tokenizer
-from porter.validate.stand_ins.stand_in_tokens import tokens_of
+from porter.runtime.facts.families import families
+from porter.validate.stand_ins.models.model_choice import MEMBERS, choose
+from porter.validate.stand_ins.models.stand_in import as_on_the_hub
+from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
+from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_configuration_in_the_hub_s_form() -> None:
 
 def test_a_base_in_4_bits_has_the_weights_that_it_was_made_from(tmp_path: Path) -> None:
     """A source loads the mirror that bitsandbytes has quantised, its port the 16-bit weights."""
-    from porter.validate.settings import Settings
+    from porter.validate.observing.settings import Settings
     from porter.validate.stand_ins.substitutes import Substitutes
 
     asked = Substitutes(Settings(str(tmp_path)), "source", [])

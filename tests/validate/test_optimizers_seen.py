@@ -12,7 +12,7 @@ import pytest
 from porter import runtime as rt
 from porter.validate.jax_side.folded_batches import fold_batches
 from porter.validate.jax_side.optax_settings import decayed, of_hf_optimizer, telling
-from porter.validate.torch_side.torch_optimizers import on_cpu
+from porter.validate.torch_side.gpu_libraries.torch_optimizers import on_cpu
 
 
 def seen(*args: Any, **kwargs: Any) -> tuple[str, dict[str, Any]]:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from porter.validate.observing.settings import Settings
 from porter.validate.preloading import client as preloading
-from porter.validate.processes import KEPT_LINES, Limits, RunFailed, run_observed
-from porter.validate.settings import Settings
+from porter.validate.running.processes import KEPT_LINES, Limits, RunFailed, run_observed
 
 # An observer's part: it runs the script and finds no training in it.
 OBSERVER = """
 import sys
 from pathlib import Path
-from porter.validate.script import run_script
+from porter.validate.running.script import run_script
 sys.exit(run_script(sys.argv[3], sys.argv[4:], Path(sys.argv[1])))
 """
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from porter.validate.stand_ins.columns import find_columns, find_reads, longest_wanted, rows_wanted
-from porter.validate.stand_ins.project import project_files
+from porter.validate.stand_ins.command_line.project import project_files
+from porter.validate.stand_ins.data.columns import find_columns, find_reads, longest_wanted, rows_wanted
 
 
 @pytest.mark.parametrize(

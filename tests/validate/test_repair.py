@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from porter.validate.stand_ins.repair import propose_repair
-from porter.validate.stand_ins.rows import made_up_rows
+from porter.validate.stand_ins.data.repair import propose_repair
+from porter.validate.stand_ins.data.rows import made_up_rows
 
 KNOWN = {"data": {"columns": {"prompt": "text", "answers": "text"}}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from porter.validate.stand_ins.rollouts import SCORED, TURN, level, sampling_of
+from porter.validate.stand_ins.sampled.rollouts import SCORED, TURN, level, sampling_of
 
 
 @pytest.mark.parametrize(

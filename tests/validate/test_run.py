@@ -10,10 +10,10 @@ from porter.cli import run as tpu_port
 from porter.errors import InputError
 from porter.recipe import Recipe, Value
 from porter.validate.jax_side.observe_jax import fitted
-from porter.validate.processes import environment
+from porter.validate.observing.settings import Settings
 from porter.validate.run import Options, asks_for_processes, check_input, processes_of
-from porter.validate.script import run_script
-from porter.validate.settings import Settings
+from porter.validate.running.processes import environment
+from porter.validate.running.script import run_script
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from porter.validate.spelling import by_place
+from porter.validate.observing.spelling import by_place
 
 RUN = """
 import sys
 from pathlib import Path
-from porter.validate.guard import Guard
-from porter.validate.settings import Settings
+from porter.validate.observing.guard import Guard
+from porter.validate.observing.settings import Settings
 from porter.validate.stand_ins.substitutes import Substitutes, patch_loaders
 
 work = sys.argv[1]

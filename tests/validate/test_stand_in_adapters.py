@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.validate.stand_ins.adapter import make_adapter
+from porter.validate.stand_ins.models.adapter import make_adapter
 from tests import tiny
 
 pytestmark = pytest.mark.real

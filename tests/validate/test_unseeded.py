@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.validate.unseeded import ENVIRONMENT, NOTE, draws_unseeded
+from porter.validate.observing.unseeded import ENVIRONMENT, NOTE, draws_unseeded
 
 DRAWS = """
 import random
@@ -22,7 +22,7 @@ print(numbers, rows.train_test_split(test_size=0.25)["train"]["text"][:])
 print(rows.shuffle()["text"][:], np.random.permutation(40).tolist(), list({"a", "b", "c", "d", "e", "f", "g"}))
 print(next(iter(rows.to_iterable_dataset().shuffle(buffer_size=40))))
 """
-BEGUN = "from porter.validate.unseeded import begin_alike\nbegin_alike((), print)\n"
+BEGUN = "from porter.validate.observing.unseeded import begin_alike\nbegin_alike((), print)\n"
 
 
 def drawn(text: str, folder: Path) -> str:
@@ -50,7 +50,7 @@ def test_torchs_generator_begins_alike_without_a_seed_that_a_loop_would_take(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     torch = pytest.importorskip("torch")
-    from porter.validate.unseeded import begin_alike
+    from porter.validate.observing.unseeded import begin_alike
 
     begin_alike(("rows = data.shuffle()",), print)
     first = torch.rand(3)

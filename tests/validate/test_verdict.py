@@ -11,8 +11,8 @@ import pytest
 from porter.cli import run as tpu_port
 from porter.validate.comparing.trace import Trace
 from porter.validate.comparing.verdict import Check, NoVerdict, Verdict
-from porter.validate.processes import RunFailed
 from porter.validate.run import PORT_RUNS, check_runs
+from porter.validate.running.processes import RunFailed
 
 LOSS = Check("loss of every step", "equal", "4 steps", 1e-7, 1e-5)
 RATE = Check("learning rate of every step", "differs", "0.1 and 0.2", 0.1, 2e-6, 3, "the schedule is off by one")

@@ -14,7 +14,7 @@ from ...releases.sets import Chosen, choose
 from ...releases.uses import Use, uses_of
 from ...releases.versions import fits, key, pins_of
 from ...source.pins import packages_of_project, pins_of_project
-from ..stand_ins.project import project_files, project_sources
+from ..stand_ins.command_line.project import project_files, project_sources
 from ..world.packages import missing_packages
 from .interpreter import ask
 from .make import CannotMake, environment_for, overlay_for
@@ -199,7 +199,7 @@ def uses_in(text: str) -> list[Use]:
 def releases_of(source: Path) -> dict[str, str]:
     """Each library's release and why, as porting the source reads it; nothing of a script that can't be read."""
     from ...errors import InputError
-    from ...port import port_file
+    from ...front.port_file import port_file
 
     try:
         return dict(port_file(source).recipe.versions)

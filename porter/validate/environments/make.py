@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from ..processes import kill_group
+from ..running.processes import kill_group
 from .sets import LIBRARIES, Wanted
 from .store import Kept, finish, locked, look, mark_used, remove, store
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from ...runtime.field_tables import version_key
+from ...runtime.facts.field_tables import version_key
 
 LIBRARIES = ("trl", "transformers", "peft", "accelerate")
 # Releases of transformers from which a run counts, averages or loads otherwise: a set is of the script's day only

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..events import Events
+from ..observing.events import Events
 
 if TYPE_CHECKING:
     from .observer_jax import Observer
@@ -80,7 +80,7 @@ def watch_outputs(observer: Observer, runtime: ModuleType) -> None:
         events.add("upload", items=[str(repo_id or Path(events.path(folder)).name)])
 
     replace_everywhere(runtime, "push_to_hub", pushed)
-    merged = importlib.import_module(f"{runtime.__name__}.merging").MergedModel
+    merged = importlib.import_module(f"{runtime.__name__}.saving.merging").MergedModel
     events.watch(merged, "push_to_hub", lambda self, repo_id, **kwargs: pushed(repo_id, repo_id), instead=None)
     events.watch_saves(merged, "model")
 

@@ -20,13 +20,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..clock import tell_alike
 from ..comparing.configuration import dtype_class
-from ..events import Events
-from ..guard import keep_to_copy
-from ..script import run_script, uses_torch
-from ..settings import Settings
-from ..stand_ins.answers import answer_questions
+from ..observing.clock import tell_alike
+from ..observing.events import Events
+from ..observing.guard import keep_to_copy
+from ..observing.settings import Settings
+from ..observing.unseeded import begin_alike
+from ..running.script import run_script, uses_torch
+from ..stand_ins.command_line.answers import answer_questions
+from ..stand_ins.command_line.variables import provide_environment
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
     Substitutes,
@@ -34,8 +36,6 @@ from ..stand_ins.substitutes import (
     patch_loaders,
     patch_save_pretrained,
 )
-from ..stand_ins.variables import provide_environment
-from ..unseeded import begin_alike
 from ..world.start import stand_in_world
 from .asked_for_jax import asked_for, watch_outputs
 from .folded_batches import fold_batches
@@ -226,7 +226,7 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         replace_everywhere(runtime, name, lambda path: str(Path(substitutes.output(path)).absolute()))
     for name in ("save_adapter", "save_model"):
         replace_everywhere(runtime, name, _saving(getattr(runtime, name), substitutes))
-    merged = importlib.import_module(f"{runtime.__name__}.merging").MergedModel
+    merged = importlib.import_module(f"{runtime.__name__}.saving.merging").MergedModel
     merged.save_pretrained = _saving(merged.save_pretrained, substitutes)
 
 

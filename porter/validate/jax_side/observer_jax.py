@@ -16,9 +16,9 @@ from ..comparing.adapter_starts import starts_of
 from ..comparing.configuration import one_dtype
 from ..comparing.preferences import METRICS, means
 from ..comparing.trace import Row, Step, Trace, numbers
-from ..events import Events
-from ..settings import Settings
-from ..stand_ins import distilled, rollouts
+from ..observing.events import Events
+from ..observing.settings import Settings
+from ..stand_ins.sampled import distilled, rollouts
 from ..stand_ins.substitutes import Substitutes
 from .asked_for_jax import log_lines
 from .optax_settings import decayed, of_hf_optimizer
@@ -181,7 +181,7 @@ class Observer:
         """The JAX processes whose losses, norms or weights are others than the first one's."""
         steps = [(step.loss, step.grad_norm) for step in self._steps]
         weights = [float(np.sum(array, dtype=np.float64)) for _, array in sorted(final.items())]
-        hosts = importlib.import_module(f"{self.runtime.__name__}.hosts")
+        hosts = importlib.import_module(f"{self.runtime.__name__}.hosts.processes")
         said = hosts.gathered("losses and weights", json.dumps([steps, weights]))
         return [number for number, each in enumerate(said) if each != said[0]]
 

@@ -17,14 +17,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ..observing.settings import Settings
+from ..observing.spelling import by_place
 from ..preloading import client as preloading
-from ..settings import Settings
-from ..spelling import by_place
-from .adapter import make_adapter
-from .columns import rows_of_a_step
-from .healing import mark, patch_datasets, rows_needed, there
-from .missing_files import MissingFiles, patch_files
-from .plan import DataPlan, rows_of, users_frame
+from .data.columns import rows_of_a_step
+from .data.healing import mark, patch_datasets, rows_needed, there
+from .data.missing_files import MissingFiles, patch_files
+from .data.plan import DataPlan, rows_of, users_frame
+from .models.adapter import make_adapter
 
 LARGEST_LOCAL_MODEL = 2 * 2**30  # bytes of weights that two runs on a CPU can bear
 LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
@@ -217,7 +217,7 @@ class Substitutes:
 
     def _made(self, asked: str) -> tuple[int, str]:
         """The exit status of making a stand-in, and what was said of it."""
-        module, variables = "porter.validate.stand_ins.stand_in", _tool_environment()
+        module, variables = "porter.validate.stand_ins.models.stand_in", _tool_environment()
         if self.settings.preloaded:
             found = preloading.run(self.settings.preloaded, module, asked, variables, str(self._work))
             if found is not None:

@@ -11,7 +11,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..events import Events
+from ..observing.events import Events
 
 if TYPE_CHECKING:
     from .observer_torch import Observer

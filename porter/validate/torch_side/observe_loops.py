@@ -90,7 +90,7 @@ class Watch:
 
     def order(self, rows: int) -> Iterator[int]:
         """The port's order of the next epoch."""
-        from ...runtime.order import epoch_order
+        from ...runtime.batches.order import epoch_order
 
         self.epochs += 1
         return iter(epoch_order(rows, sampling="random", seed=self.seed, epoch=self.epochs - 1).tolist())

@@ -17,18 +17,20 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from ...runtime.field_tables import version_key
-from ..clock import tell_alike
+from ...runtime.facts.field_tables import version_key
 from ..comparing import preferences
 from ..comparing.configuration import dtype_class
-from ..events import Events
-from ..guard import keep_to_copy
-from ..script import run_script
-from ..settings import Settings
-from ..spelling import by_place
-from ..stand_ins import distilled, rollouts
-from ..stand_ins.answers import answer_questions
-from ..stand_ins.arguments import provide_arguments
+from ..observing.clock import tell_alike
+from ..observing.events import Events
+from ..observing.guard import keep_to_copy
+from ..observing.settings import Settings
+from ..observing.spelling import by_place
+from ..observing.unseeded import begin_alike
+from ..running.script import run_script
+from ..stand_ins.command_line.answers import answer_questions
+from ..stand_ins.command_line.arguments import provide_arguments
+from ..stand_ins.command_line.variables import provide_environment
+from ..stand_ins.sampled import distilled, rollouts
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
     Substitutes,
@@ -36,21 +38,19 @@ from ..stand_ins.substitutes import (
     patch_loaders,
     patch_save_pretrained,
 )
-from ..stand_ins.variables import provide_environment
-from ..unseeded import begin_alike
 from ..world.start import stand_in_world
 from . import left_padding
 from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs
-from .bitsandbytes_weights import format_of, hold
-from .cuda import APPLE
+from .cuda.cuda import APPLE
+from .gpu_libraries.bitsandbytes_weights import format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.flash_attention import without_kernels
 from .gpu_libraries.generation import without_gpu_settings
+from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
 from .left_padding import untrain_firsts
 from .observe_loops import patch_loops
 from .observer_torch import Observer
 from .read_torch import marks
-from .torch_optimizers import LION, on_cpu, patch_lion
 
 # What of the arguments a CPU doesn't do, or does without a difference.
 ON_A_GPU = (

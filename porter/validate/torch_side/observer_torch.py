@@ -12,9 +12,9 @@ from ..comparing import preferences
 from ..comparing.adapter_starts import starts_of
 from ..comparing.configuration import one_dtype
 from ..comparing.trace import Row, Step, Trace, numbers
-from ..events import Events
-from ..settings import LATE, Settings
-from ..stand_ins import rollouts
+from ..observing.events import Events
+from ..observing.settings import LATE, Settings
+from ..stand_ins.sampled import rollouts
 from ..stand_ins.substitutes import Substitutes
 from .asked_for import asked_for
 from .gpu_libraries.deepspeed import weights_dtype

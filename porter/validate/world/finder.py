@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .callers import asked_by_script, asking_line
+from ..observing.callers import asked_by_script, asking_line
 from .permissive import answer
 
 TABLE = Path(__file__).with_name("stand_ins.toml")

@@ -62,7 +62,7 @@ def stand_in_world(substitutes: Any, side: Literal["source", "port"], sources: S
     if not tensorboard:
         _stand_in_tensorboard(finder, sources)
     if side == "source":
-        from ..torch_side.cuda import patch_cuda
+        from ..torch_side.cuda.cuda import patch_cuda
 
         gpu_libraries.stand_in_gpu_libraries(missing)
         patch_cuda(substitutes, sources)

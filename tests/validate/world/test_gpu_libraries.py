@@ -14,8 +14,8 @@ RUN = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from porter.validate.script import run_script
-from porter.validate.stand_ins.variables import provide_environment
+from porter.validate.running.script import run_script
+from porter.validate.stand_ins.command_line.variables import provide_environment
 from porter.validate.world.start import stand_in_world
 told = SimpleNamespace(note=lambda text: None, output=str, settings=SimpleNamespace(dtype="float32"))
 stand_in_world(told, "source", [])
@@ -165,7 +165,7 @@ PREPARED = """
 import torch, transformers
 from peft import prepare_model_for_kbit_training
 from transformers import BitsAndBytesConfig
-from porter.validate.torch_side.bitsandbytes_weights import hold
+from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import hold
 
 sizes = dict(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1)
 for config in (BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype="float32"), None):

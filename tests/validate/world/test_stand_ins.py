@@ -9,7 +9,7 @@ from pathlib import Path
 RUN = """
 import sys
 from types import SimpleNamespace
-from porter.validate.script import run_script
+from porter.validate.running.script import run_script
 from porter.validate.world.start import stand_in_world
 notes = []
 text = open(sys.argv[1], encoding="utf-8").read()

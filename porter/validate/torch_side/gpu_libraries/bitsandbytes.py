@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ...world.callers import asked_by_script
-from ..bitsandbytes_weights import HELD
+from ...observing.callers import asked_by_script
+from .bitsandbytes_weights import HELD
 from .optimizers import of_bitsandbytes
 
 FOUR_BITS = ("nf4", "fp4")

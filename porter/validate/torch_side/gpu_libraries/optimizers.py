@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..torch_optimizers import lion
+from .torch_optimizers import lion
 from .unknown import Unknown
 
 

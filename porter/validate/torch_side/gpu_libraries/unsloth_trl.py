@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ....runtime import unsloth_defaults
-from ....runtime.field_tables import version_key
-from ....runtime.settling import OF_TRL
+from ....runtime.facts.field_tables import version_key
+from ....runtime.settings import unsloth_defaults
+from ....runtime.settings.post_init import OF_TRL
 from ....source.pins import pins_of_project
 
 OLDER_KEYWORDS = (

@@ -1,0 +1,74 @@
+"""Annotations that name a class of the GPU side become those of what stands there now.
+
+`def run(trainer: SFTTrainer)` gets Tunix's trainer, and so says `PeftTrainer`; a model is an `nnx.Module`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from ..script.fill_from_tables import table_of
+from ..script.porting import Porting
+from ..script.subclasses import base_of, class_of
+
+RULE = "TP001"
+OWN = {
+    **dict.fromkeys(("dpo", "orpo", "cpo", "kto"), "PreferenceTrainer"),
+    "gkd": "DistillationTrainer",
+}  # the runtime's trainers, by the kind of the source's; the others are Tunix's
+MODELS = frozenset({"peft.PeftModel", "peft.PeftModelForCausalLM", "torch.nn.Module"})
+
+
+def rename_annotations(porting: Porting, views: Sequence[Porting]) -> None:
+    """Replace the class in every annotation of a ported trainer or of a torch model."""
+    module = porting.module
+    trainers = {
+        view.trainer.qualified: table_of(view, view.trainer).kind
+        for view in views
+        if view.trainer is not None and view.loop is None
+    }
+    for node in list(module.parents):
+        if not isinstance(node, cst.Name | cst.Attribute) or not _is_annotation(porting, node):
+            continue
+        name = module.qualified(node) or base_of(module, node)
+        if name in MODELS:
+            porting.imports.add("from flax import nnx")
+            porting.edit(*module.span(node), "nnx.Module", RULE, "what the name holds now")
+        elif name is not None and (kind := trainers.get(name)):
+            porting.edit(*module.span(node), _class(porting, kind), RULE, "what the name holds now")
+
+
+def _class(porting: Porting, kind: str) -> str:
+    """The class of the trainer that stands for one of this kind, and its import."""
+    if kind in OWN:
+        return porting.rt(OWN[kind])
+    porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
+    return "PeftTrainer"
+
+
+def _is_annotation(porting: Porting, node: cst.CSTNode) -> bool:
+    parent = porting.module.parents[node]
+    if isinstance(parent, cst.Attribute) and parent.value is node:
+        return False
+    for ancestor in porting.module.ancestors(node):
+        if isinstance(ancestor, cst.Annotation):
+            return True
+        if isinstance(ancestor, cst.BaseSmallStatement | cst.BaseSuite | cst.Call):
+            return False
+    return False
+
+
+def drop_subclasses(porting: Porting, views: Sequence[Porting]) -> None:
+    """A class of the file that added nothing to the trainer goes with its last use."""
+    module = porting.module
+    for view in views:
+        made = view.trainer.node if view.trainer is not None else None
+        definition = class_of(module, made.func) if isinstance(made, cst.Call) else None
+        if definition is None:
+            continue
+        uses = [module.span(use)[0] for use in module.loads(definition.name.value)]
+        spans = [(edit.start, edit.end) for edit in porting.edits]
+        if all(any(start <= use < end for start, end in spans) for use in uses):
+            porting.remove_statement(definition, RULE, f"{definition.name.value} added nothing to the trainer")

@@ -1,0 +1,123 @@
+"""The model and the trainer in the hands of code that no rule knows: `freeze(model)`, `model = wrap(model)`.
+
+What that code did to a torch model it doesn't do to Tunix's, and a model that is bound again is not the one that the
+port trains. Both are named, so that nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ...source.calls import calls_of, function_around, parameter_of
+from ...source.scopes import Binding
+from ..script.fill_from_tables import tables_by_class
+from ..script.flow import SAVED, binding_origins, is_itself
+from ..script.porting import Porting
+from ..script.sites import Site, shortened
+from ..script.trainers import is_behind
+from ..script.uses_of_training import Use, role_uses
+
+RULE = "TP190"
+READERS = frozenset({"print", "len", "type", "isinstance", "issubclass", "id", "repr", "str", "hasattr", "callable"})
+LOGS = frozenset({"debug", "info", "warning", "error", "critical", "log", "print"})
+
+
+def name_handed(porting: Porting) -> None:
+    """A finding for every call that gets the model or the trainer, and for every later binding of the model."""
+    for use in role_uses(porting):
+        if use.kind == "bare":
+            _name_call(porting, use)
+    for site in (porting.model, porting.inject):
+        if site is not None and site.variable is not None:
+            _name_bindings(porting, site)
+
+
+def _name_call(porting: Porting, use: Use) -> None:
+    module = porting.module
+    around = module.parents[use.name]
+    if isinstance(around, cst.Return):
+        _name_callers(porting, use, around)
+    call = module.parents[around]
+    if not isinstance(around, cst.Arg) or not isinstance(call, cst.Call) or _is_known(porting, call, around):
+        return
+    if _is_answered(porting, use.name, call):
+        return
+    code = shortened(module.code(call))
+    what = "model" if use.role == "model" else "trainer"
+    message = f"{code}: this gets Tunix's {what} now, not a torch {what}."
+    fix = "Do to Tunix's model what it did, or take it out."
+    if module.qualified(call.func) in SAVED and is_behind(porting, call):
+        message = f"{code}: this is Tunix's model, which has the adapters that it was trained with."
+        fix = "Use it as it is; rt.load_trained loads it anew from where it was saved."
+    elif module.qualified(call.func) in SAVED:
+        message = f"{code}: the port trains the model without this adapter."
+        fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
+    porting.find(RULE, "error", message, fix, *module.location(call))
+
+
+def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:
+    """A finding where what a function gives back is handed to code that isn't followed."""
+    module = porting.module
+    function = function_around(module, node)
+    for call in calls_of(module, function) if function is not None else ():
+        argument = module.parents[call]
+        outer = module.parents[argument]
+        if isinstance(argument, cst.Arg) and isinstance(outer, cst.Call) and not _is_known(porting, outer, argument):
+            code = shortened(module.code(outer))
+            message = f"{code}: this gets Tunix's {use.role}, and what is done with it there is not followed."
+            porting.find(RULE, "error", message, "Check it, or do it in this file.", *module.location(outer))
+
+
+def _is_known(porting: Porting, call: cst.Call, argument: cst.Arg) -> bool:
+    """Whether a call only looks at what it gets, has a rule of its own, or is of this file, where it is followed."""
+    name = porting.module.qualified(call.func)
+    if name in SAVED:
+        return any(site.node is call for site in porting.sites)
+    if parameter_of(porting.module, argument, call) is not None:
+        return True
+    if isinstance(call.func, cst.Name) and call.func.value in READERS:
+        return porting.module.scope(call).lookup(call.func.value) is None
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in LOGS:
+        return True
+    matches = {match for pack in porting.packs for rule in pack.every_rule for match in getattr(rule, "matches", ())}
+    return name is not None and (name in tables_by_class(porting.packs) or name in matches or f"{name}()" in matches)
+
+
+def _name_bindings(porting: Porting, site: Site) -> None:
+    """Later assignments of the model's name that are no site: the trainer would get something else."""
+    module, variable = porting.module, site.variable
+    assert variable is not None
+    known = [site.node for site in porting.sites if site.role in ("model", "inject")]
+    bound = site.home.attributes if "." in variable else site.home.bindings
+    for binding in bound.get(variable.rpartition(".")[2], ()):
+        node = binding.node
+        if binding.kind not in ("assign", "unpack", "other") or module.span(node)[0] <= site.start:
+            continue
+        if any(isinstance(value, cst.Call) and value in known for value in binding_origins(module, binding)):
+            continue
+        if (name := _target(binding)) is not None and is_itself(module, binding, name):
+            continue
+        if _is_answered(porting, node, node) or is_behind(porting, node):
+            continue
+        message = f"{shortened(module.code(node))}: from here on {variable} is an object that the port doesn't know."
+        fix = f"Do the same to Tunix's model, or take it out if {variable} is not trained after it."
+        porting.find(RULE, "error", message, fix, *module.location(node))
+
+
+def _target(binding: Binding) -> cst.BaseExpression | None:
+    """The variable of `model = ...`, or of its part of `model, tokenizer = ...`."""
+    target = binding.node.targets[0].target if isinstance(binding.node, cst.Assign) else None
+    if isinstance(target, cst.Tuple | cst.List) and binding.index is not None and binding.index < len(target.elements):
+        return target.elements[binding.index].value
+    return target
+
+
+def _is_answered(porting: Porting, name: cst.CSTNode, around: cst.CSTNode) -> bool:
+    """Whether an edit replaces the place, or an error already stands on its lines."""
+    module = porting.module
+    start = module.span(name)[0]
+    if any(edit.start <= start < edit.end for edit in porting.edits):
+        return True
+    begin, end = module.span(around)
+    first, last = module.line_column(begin)[0], module.line_column(end)[0]
+    return any(finding.severity == "error" and first <= finding.line <= last for finding in porting.recipe.findings)

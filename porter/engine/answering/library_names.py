@@ -1,0 +1,227 @@
+"""Rewrites of names that stand anywhere in the file: `torch.bfloat16`, `trl.TrlParser`, `torch.cuda.empty_cache()`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import libcst as cst
+
+from ...runtime.facts.field_tables import version_key
+from ...runtime.settings.post_init import OF_TRL
+from ..libraries.unsloth.patched_defaults import is_patched_class, unsloth_version
+from ..packs.packs import Rewrite
+from ..script.fill_from_tables import plain_version
+from ..script.porting import Porting
+from .member_uses import apply_rewrite, member_rules, stands_for_call
+from .python_rules import answer, in_turn
+
+
+def apply_rewrites(porting: Porting) -> None:
+    """Let the packs' rules answer every use of an imported name outside the replaced sites."""
+    rules = member_rules(porting)
+    roots = {match.split(".", 1)[0] for match in rules if not match.startswith("@")}
+    if not roots & porting.module.roots:
+        return
+    covered = [(edit.start, edit.end) for edit in porting.edits]
+    written = "\n".join(edit.new for edit in porting.edits)
+    found = _uses(porting, roots)
+    for node, name in found:
+        parent = porting.module.parents[node]
+        call = parent if isinstance(parent, cst.Call) and parent.func is node else None
+        match = name if name in rules or call is None else f"{name}()"
+        start = porting.module.span(node)[0]
+        replaced = any(begin <= start < end for begin, end in covered)
+        for rule in in_turn(porting, rules[match], match) if match in rules else ():
+            if isinstance(rule, Rewrite):
+                uses = [use for use, other in found if other == name]
+                _apply_rewrite(porting, rule, name, node, call, uses, written if replaced else None)
+                break
+            assert call is not None  # a Python rule's matches are calls
+            if replaced or porting.covered(start) or answer(porting, rule, call, "", name, match):
+                break
+
+
+def _apply_rewrite(
+    porting: Porting,
+    rule: Rewrite,
+    name: str,
+    node: cst.BaseExpression,
+    call: cst.Call | None,
+    uses: list[cst.BaseExpression],
+    written: str | None,
+) -> None:
+    """Do what a rewrite says at `node`, one of the `uses` of `name`; `written` is the new code if one replaces it."""
+    replaced = written is not None
+    if rule.action == "import":
+        short = name.rsplit(".", 1)[-1]
+        if written is None or f"{short}(" in written:
+            _import(porting, rule, name, uses)
+            if replaced and isinstance(node, cst.Attribute):
+                _spell_short(porting, rule, node, short)
+        return
+    outer = call if call is not None and (rule.action != "replace" or stands_for_call(rule.replacement)) else node
+    if rule.keep_in_calls and not replaced and _in_call(porting, node):
+        return
+    if replaced:
+        _respell(porting, rule, porting.module.code(outer))
+    else:
+        apply_rewrite(porting, rule, outer, "", "call" if outer is call else "read")
+
+
+def _in_call(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether `node` stands in an argument of a call, in its own statement."""
+    for ancestor in porting.module.ancestors(node):
+        if isinstance(ancestor, cst.Arg):
+            return not _looks_up(porting.module.parents[ancestor])
+        if isinstance(ancestor, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            return False
+    return False
+
+
+def _looks_up(call: cst.CSTNode) -> bool:
+    """Whether a call reads a dictionary, `types.get(name, torch.bfloat16)`: what it gives is one of the types there."""
+    return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "get"
+
+
+def _respell(porting: Porting, rule: Rewrite, text: str) -> None:
+    """A name of the source that new code repeats (`dtype=torch.bfloat16 if ... else None`) is rewritten there too."""
+    pattern = rf"(?<![\w.]){re.escape(text)}(?!\w)"
+    for index, edit in enumerate(porting.edits):
+        if rule.action == "replace" and re.search(pattern, edit.new):
+            porting.imports.update(rule.imports)
+            said = rule.replacement.replace("{processes}", str(porting.known("mesh.processes", 1)))
+            new = re.sub(pattern, lambda _, said=said: said, edit.new)  # type: ignore[misc]
+            porting.edits[index] = replace(edit, new=new)
+
+
+def _spell_short(porting: Porting, rule: Rewrite, node: cst.BaseExpression, short: str) -> None:
+    """`transformers.TrainingArguments` that new code repeats is written `TrainingArguments`, that of its release."""
+    pattern = rf"(?<![\w.]){re.escape(porting.module.code(node))}(?!\w)"
+    release = "" if rule.library else _release(porting, short, node)
+    for index, edit in enumerate(porting.edits):
+        if re.search(pattern, edit.new):
+            spelled = _spelling(porting, rule, short, release)()
+            porting.edits[index] = replace(edit, new=re.sub(pattern, lambda _, said=spelled: said, edit.new))  # type: ignore[misc]
+
+
+def _spelling(porting: Porting, rule: Rewrite, short: str, release: str = "") -> Callable[[], str]:
+    """How a name of the runtime is written where the source wrote it dotted: `TrainingArguments`, and its import; where
+    the file has a class of that name (`class TrainingArguments(transformers.TrainingArguments)`), behind its module.
+    """
+    own = any(
+        binding.kind != "import"
+        for scope in porting.module.scopes.values()
+        for binding in scope.bindings.get(short, ())
+    )
+
+    def spelled() -> str:
+        if release:
+            version, _, unsloth = release[1:].partition("@")
+            porting.imports.add(f"from {porting.runtime_module(rule.module)} import trl_arguments")
+            patched = f', unsloth="{unsloth}"' if unsloth else ""
+            return f'trl_arguments("{version}", "{short}"{patched})'
+        if not own:
+            porting.imports.add(f"from {porting.runtime_module(rule.module)} import {short}")
+            return short
+        package, bound = porting.runtime_module(), porting.fresh(rule.module, f"runtime_{rule.module}")
+        alias = "" if bound == rule.module else f" as {bound}"
+        porting.imports.add(f"from {package} import {rule.module}{alias}")
+        return f"{bound}.{short}"
+
+    return spelled
+
+
+def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpression]) -> None:
+    """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
+    short = name.rsplit(".", 1)[-1]
+    release = _release(porting, short, uses[0])
+    porting.moved[name] = rule.library or porting.runtime_module(rule.module) + release
+    spelled = _spelling(porting, rule, short, "" if rule.library else release)
+    for node in uses:
+        if isinstance(node, cst.Attribute):
+            start, end = porting.module.span(node)
+            if not any(edit.start <= start < edit.end for edit in porting.edits):
+                porting.edit(start, end, spelled(), rule.id, rule.reason)
+
+
+def _release(porting: Porting, name: str, use: cst.BaseExpression) -> str:
+    """`@0.19` for a class whose fields and defaults are those of an older TRL; the newest table's need no version.
+
+    `@0.19@2026.8.19` where Unsloth wrote its defaults anew.
+    """
+    table = next(
+        (rule.table for pack in porting.packs for rule in pack.tables if rule.names[0] == "trl.SFTConfig"), None
+    )
+    if table is None or not (name.endswith(("Config", "Arguments")) and name[0].isupper()):
+        return ""
+    version = plain_version(porting.versions.get("trl", ""))
+    if name in OF_TRL and is_patched_class(porting, use):
+        return f"@{version or table.newest}@{unsloth_version(porting)}"
+    return f"@{version}" if version and version_key(version) < version_key(table.newest) else ""
+
+
+def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, str]]:
+    """Every outermost name or attribute that is imported from one of `roots`, with its full name."""
+    found: list[tuple[cst.BaseExpression, str]] = []
+    module = porting.module
+    bound = _bound_to(porting, roots)
+    for node, parent in list(module.parents.items()):
+        if not isinstance(node, cst.Name | cst.Attribute) or _root(node) not in bound:
+            continue
+        if isinstance(node, cst.Name) and not _is_imported(porting, node):
+            continue  # an alias: what it was made from is rewritten
+        if isinstance(parent, cst.ImportAlias | cst.ImportFrom | cst.AsName | cst.Param):
+            continue
+        if isinstance(parent, cst.Attribute) and parent.value is not node:
+            continue
+        if isinstance(parent, cst.Arg) and parent.keyword is node:
+            continue
+        name = _dotted(porting, node) if isinstance(node, cst.Attribute) else module.qualified(node)
+        if name is not None and name.split(".", 1)[0] in roots:
+            found.append((node, name))
+    return sorted(found, key=lambda pair: module.span(pair[0])[0])
+
+
+def _is_imported(porting: Porting, name: cst.Name) -> bool:
+    found = porting.module.scope(name).lookup(name.value)
+    return found is not None and all(binding.kind == "import" for binding in found[1])
+
+
+def _bound_to(porting: Porting, roots: set[str]) -> set[str]:
+    """The names of the file that stand for something imported from `roots`, directly or by assignment."""
+    found: set[str] = set()
+    for scope in porting.module.scopes.values():
+        for name, bindings in scope.bindings.items():
+            for binding in bindings:
+                imported = binding.kind == "import" and binding.qualified.split(".", 1)[0] in roots
+                if imported or (binding.kind == "assign" and isinstance(binding.value, cst.Call | cst.Attribute)):
+                    found.add(name)
+    return found
+
+
+def _root(node: cst.BaseExpression) -> str:
+    while isinstance(node, cst.Attribute | cst.Call):
+        node = node.value if isinstance(node, cst.Attribute) else node.func
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _dotted(porting: Porting, node: cst.BaseExpression) -> str | None:
+    """The full name of what `node` is: `accelerate.PartialState().is_main_process` too, through a variable or not."""
+    module = porting.module
+    if isinstance(node, cst.Call):
+        head = _dotted(porting, node.func)
+        return f"{head}()" if head else None
+    found = module.qualified(node)
+    if found is not None:
+        return found
+    if isinstance(node, cst.Attribute):
+        head = _dotted(porting, node.value)
+        return f"{head}.{node.attr.value}" if head and "()" in head else None
+    if isinstance(node, cst.Name):
+        binding = module.single_binding(node)
+        if binding is not None and binding.kind == "assign" and isinstance(binding.value, cst.Call):
+            name = module.qualified(binding.value.func)
+            return f"{name}()" if name else None
+    return None

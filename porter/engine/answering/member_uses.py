@@ -1,0 +1,356 @@
+"""What the script does with the trainer, the model and the arguments after it made them.
+
+Every use of those variables is matched as text: `@trainer.train()` for a call, `@model.config.use_cache=` for an
+assignment, `@trainer.hub_model_id` for a read. Site rules and rewrites of the packs answer; a use that no rule
+knows is left alone and named to the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from ...source.calls import parameter_of
+from ...source.module import Module
+from ..packs.packs import Rewrite, SiteRule, by_claim
+from ..script.fill_from_tables import table_of
+from ..script.porting import Porting
+from ..script.sites import shortened
+from ..script.uses_of_training import Use, role_uses
+from .python_rules import answer, in_turn
+from .scoped_names import carry, is_in_reach, named_at
+
+# Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
+QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
+
+
+QUOTES = "\"'"
+
+
+def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
+    """The packs' rules by what they match; a match has one rule."""
+    found: dict[str, SiteRule | Rewrite] | None = porting.answers.get("members")
+    if found is not None:
+        return found
+    found = porting.answers["members"] = by_claim(
+        rule for pack in porting.packs for rule in pack.answering if porting.options.active(rule.id)
+    )
+    return found
+
+
+def apply_members(porting: Porting) -> None:
+    """Answer every use of the trainer and the model."""
+    rules = member_rules(porting)
+    covered = [(edit.start, edit.end) for edit in porting.edits if edit.end > edit.start]
+    answered: set[cst.CSTNode] = set()
+    for use in role_uses(porting):
+        start = porting.module.span(use.name)[0]
+        on_the_spot = isinstance(use.name, cst.Call)
+        inside = not on_the_spot and any(begin <= start < end for begin, end in covered)
+        if inside or use.name in answered or _is_gone(porting, use) or _drop_asked(porting, use, rules):
+            continue
+        if (
+            _asked_state(porting, use)
+            or _asked_method(porting, use, rules)
+            or _drop_set(porting, use, rules)
+            or use.kind == "bare"
+            or _replace_held(porting, use)
+        ):
+            continue
+        answered.add(use.name)
+        match = use.match if use.match in rules else use.match.replace("@trainer.model.", "@model.")
+        rule = rules.get(match)
+        with named_at(porting, use) as text:
+            for turn in in_turn(porting, rule, match) if rule is not None else ():
+                if isinstance(turn, Rewrite):
+                    apply_rewrite(porting, turn, use.outer, text, use.kind)
+                    break
+                assert isinstance(use.outer, cst.Call)  # a Python rule's matches are calls
+                if answer(porting, turn, use.outer, use.role, use.match, match):
+                    break
+            else:
+                _unknown(porting, use)
+    carry(porting)
+
+
+def _drop_set(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
+    """`setattr(model, "model_parallel", True)`, which is the assignment that a rule takes out."""
+    module = porting.module
+    argument = module.parents[use.name]
+    call = module.parents[argument]
+    if use.kind != "bare" or not isinstance(call, cst.Call) or module.code(call.func) != "setattr":
+        return False
+    if len(call.args) != 3 or call.args[0] is not argument:
+        return False
+    rule = rules.get(f"@{use.role}.{module.code(call.args[1].value).strip(QUOTES)}=")
+    if not isinstance(rule, Rewrite) or rule.action != "remove" or not _is_statement(porting, call):
+        return False
+    porting.remove_statement(call, rule.id, rule.reason)
+    return True
+
+
+def _asked_state(porting: Porting, use: Use) -> bool:
+    """`hasattr(trainer, "state")`, `getattr(trainer, "state", None)`: what has the state is the hooks."""
+    module = porting.module
+    argument = module.parents[use.name]
+    call = module.parents[argument]
+    if (
+        use.match != "@trainer"
+        or not isinstance(call, cst.Call)
+        or module.code(call.func) not in ("hasattr", "getattr")
+    ):
+        return False
+    if call.args[0] is not argument or module.code(call.args[1].value).strip(QUOTES) != "state":
+        return False
+    end = module.span(use.name)[1]
+    porting.edit(end, end, ".training_hooks", "TP362", "the hooks keep what transformers' TrainerState has")
+    return True
+
+
+def _asked_method(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
+    """`hasattr(model, "save_pretrained")`: the port does it by another name, so that it is there."""
+    asked = _has(porting, use)
+    rule = rules.get(f"@{use.role}.{asked[1]}()") if asked is not None else None
+    if asked is None or rule is None or (isinstance(rule, Rewrite) and rule.action == "remove"):
+        return False
+    reason = "the port does it by another name"
+    start, end = porting.module.span(asked[0])
+    both = porting.module.parents[asked[0]]
+    if isinstance(both, cst.BooleanOperation) and isinstance(both.operator, cst.And):
+        first = both.left is asked[0]
+        other = porting.module.span(both.right if first else both.left)
+        porting.edit(*((start, other[0]) if first else (other[1], end)), "", rule.id, reason)
+    else:
+        porting.edit(start, end, "True", rule.id, reason)
+    return True
+
+
+def _has(porting: Porting, use: Use) -> tuple[cst.Call, str] | None:
+    """The call and the name in `hasattr(model, "save_pretrained")`."""
+    module = porting.module
+    argument = module.parents[use.name]
+    call = module.parents[argument]
+    if use.kind != "bare" or not isinstance(call, cst.Call) or module.code(call.func) != "hasattr":
+        return None
+    if len(call.args) != 2 or call.args[0] is not argument:
+        return None
+    return call, module.code(call.args[1].value).strip(QUOTES)
+
+
+def _drop_asked(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
+    """`if hasattr(model, "enable_input_require_grads"): ... else: ...`, two ways to do what nobody needs here."""
+    asked = _has(porting, use)
+    holder = porting.module.parents[asked[0]] if asked is not None else None
+    if asked is None or not isinstance(holder, cst.If) or holder.test is not asked[0] or holder.orelse is None:
+        return False
+    rule = rules.get(f"@{use.role}.{asked[1]}()")
+    if not isinstance(rule, Rewrite) or rule.action != "remove":
+        return False
+    porting.remove_statement(holder, rule.id, rule.reason)
+    return True
+
+
+def _replace_held(porting: Porting, use: Use) -> bool:
+    """What the trainer repeats of its call: `trainer.args.output_dir`, `len(trainer.train_dataset)`."""
+    module, site = porting.module, porting.trainer
+    parts = use.chain.split(".")
+    if use.role != "trainer" or site is None:
+        return False
+    node: cst.CSTNode = module.parents[use.name]
+    assigned = use.kind == "assign" and len(parts) == 1
+    if parts[0] in ("tokenizer", "processing_class") and porting.names.tokenizer and not assigned:
+        with named_at(porting, use):
+            porting.edit(*module.span(node), porting.names.tokenizer, site.rule, "the trainer only held it")
+        return True
+    if use.kind != "read":
+        return False
+    start, end = module.span(node)
+    if parts[0] == "args" and len(parts) > 1:
+        with named_at(porting, use):
+            if porting.arguments_object:
+                porting.edit(start, end, porting.arguments_object, site.rule, "the trainer only repeats its arguments")
+                return True
+            row = table_of(porting, porting.arguments).table.row(parts[1]) if porting.arguments is not None else None
+            if row is not None and row.place and porting.value(row.place) is not None:
+                start, end = module.span(module.parents[node])
+                porting.edit(start, end, porting.text(row.place), site.rule, "the value stands where it is used")
+                return True
+        return False
+    dataset = site.argument(parts[0]) if parts[0] in ("train_dataset", "eval_dataset") else None
+    if use.chain == "train_dataset" and _reads_tokens(porting, node) and is_in_reach(porting, use.name):
+        porting.edit(
+            start, end, f"{porting.names.batches}.train_dataset", site.rule, "the batches hold the trained rows"
+        )
+        return True
+    argument = module.parents[node]
+    call = module.parents[argument]
+    counted = isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and module.code(call.func) == "len"
+    if dataset is None or not counted or not dataset.reference or not is_in_reach(porting, use.name):
+        return False
+    porting.edit(start, end, dataset.text, site.rule, "the trainer only repeats its arguments")
+    return True
+
+
+def _reads_tokens(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether `trainer.train_dataset` is read as rows of tokens, `[5]["input_ids"]`, of an SFTTrainer."""
+    module, site = porting.module, porting.trainer
+    row = module.parents[node]
+    column = module.parents[row]
+    if site is None or table_of(porting, site).kind != "sft" or not isinstance(row, cst.Subscript):
+        return False
+    if row.value is not node or not isinstance(column, cst.Subscript) or column.value is not row:
+        return False
+    return module.code(column)[len(module.code(row)) :] in (
+        '["input_ids"]',
+        "['input_ids']",
+        '["labels"]',
+        "['labels']",
+    )
+
+
+def _is_gone(porting: Porting, use: Use) -> bool:
+    """Whether a rule has just taken out the statements in which a use stands."""
+    start = porting.module.span(use.name)[0]
+    return any(edit.start <= start < edit.end and not edit.new.strip() for edit in porting.edits)
+
+
+def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: str, kind: str) -> None:
+    """Do what a rewrite says at `node` (an expression; for `remove` its whole statement goes)."""
+    module = porting.module
+    start, end = module.span(node)
+    line, column = module.line_column(start)
+    code = shortened(module.code(node))
+    if rule.action == "refuse":
+        porting.find(rule.id, "error", f"{code}: {rule.reason}.", rule.fix, line, column)
+        return
+    if rule.action == "never":
+        _drop_test(porting, rule, node)
+        return
+    if rule.action == "remove":
+        if _is_statement(porting, node):
+            porting.remove_statement(node, rule.id, rule.reason)
+        elif (target := _one_of_targets(porting, node)) is not None:
+            porting.edit(*target, "", rule.id, rule.reason)
+        else:
+            porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Take it out of the expression.", line, column)
+        return
+    arguments = f"{porting.arguments_object or '{args}'}"
+    new = rule.replacement.replace("{object}", variable).replace("{chain}", code.removeprefix(f"{variable}."))
+    new = new.replace("{processes}", str(porting.known("mesh.processes", 1)))
+    if "{argument}" in new and isinstance(node, cst.Call) and node.args:
+        new = new.replace("{argument}", module.code(node.args[0].value))
+    if "{args}" in new:
+        if not porting.arguments_object:
+            porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Write the value here.", line, column)
+            return
+        new = new.replace("{args}", arguments)
+    if kind == "call" and isinstance(node, cst.Call) and not stands_for_call(rule.replacement):
+        start, end = module.span(node.func)
+    if new.startswith("rt."):
+        new = porting.rt(new.removeprefix("rt."))
+    if new.startswith("(") and new.endswith(")") and _stands_alone(module.parents[node]):
+        new = new[1:-1]
+    porting.imports.update(rule.imports)
+    porting.edit(start, end, new, rule.id, rule.reason)
+    if rule.fix:
+        porting.find(rule.id, "warning", f"{code} is {new} now.", rule.fix, line, column)
+
+
+def _drop_test(porting: Porting, rule: Rewrite, node: cst.CSTNode) -> None:
+    """`if trainer.is_fsdp_enabled: ...` goes; where the test is part of something larger, it is `False`."""
+    module = porting.module
+    argument = module.parents[node]
+    call = module.parents[argument]
+    if (
+        isinstance(argument, cst.Arg)
+        and isinstance(call, cst.Call)
+        and module.code(call.func) in ("getattr", "hasattr")
+    ):
+        node = call
+    holder = module.parents[node]
+    parent = module.parents.get(holder)
+    is_elif = isinstance(parent, cst.If) and parent.orelse is holder
+    if isinstance(holder, cst.If) and holder.test is node and holder.orelse is None and not is_elif:
+        porting.remove_statement(holder, rule.id, rule.reason)
+        return
+    porting.edit(*module.span(node), "False", rule.id, rule.reason)
+
+
+def _stands_alone(parent: cst.CSTNode) -> bool:
+    """Whether an expression below `parent` needs no parentheses of its own."""
+    return isinstance(parent, cst.If | cst.Assign | cst.AnnAssign | cst.Arg | cst.Return | cst.Expr)
+
+
+def stands_for_call(replacement: str) -> bool:
+    """Whether a replacement stands for a whole call (it is one, or a constant), not for the function's name."""
+    return replacement.endswith(")") or replacement in ("True", "False", "None", "{processes}", "{argument}")
+
+
+def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:
+    parent = porting.module.parents[node]
+    if isinstance(parent, cst.Subscript) and parent.value is node:  # `model.warnings_issued["estimate_tokens"] = True`
+        return isinstance(porting.module.parents[parent], cst.AssignTarget) and _is_statement(porting, parent)
+    if isinstance(parent, cst.AssignTarget):
+        parent = porting.module.parents[parent]
+        return isinstance(parent, cst.Assign) and len(parent.targets) == 1
+    if isinstance(parent, cst.IfExp) and parent.test is not node:  # `model.x() if y else None`, for its effect
+        other = parent.orelse if parent.body is node else parent.body
+        alone = isinstance(porting.module.parents[parent], cst.Expr)
+        return alone and isinstance(other, cst.Name) and other.value == "None"
+    return isinstance(parent, cst.Expr) or _gives_back(node, parent)
+
+
+def _one_of_targets(porting: Porting, node: cst.CSTNode) -> tuple[int, int] | None:
+    """The span of `model.config.pad_token_id = ` in `model.config.pad_token_id = tokenizer.pad_token_id = 0`."""
+    target = porting.module.parents[node]
+    assign = porting.module.parents.get(target)
+    if not isinstance(target, cst.AssignTarget) or not isinstance(assign, cst.Assign):
+        return None
+    places = [*(item.target for item in assign.targets), assign.value]
+    following = places[places.index(target.target) + 1]
+    return porting.module.span(target.target)[0], porting.module.span(following)[0]
+
+
+def _gives_back(node: cst.CSTNode, parent: cst.CSTNode) -> bool:
+    """`model = wrap(model)`, `self.x = self.x.to(device)`: without the call the target keeps what it has.
+
+    `model, rows = wrap(model, rows)` as well.
+    """
+    if not isinstance(node, cst.Call) or not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+        return False
+    given = node.func.value if isinstance(node.func, cst.Attribute) else None
+    target = parent.targets[0].target
+    if isinstance(target, cst.Tuple):
+        pairs = zip(target.elements, node.args, strict=False)
+        return len(target.elements) == len(node.args) and all(one.value.deep_equals(arg.value) for one, arg in pairs)
+    values = (given, *(argument.value for argument in node.args[:1]))
+    return isinstance(target, cst.Name | cst.Attribute) and any(
+        value is not None and value.deep_equals(target) for value in values
+    )
+
+
+def _is_elsewhere_read(module: Module, node: cst.CSTNode) -> bool:
+    """Whether `trainer.model`, which Tunix's trainer has too, goes where it is not followed."""
+    argument = module.parents[node]
+    call = module.parents[argument]
+    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
+        return False
+    if parameter_of(module, argument, call) is not None:
+        return False
+    return module.code(call.func) not in ("print", "type", "hasattr", "isinstance", "len", "str", "repr")
+
+
+def _unknown(porting: Porting, use: Use) -> None:
+    """Name a use that no rule knows; reading a model's config is harmless, everything else needs a person."""
+    module = porting.module
+    line, column = module.location(use.name)
+    code = shortened(module.code(use.outer))
+    if use.match == "@trainer.model" and not _is_elsewhere_read(module, use.outer):
+        return
+    if use.role == "model" and use.chain.split(".")[0] in QUIET and use.kind == "read":
+        message = f"{code}: this is Tunix's model now; its attributes differ from transformers'."
+        porting.find("TP190", "warning", message, "Check this line.", line, column, todo=True)
+        return
+    what = "Tunix's PeftTrainer" if use.role == "trainer" else "Tunix's model"
+    porting.find("TP190", "error", f"{code}: {what} has no counterpart.", "Replace this line by hand.", line, column)

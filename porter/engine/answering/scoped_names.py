@@ -1,0 +1,173 @@
+"""What a trainer takes along when it is used in another function than the one that makes it.
+
+There, the batches and the tokenizer are no names; the port gives them to the trainer as attributes, as transformers'
+Trainer holds its own: `trainer.batches`, `trainer.processing_class`, `trainer.args`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ...recipe import Value
+from ...source.calls import function_around
+from ...source.scopes import Scope, first_parameter
+from ..script.callback_methods import is_get
+from ..script.porting import TRAINER_BLOCK, Porting, in_reach
+from ..script.sites import indentation, small_statement
+
+if TYPE_CHECKING:
+    from ..script.uses_of_training import Use
+
+# What a trainer can take along: its attribute → the name of the port that it holds.
+CARRIED = {"batches": "batches", "eval_batches": "eval_batches", "processing_class": "tokenizer"}
+RULE = "TP111"
+
+
+def is_in_reach(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether the names at the trainer can be read where `node` stands, and not only because they are global."""
+    trainer = porting.trainer
+    assert trainer is not None
+    if isinstance(node, cst.Subscript) or is_get(node):  # what a callback is given, whatever the trainer's is called
+        return False
+    found = porting.module.meaning(node)
+    elsewhere = found is not None and found[0] not in (trainer.home, trainer.scope)
+    elsewhere = elsewhere and found is not None and not isinstance(found[0].node, cst.Module)
+    return in_reach(trainer.scope, porting.module.scope(node)) and not elsewhere
+
+
+@contextmanager
+def named_at(porting: Porting, use: Use) -> Iterator[str]:
+    """The port's names as they are where `use` stands, while its rule is applied; the text of what is used."""
+    names, arguments, values = porting.names, porting.arguments_object, porting.recipe.values
+    text = porting.module.code(use.name)
+    if isinstance(use.name, cst.Call):
+        text = _named_call(porting, use.name, use.role)
+    if not is_in_reach(porting, use.name):
+        if use.role == "trainer":
+            porting.elsewhere.add(text)
+            porting.recipe = replace(porting.recipe, values=_values_at(porting, use, text))
+            held = {"trainer": text, "model": _held(porting, use, text, "model", names.model)}
+            for attribute, name in CARRIED.items():
+                held[name] = _held(porting, use, text, attribute, getattr(names, name))
+            porting.names = replace(names, **held)
+            porting.arguments_object = _held(porting, use, text, "args", arguments)
+        else:
+            porting.names = replace(names, model=_trained_model(porting, use, text), tokenizer="")
+    elif use.role == "trainer":
+        porting.names = replace(names, trainer=text)
+    try:
+        yield text
+    finally:
+        porting.names, porting.arguments_object = names, arguments
+        porting.recipe = replace(porting.recipe, values=values)
+
+
+def _held(porting: Porting, use: Use, text: str, attribute: str, name: str) -> str:
+    """What the trainer's function calls `name`, read elsewhere: the same, or an attribute of the trainer."""
+    if not name or (attribute not in ("batches", "eval_batches") and _is_read_alike(porting, name, use.name)):
+        return name
+    return f"{text}.{attribute}"
+
+
+def _values_at(porting: Porting, use: Use, text: str) -> dict[str, Value]:
+    """The recipe's values as code elsewhere can read them: literals, globals, and what the trainer takes along."""
+    found = {}
+    own = f"{porting.arguments_object}."
+    held = _held(porting, use, text, "args", porting.arguments_object)
+    for place, value in porting.recipe.values.items():
+        if value.known:
+            value = replace(value, text="")
+        elif porting.arguments_object and value.code.startswith(own):
+            value = replace(value, code=f"{held}.{value.code.removeprefix(own)}", text="")
+        elif place == "run.output_dir" and not _is_read_alike(porting, value.code, use.name):
+            value = replace(value, code=f"{text}.output_dir", text="")
+        found[place] = value
+    return found
+
+
+def _is_read_alike(porting: Porting, code: str, node: cst.CSTNode) -> bool:
+    """Whether the names of an expression mean the same at the trainer and at `node`."""
+    assert porting.trainer is not None
+    here, there = porting.module.scope(node), porting.trainer.scope
+    names = {part.id for part in ast.walk(ast.parse(code, mode="eval")) if isinstance(part, ast.Name)}
+    found = [(here.lookup(name), there.lookup(name)) for name in names - set(dir(builtins))]
+    return all(one and other and _is_same(one[0], other[0], code) for one, other in found)
+
+
+def _is_same(one: Scope, other: Scope, code: str) -> bool:
+    """Whether a name means the same in two scopes; `self` does in two methods of a class."""
+    methods = isinstance(one.node, cst.FunctionDef) and isinstance(other.node, cst.FunctionDef)
+    selves = methods and {first_parameter(scope.node) for scope in (one, other)} == {code.partition(".")[0]}  # type: ignore[arg-type]
+    in_class = one.parent is other.parent and one.parent is not None and isinstance(one.parent.node, cst.ClassDef)
+    return one is other or (selves and in_class and re.fullmatch(r"\w+(\.\w+)+", code) is not None)
+
+
+def _named_call(porting: Porting, call: cst.Call, role: str) -> str:
+    """A name for what `build_trainer(...)` gives back on the spot, bound in front of its statement."""
+    assert porting.trainer is not None
+    if call is porting.trainer.node:
+        return porting.names.trainer
+    module = porting.module
+    small, place = small_statement(module, call)
+    code = module.code(call)
+    if small is None or place != "line":
+        return code
+    name = porting.fresh(role)
+    start = module.span(small)[0]
+    reason = f"the {role} has a name"
+    porting.edit(start, start, f"{name} = {code}\n{indentation(module.text, start)}", RULE, reason)
+    porting.edit(*module.span(call), name, RULE, reason)
+    return name
+
+
+def _trained_model(porting: Porting, use: Use, text: str) -> str:
+    """Where adapters are put in at the trainer, the function that gave it the model has the trained one from it."""
+    from ..script.flow import holders
+
+    assert porting.trainer is not None
+    put_in_here = porting.inject is None and (porting.lora is not None or porting.lora_object)
+    if not put_in_here or text == porting.names.model:
+        return text
+    function = function_around(porting.module, use.name)
+    for place in holders(porting.module, porting.trainer)[0]:
+        for other in porting.module.references(place.variable, place.scope):
+            if function_around(porting.module, other) is function:
+                return f"{porting.module.code(other)}.model"
+    return text
+
+
+def carry(porting: Porting) -> None:
+    """Behind the trainer: the attributes under which code elsewhere finds what belongs to it."""
+    trainer = porting.trainer
+    assert trainer is not None
+    written = "\n".join(edit.new for edit in porting.edits)
+    held = {attribute: getattr(porting.names, name) for attribute, name in CARRIED.items()}
+    held |= {"args": porting.arguments_object, "output_dir": porting.output_dir()}
+    if porting.given_away:
+        porting.elsewhere.add(porting.names.trainer)
+        written += "".join(f" {porting.names.trainer}.{name}" for name in CARRIED)
+    read = {attribute for text in porting.elsewhere for attribute in _attributes(text, written)}
+    trainer_name = porting.names.trainer
+    lines = [f"{trainer_name}.{attribute} = {name}" for attribute, name in held.items() if name and attribute in read]
+    if not lines:
+        return
+    for index, edit in enumerate(porting.edits):
+        if edit.reason == TRAINER_BLOCK:
+            text = "".join(f"{porting.module.newline}{trainer.indent}{line}" for line in lines)
+            body = edit.new if trainer.is_bound else edit.new.removesuffix(f"{porting.module.newline}{trainer.indent}")
+            tail = "" if trainer.is_bound else f"{porting.module.newline}{trainer.indent}"
+            porting.edits[index] = replace(edit, new=f"{body}{text}{tail}")
+            return
+
+
+def _attributes(text: str, written: str) -> list[str]:
+    """The attributes of `text` that new code reads."""
+    return re.findall(rf"(?<![\w.]){re.escape(text)}\.(\w+)", written)

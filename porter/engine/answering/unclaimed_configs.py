@@ -1,0 +1,100 @@
+"""Configurations and trainers of the file that no ported trainer takes: every keyword of theirs has a fate too.
+
+A `LoraConfig` that another branch hands over, a `BitsAndBytesConfig` of a model that only generates, a class that no
+table describes: the report says of each keyword whether it stays, is judged when the script runs, or went.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from ...port import Status
+from ...recipe import Field
+from ...source.values import read_value
+from ...text.edit import Edit
+from ..packs.packs import TableRule
+from ..script.fill_from_tables import judge, mentions_import, plain_version, tables_by_class
+from ..script.porting import Porting
+from ..script.sites import assigned_name, shown
+
+LIBRARIES = ("trl", "peft", "transformers", "unsloth")
+CONFIGURES = re.compile(rf"^({'|'.join(LIBRARIES)})\.\w*(Config|Arguments|Trainer)$")
+STAYS = "stays as it is"
+
+
+def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | None) -> None:
+    """A row for every keyword of such a call that has none yet."""
+    module = porting.module
+    if not mentions_import(module.text, LIBRARIES):
+        return
+    tables = tables_by_class(porting.packs)
+    fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.recipe.fields}
+    versions = {library: plain_version(said) for library, said in porting.versions.items()}
+    for call in module.calls_that(lambda call: CONFIGURES.match(module.qualified(call.func) or "") is not None):
+        name = module.qualified(call.func) or ""
+        for argument in call.args:
+            if argument.keyword is None:
+                continue
+            line, column = module.location(argument.value)
+            keyword = argument.keyword.value
+            if (line, keyword) in fated:
+                continue
+            value = shown(module.code(argument.value))
+            source = f"{name.split('.', 1)[-1]}.{keyword}"
+            row = Field(source, value, "exact", STAYS, "", "TP001", line, column)
+            row = _of_holder(porting, call, row) or _of_call(porting, argument, row, edits, status)
+            if name in porting.moved and row.target == STAYS and _is_used(porting, call):
+                row = _judged(argument.value, row, tables.get(name), porting, versions)
+            porting.fate(row)
+
+
+def _is_used(porting: Porting, call: cst.Call) -> bool:
+    """Whether something reads what a call makes."""
+    name = assigned_name(porting.module, call)
+    return name is None or any(True for _ in porting.module.references(name, porting.module.scope(call)))
+
+
+def _of_holder(porting: Porting, call: cst.Call, row: Field) -> Field | None:
+    """The fate of the keyword that takes the call, `LoraConfig(eva_config=EvaConfig(rho=2))`."""
+    module = porting.module
+    for node in module.ancestors(call):
+        if not isinstance(node, cst.Arg) or node.keyword is None:
+            continue
+        line = module.location(node.value)[0]
+        for held in porting.recipe.fields:
+            if held.line == line and held.source.rpartition(".")[2] == node.keyword.value and held.fate != "exact":
+                return replace(row, fate=held.fate, target=held.target, reason=held.reason, rule=held.rule)
+    return None
+
+
+def _of_call(porting: Porting, argument: cst.Arg, row: Field, edits: Sequence[Edit], status: Status | None) -> Field:
+    start, end = porting.module.span(argument.value)
+    if status == "unsupported":
+        reason = "nothing of this script is ported; the findings say why"
+        return replace(row, fate="manual", target="", reason=reason)
+    if any(edit.start <= start and end <= edit.end for edit in edits):
+        reason = "no trainer of the port takes it, and its statement is gone"
+        return replace(row, fate="dropped", target="", reason=reason)
+    return replace(row, reason="no trainer of this file takes it" if status else "no ported trainer takes it directly")
+
+
+def _judged(
+    node: cst.BaseExpression, row: Field, rule: TableRule | None, porting: Porting, versions: Mapping[str, str]
+) -> Field:
+    """The fate that the runtime's class of the same name gives a keyword when the script runs."""
+    name = row.source.rpartition(".")[2]
+    known = rule.table.rows(versions).get(name) or rule.table.row(name) if rule is not None else None
+    if known is None or rule is None:
+        return row
+    value = read_value(porting.module, node)
+    fate, reason = judge(value, known)
+    if fate == "manual" and value.known:
+        porting.find(rule.id, "error", f"{row.source}={row.value}: {reason}", "", row.line, row.column)
+        return replace(row, fate=fate, target="", reason=reason, rule=rule.id)
+    if not value.known and known.judged_later:
+        fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
+    return replace(row, fate=fate, target="" if fate == "dropped" else known.target, reason=reason, rule=rule.id)

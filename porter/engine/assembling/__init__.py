@@ -1,0 +1,1 @@
+"""The port put together, file by file: imports, TODO comments, installs, a last look at names."""

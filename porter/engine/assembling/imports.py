@@ -1,0 +1,377 @@
+"""Imports of the port: new ones where the old ones stood, old ones gone with their last use.
+
+The import section is the run of import statements that holds the trainer's own import. New lines keep its
+order when it was sorted, and stand at its end when it was not.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ...source.module import Module, flatten
+from ...text.edit import Edit
+from ...text.edits import whole_lines, within
+from ...text.import_lines import ImportLine, NewImport, names_in
+from ..script.sites import indentation
+from .per_file import first_place
+
+# Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
+GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "unsloth"})
+# Modules of transformers that import torch, whatever is taken from them (5.12).
+NEEDS_TORCH = re.compile(
+    r"transformers\.(trainer|trainer_pt_utils|trainer_seq2seq|trainer_optimizer|modeling_(utils|outputs|layers)|pytorch_utils"
+    r"|optimization|activations|cache_utils|generation\.(utils|logits_process|stopping_criteria)"
+    r"|models\.\w+\.modeling_\w+)"
+)
+OURS = ("porter", "porter_runtime")
+RULE = "TP001"
+
+
+@dataclass
+class ImportPlan:
+    """What `plan_imports` found: the edits, those that stand in front of everything else, and the GPU libraries that
+    are still used, with their lines.
+    """
+
+    edits: list[Edit] = field(default_factory=list)
+    top: list[Edit] = field(default_factory=list)
+    still_used: dict[str, int] = field(default_factory=dict)
+
+
+def plan_imports(
+    module: Module,
+    edits: Sequence[Edit],
+    new: Iterable[NewImport],
+    moved: Mapping[str, str],
+    anchor: cst.CSTNode | None,
+) -> ImportPlan:
+    """The edits of the import statements, given all other edits.
+
+    `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`); with a
+    version (`porter.runtime.arguments@0.19`) a class is asked for as that release of TRL had it, with a second one as
+    that release of Unsloth made it.
+    `anchor` is the statement that imports the trainer; without one, new imports go to the top of the file.
+    """
+    plan = ImportPlan()
+    gone, elsewhere = _aliases_to_drop(module, edits, moved, plan)
+    section = _section(module, anchor) if anchor is not None else []
+    for statement in gone:
+        if statement not in section:
+            plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
+    bound = _still_bound(module, gone, section)
+    here, versioned = _versioned([item for statement in section for item in elsewhere.get(statement, ())])
+    wanted = [item for item in sorted({*new, *here}) if (item.module, item.clause) not in bound]
+    edit = _section_edit(module, section, gone, wanted, versioned)
+    if edit is not None:
+        plan.edits.append(edit)
+    elif not section and (wanted or versioned):
+        plan.top.append(_top_edit(module, wanted, versioned))
+    return plan
+
+
+def _top_edit(module: Module, wanted: Sequence[NewImport], statements: Sequence[str]) -> Edit:
+    """New imports in front of a file's first statement, behind its docstring and what it takes `from __future__`."""
+    groups: list[list[NewImport]] = [[], [], []]
+    for item in wanted:
+        root = item.module.split(".")[0]
+        groups[2 if root in OURS else 0 if root in sys.stdlib_module_names else 1].append(item)
+    lines = [
+        module.newline.join(line.render("", module.newline, module.indent) for line in _merged(group))
+        for group in groups
+        if group
+    ]
+    text = f"{module.newline}{module.newline}".join([*lines, *statements])
+    offset = first_place(module)
+    if offset == len(module.text):
+        text = f"{module.newline}{text}{module.newline}"
+    else:
+        text = f"{text}{module.newline}{module.newline}"
+    line, column = module.line_column(offset)
+    return Edit(offset, offset, text, RULE, "the libraries that the port uses", line, column)
+
+
+def _aliases(statement: cst.CSTNode) -> Sequence[cst.ImportAlias]:
+    node = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+        return node.names
+    return ()
+
+
+def _alias_name(alias: cst.ImportAlias) -> str:
+    if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+        return alias.asname.name.value
+    node: cst.BaseExpression = alias.name
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _root(statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
+    node = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if isinstance(node, cst.ImportFrom):
+        if node.relative or node.module is None:
+            return ""
+        inner: cst.BaseExpression = node.module
+    else:
+        inner = alias.name
+    while isinstance(inner, cst.Attribute):
+        inner = inner.value
+    return inner.value if isinstance(inner, cst.Name) else ""
+
+
+def _aliases_to_drop(
+    module: Module, edits: Sequence[Edit], moved: Mapping[str, str], plan: ImportPlan
+) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
+    """Aliases that go, by statement, and for the moved ones the imports that take their place."""
+    spans = sorted((edit.start, edit.end) for edit in edits)
+    written = " ".join(names_in(edit.new) for edit in edits)
+    gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
+    elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
+    for node in module.parents:
+        if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+            continue
+        for alias in _aliases(node):
+            name = _alias_name(alias)
+            scope = module.scope(node.body[0])
+            uses = module.references(name, scope)
+            left = [use for use in uses if not within(module.span(use)[0], spans)]
+            root = _root(node, alias)
+            needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
+            source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
+            target = moved.get(flatten(source))
+            if needed and target is not None:
+                gone.setdefault(node, []).append(alias)
+                original = source.rsplit(".", 1)[-1]
+                elsewhere.setdefault(node, []).append(NewImport(target, original, name if name != original else ""))
+            elif needed:
+                library = "torch" if NEEDS_TORCH.fullmatch(_module_of(module, node, alias)) else root
+                if library in GPU_SIDE:
+                    plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
+            elif uses or root in GPU_SIDE:
+                gone.setdefault(node, []).append(alias)
+    return gone, elsewhere
+
+
+def _section(module: Module, anchor: cst.CSTNode) -> list[cst.SimpleStatementLine]:
+    """The import statements around `anchor` that only blank lines part."""
+    body = getattr(module.parents[anchor], "body", ())
+    siblings = list(body)
+    if anchor not in siblings:
+        return []
+    index = siblings.index(anchor)
+    first = last = index
+    while first > 0 and _plain_import(siblings[first - 1]) and not _comments(siblings[first]):
+        first -= 1
+    while last + 1 < len(siblings) and _plain_import(siblings[last + 1]) and not _comments(siblings[last + 1]):
+        last += 1
+    return siblings[first : last + 1]
+
+
+def _plain_import(node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+        return False
+    inner = node.body[0]
+    if isinstance(inner, cst.ImportFrom) and isinstance(inner.module, cst.Name) and inner.module.value == "__future__":
+        return False
+    return isinstance(inner, cst.Import | cst.ImportFrom)
+
+
+def _comments(node: cst.SimpleStatementLine) -> bool:
+    return any(line.comment is not None for line in node.leading_lines)
+
+
+def _still_bound(
+    module: Module, gone: dict[cst.CSTNode, list[cst.ImportAlias]], section: Sequence[cst.CSTNode]
+) -> set[tuple[str, str]]:
+    """(module, clause) of the imports that stay in the section or at the top of the file."""
+    kept: set[tuple[str, str]] = set()
+    for statement in (*section, *module.tree.body):
+        for alias in _aliases(statement):
+            if alias not in gone.get(statement, ()):
+                kept.add((_module_of(module, statement, alias), module.code(alias).rstrip(", ")))
+    return kept
+
+
+def _module_of(module: Module, statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
+    node = statement.body[0]  # type: ignore[attr-defined]
+    if isinstance(node, cst.ImportFrom):
+        dots = "." * len(node.relative)
+        return dots + (module.code(node.module) if node.module is not None else "")
+    return module.code(alias.name)
+
+
+def _shrunk(
+    module: Module, statement: cst.CSTNode, gone: Sequence[cst.ImportAlias], instead: Sequence[NewImport]
+) -> Edit:
+    start, end = module.span(statement)
+    line, column = module.location(statement)
+    kept = [alias for alias in _aliases(statement) if alias not in gone]
+    names = ", ".join(_alias_name(alias) for alias in gone)
+    reason = f"nothing uses {names} any more"
+    indent = indentation(module.text, start)
+    plain, versioned = _versioned(instead)
+    new_lines = [line.render(indent, module.newline, module.indent) for line in _merged(plain)] + versioned
+    if instead:
+        if kept:
+            new_lines.append(_line_of(module, statement, kept).render(indent, module.newline, module.indent))
+        text = f"{module.newline}{indent}".join(new_lines)
+        moved_names = ", ".join(item.bound for item in instead)
+        reason = f"{moved_names}: the same fields, flags and defaults without torch"
+        return Edit(start, module.span(statement.body[0])[1], text, RULE, reason, line, column)  # type: ignore[attr-defined]
+    if not kept:
+        if _alone_in_block(module, statement):
+            return Edit(start, end, "pass", RULE, reason, line, column)
+        begin, stop = whole_lines(module.text, start, end)
+        return Edit(begin, stop, "", RULE, reason, line, column)
+    new = _line_of(module, statement, kept).render(indent, module.newline, module.indent)
+    return Edit(start, module.span(statement.body[0])[1], new, RULE, reason, line, column)  # type: ignore[attr-defined]
+
+
+def _versioned(items: Sequence[NewImport]) -> tuple[list[NewImport], list[str]]:
+    """The imports, and the statement that makes the classes of an older release."""
+    plain = [item for item in items if "@" not in item.module]
+    older = [item for item in items if "@" in item.module]
+    if not older:
+        return plain, []
+    module, version, *_ = older[0].module.split("@")
+    unsloth = next((item.module.split("@")[2] for item in older if item.module.count("@") == 2), "")
+    patched = f', unsloth="{unsloth}"' if unsloth else ""
+    bound = ", ".join(item.bound for item in older)
+    names = ", ".join(f'"{item.name}"' for item in older)
+    return [*plain, NewImport(module, "trl_arguments")], [f'{bound} = trl_arguments("{version}", {names}{patched})']
+
+
+def _merged(items: Sequence[NewImport]) -> list[ImportLine]:
+    """One line a module."""
+    lines: dict[str, ImportLine] = {}
+    for item in items:
+        lines.setdefault(item.module, ImportLine(item.module, [], not item.name)).clauses.append(item.clause)
+    return list(lines.values())
+
+
+def _alone_in_block(module: Module, statement: cst.CSTNode) -> bool:
+    parent = module.parents[statement]
+    return isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1
+
+
+def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAlias]) -> ImportLine:
+    clauses = [module.code(alias).rstrip(", \t") for alias in kept]
+    plain = isinstance(statement.body[0], cst.Import)  # type: ignore[attr-defined]
+    if not kept:  # from module import *
+        node = statement.body[0]  # type: ignore[attr-defined]
+        return ImportLine(module.code(node.module) if node.module is not None else ".", ["*"], False)
+    first = kept[0]
+    return ImportLine(_module_of(module, statement, first), [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
+
+
+def _section_edit(
+    module: Module,
+    section: Sequence[cst.SimpleStatementLine],
+    gone: dict[cst.CSTNode, list[cst.ImportAlias]],
+    wanted: Sequence[NewImport],
+    statements: Sequence[str],
+) -> Edit | None:
+    if not section or (not wanted and not any(statement in gone for statement in section)):
+        return None
+    groups: list[list[ImportLine]] = [[]]
+    for index, statement in enumerate(section):
+        if index and any(line.comment is None for line in statement.leading_lines):
+            groups.append([])
+        lost = gone.get(statement, [])
+        kept = [alias for alias in _aliases(statement) if alias not in lost]
+        line = _line_of(module, statement, _aliases(statement))
+        if lost and not kept:
+            groups[-1].append(ImportLine(line.module, [], line.plain, "", len(groups)))
+            continue
+        if lost:
+            line = _line_of(module, statement, kept)
+        else:
+            line.text = _statement_text(module, statement)
+        groups[-1].append(line)
+    original = [list(group) for group in groups]
+    home = _third_party_group(original)
+    sorted_before = [_is_sorted(group) for group in original]
+    for index, group in enumerate(groups):
+        groups[index] = [line for line in group if line.text != ""]
+    ours = [item for item in wanted if item.module.split(".")[0] in OURS]
+    standard = [item for item in wanted if item.module.split(".")[0] in sys.stdlib_module_names]
+    theirs = [item for item in wanted if item not in ours and item not in standard]
+    first = next((i for i, group in enumerate(original) if _is_standard(group)), None)
+    mixed = first is None and any(_is_standard([line]) for line in original[home])
+    _add(groups[home], [*standard, *theirs] if mixed else theirs, sorted_before[home])
+    if first is not None:
+        _add(groups[first], standard, sorted_before[first])
+    elif standard and not mixed:
+        groups.insert(0, [])
+        home += 1
+        _add(groups[0], standard, True)
+    if ours:
+        groups.insert(home + 1, [])
+        _add(groups[home + 1], ours, True)
+    start = module.span(section[0])[0]
+    stop = module.span(section[-1].body[-1])[1]
+    if section[-1].trailing_whitespace.comment is not None and section[-1] not in gone:
+        stop = module.span(section[-1])[0] + len(_statement_text(module, section[-1]))
+    indent = indentation(module.text, start)
+    rendered = [
+        f"{module.newline}{indent}".join(line.render(indent, module.newline, module.indent) for line in group)
+        for group in groups
+        if group
+    ]
+    line_number, column = module.line_column(start)
+    text = f"{module.newline}{module.newline}{indent}".join([*rendered, *statements])
+    ends = ours and not any(groups[home + 2 :])
+    if ends and re.match(rf"[^\r\n]*(\r\n|\r|\n){indent}[^\s]", module.text[stop:]):
+        text += module.newline  # what followed the imports at once would stand in the runtime's group
+    return Edit(start, stop, text, RULE, "the libraries that the port uses", line_number, column)
+
+
+def _statement_text(module: Module, statement: cst.SimpleStatementLine) -> str:
+    start = module.span(statement)[0]
+    end = module.span(statement.body[-1])[1]
+    rest = re.compile(r"[^\r\n]*").match(module.text, end)
+    return module.text[start : rest.end() if rest else end].rstrip()
+
+
+def _is_sorted(group: Sequence[ImportLine]) -> bool:
+    keys = [line.key[:2] for line in group]
+    return keys == sorted(keys)
+
+
+def _third_party_group(groups: Sequence[Sequence[ImportLine]]) -> int:
+    known = {"torch", "transformers", "datasets", "trl", "peft", "accelerate"}
+    for index, group in enumerate(groups):
+        libraries = {line.module.split(".")[0] for line in group}
+        if "trl" in libraries and libraries & (known - {"trl"}):
+            return index
+    for index, group in enumerate(groups):
+        if any(line.module.split(".")[0] in known - {"trl"} for line in group):
+            return index
+    for index, group in enumerate(groups):
+        if any(line.module.split(".")[0] in known for line in group):
+            return index
+    return len(groups) - 1
+
+
+def _is_standard(group: Sequence[ImportLine]) -> bool:
+    return bool(group) and all(line.module.split(".")[0] in sys.stdlib_module_names for line in group)
+
+
+def _add(group: list[ImportLine], wanted: Sequence[NewImport], in_order: bool) -> None:
+    for item in wanted:
+        if item.name:
+            same = next((line for line in group if not line.plain and line.module == item.module), None)
+            if same is not None:
+                same.clauses.append(item.clause)
+                same.text = None
+                continue
+            group.append(ImportLine(item.module, [item.clause], False))
+        else:
+            group.append(ImportLine(item.module, [item.clause], True))
+    if in_order:
+        group.sort(key=lambda line: line.key)

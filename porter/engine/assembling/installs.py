@@ -1,0 +1,187 @@
+"""What has to be installed: the GPU's libraries in a source's own install commands become the port's.
+
+`!pip install`, `%pip install` and `uv pip install` of notebooks, and the same as `get_ipython().system(...)` or
+`os.system(...)` in a script.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from ...text.edit import Edit
+from ...text.edits import apply_edits
+from ..script.porting import Porting
+
+RULE = "TP003"
+REASON = "the port's libraries instead of the GPU's"
+NEEDED = "tpu-port[tpu]"
+GPU_ONLY = frozenset(
+    """
+    trl peft torch torchvision torchaudio torchao accelerate bitsandbytes deepspeed kernels flash-attn trackio xformers
+    triton unsloth unsloth-zoo vllm liger-kernel cut-cross-entropy auto-gptq autoawq optimum apex
+    """.split()
+)
+# Whoever installs one of these installs what training needs: there the port's libraries go in.
+CORE = frozenset("trl peft torch accelerate bitsandbytes unsloth unsloth-zoo".split())
+# What the extra `tpu` brings in releases that work together: a pin of the source's would break them up.
+BROUGHT = frozenset(
+    """
+    transformers tokenizers datasets safetensors huggingface-hub jax flax optax numpy jinja2 tensorboardx
+    google-tunix qwix orbax-checkpoint
+    """.split()
+)
+COMMAND = r"(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+install[ \t]+"
+LINE = re.compile(rf"(?m)^[ \t]*[!%]?[ \t]*{COMMAND}(?P<words>(?:[^\r\n\\#;&|]|\\\r?\n|\\.|(?<=\S)#)*)")
+SYSTEM = re.compile(rf"(?P<quote>'''|\"\"\"|['\"])[!%]?{COMMAND}(?P<words>(?:(?!(?P=quote))[^;&|\r\n])*)(?P=quote)")
+RUNNERS = (
+    "get_ipython().system",
+    "os.system",
+    "get_ipython().run_line_magic",
+    "subprocess.run",
+    "subprocess.check_call",
+)
+WORD = re.compile(r"\"[^\"]*\"|'[^']*'|(?:\\\r?\n|\s)+|[^\s\"'\\]+|\\")
+# Options that take the next word: a file, a folder, an address.
+WITH_VALUE = frozenset(
+    "-r -c -e -f -i -t --requirement --constraint --index-url --extra-index-url --find-links".split()
+)
+OF_THE_GPU = re.compile(r"pytorch\.org|nvidia|cu\d\d\d|flashinfer")
+
+
+@dataclass(frozen=True)
+class Install:
+    """The words behind one `pip install` in the text."""
+
+    start: int
+    end: int
+    words: str
+    quote: str = '"'
+
+
+def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
+    """The edits of the source's install commands; none while no library of the GPU side is installed there."""
+    module = porting.module
+    if not porting.options.active(RULE) or "install" not in module.text:
+        return []
+    commands = list(_commands(porting))
+    if not any(name_of(word) in GPU_ONLY for command in commands for word in _packages(command.words)):
+        return []
+    after = apply_edits(module.text, edits)
+    used = {name for name in GPU_ONLY if re.search(rf"(?m)^\s*(?:import|from)\s+{name.replace('-', '_')}\b", after)}
+    made: list[Edit] = []
+    has_core = any(name_of(word) in CORE for command in commands for word in _packages(command.words))
+    wanted = NEEDED if has_core else ""
+    for command in commands:
+        new = changed_words(command.words, wanted, used, command.quote)
+        if new == command.words:
+            continue
+        if wanted and wanted in new:
+            wanted = ""
+        line, column = module.line_column(command.start)
+        if _has_package(new):
+            made.append(Edit(command.start, command.end, new, RULE, REASON, line, column))
+        elif (node := _statement_at(porting, command.start)) is not None:
+            known = len(porting.edits)
+            porting.remove_statement(node, RULE, REASON)
+            # What stands for a command in the syntax tree is shorter than its line.
+            made += [replace(edit, end=max(edit.end, command.end)) for edit in porting.edits[known:]]
+            del porting.edits[known:]
+    return made
+
+
+def changed_words(words: str, wanted: str, used: Collection[str] = (), quote: str = '"') -> str:
+    """The words of an install command without the GPU's libraries; `wanted` takes the place of the first of them.
+
+    A pin of a library that `wanted` brings goes too. `used` are libraries that the port still imports; `quote` is what
+    a shell word is put in.
+    """
+    parts = WORD.findall(words)
+    gone = [index for index, word in enumerate(parts) if _goes(word, used) or (wanted == "" and _is_pin(word))]
+    place = next((index for index in gone if name_of(parts[index]) in CORE), None) if wanted else None
+    if not gone:
+        return words
+    if place is not None:
+        gone += [index for index, word in enumerate(parts) if _is_pin(word) and index not in gone]
+    gone += [index for index, word in enumerate(parts) if word == "--no-deps"]
+    for index, word in enumerate(parts):
+        value = next((i for i in range(index + 1, len(parts)) if parts[i].strip(" \t\r\n\\")), None)
+        if word in WITH_VALUE and value is not None and OF_THE_GPU.search(parts[value]):
+            gone += [index, value]
+    kept: list[str] = []
+    for index, word in enumerate(parts):
+        if index == place:
+            kept.append(f"{quote}{wanted}{quote}")
+        elif index not in gone:
+            kept.append(word)
+        elif kept and not kept[-1].strip(" \t\r\n\\"):
+            kept.pop()
+    text = "".join(kept).lstrip(" \t")
+    return text if words[-1:].isspace() else text.rstrip(" \t")
+
+
+def name_of(word: str) -> str:
+    """The package that a word of an install command names, normalised; "" for options and white space."""
+    text = word.strip("\"'")
+    if text.startswith("-") or not text.strip(" \t\r\n\\"):
+        return ""
+    if "://" in text or text.startswith("git+"):
+        text = re.sub(r"[#@][^/]*$", "", text).rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
+    if text.startswith("{"):
+        text = text.strip("{}").strip("_")
+    return re.split(r"[\s<>=!~\[;@]", text, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def _goes(word: str, used: Collection[str]) -> bool:
+    name = name_of(word)
+    return name in GPU_ONLY and name not in used
+
+
+def _is_pin(word: str) -> bool:
+    return name_of(word) in BROUGHT and re.search(r"[=<~]|://|git\+", word) is not None
+
+
+def _packages(words: str) -> Iterator[str]:
+    takes_value = False
+    for word in WORD.findall(words):
+        if name_of(word) and not takes_value:
+            yield word
+        if word.strip(" \t\r\n\\"):
+            takes_value = word in WITH_VALUE
+
+
+def _has_package(words: str) -> bool:
+    with_file = re.search(r"(?<!\S)(?:-r|-e|--requirement)\s", words) is not None
+    return with_file or any(True for _ in _packages(words))
+
+
+def _commands(porting: Porting) -> Iterator[Install]:
+    module = porting.module
+    if module.has_magics:
+        for found in LINE.finditer(module.text):
+            start = found.start() + len(found[0]) - len(found[0].lstrip())
+            if module.parsed[start] != module.text[start]:  # a stand-in
+                yield Install(found.start("words"), found.end("words"), found["words"])
+    for call in module.calls:
+        if module.code(call.func) not in RUNNERS:
+            continue
+        start, end = module.span(call)
+        said = SYSTEM.search(module.text, start, end)
+        if said is not None:
+            quote = '"' if said["quote"][0] == "'" else "'"
+            yield Install(said.start("words"), said.end("words"), said["words"], quote)
+
+
+def _statement_at(porting: Porting, offset: int) -> cst.CSTNode | None:
+    """The simple statement (or the stand-in of a magic) that holds an offset."""
+    module = porting.module
+    for node in module.parents:
+        if isinstance(node, cst.SimpleStatementLine):
+            start, _ = module.span(node)
+            end = module.text.find("\n", start)
+            if start <= offset and (end < 0 or offset <= end):
+                return node.body[0]
+    return None

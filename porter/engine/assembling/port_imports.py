@@ -1,0 +1,108 @@
+"""The imports of a port, file by file: the statement that they stand at, what goes, and what is still used."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...recipe import Severity
+from ...source.calls import function_around
+from ...text.edit import Edit
+from ...text.edits import within, without_inner
+from ...text.import_lines import parse_import
+from ..script.porting import Porting
+from ..script.subclasses import imported_base
+from ..settling.blocks import without_empty_blocks
+from .imports import plan_imports
+from .installs import install_edits
+from .lost_names import find_taken_names
+from .per_file import (
+    first_import,
+    is_touched,
+    mesh_edits,
+    own_edits,
+    parts_of,
+    take_back,
+    view_of,
+    whole_edits,
+)
+
+TRAINERS = ("trl", "unsloth")  # a port that imports one of these trains, or asks about, what it has not any more
+
+
+def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
+    """The edits, and those of the imports and install commands of each file that they change."""
+    whole: list[Edit] = []
+    for part in parts_of(porting.module):
+        own = own_edits(part, edits)
+        if not is_touched(porting, part, own):
+            continue
+        own += mesh_edits(porting, part, own, edits)
+        view = view_of(porting, part, own)
+        module = view.module
+        new = [parse_import(text) for text in view.imports]
+        anchor = _import_anchor(view, own, [item.bound for item in new])
+        find_taken_names(view, [item.bound for item in new])
+        plan = plan_imports(module, own, new, porting.moved, anchor)
+        own = without_inner(module.text, [*plan.top, *without_empty_blocks(module, [*own, *plan.edits])])
+        for library, line in sorted(plan.still_used.items()):
+            message = f"{library} is still used here, so the port needs it installed."
+            fix = f"Replace it if {library} is not on the TPU machine."
+            severity: Severity = "error" if library in TRAINERS else "warning"
+            view.find("TP001", severity, message, fix, line, 1, severity == "error")
+        own = without_inner(module.text, [*own, *install_edits(view, own)])
+        take_back(porting, part, view)
+        whole += whole_edits(part, own)
+    return whole
+
+
+def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst.CSTNode | None:
+    """The statement that imports the trainer's class, or an import before it where new code needs `names` earlier or
+    outside of that import's function. None: what is new goes to the top of the file.
+    """
+    anchor = _trainer_import(porting)
+    module = porting.module
+    needed = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\b") if names else None
+    users = [edit.start for edit in edits if needed is not None and needed.search(edit.new)]
+    if anchor is not None and module.parents.get(anchor) is not module.tree:
+        function = function_around(module, anchor)
+        if function is None:  # in a block of the file itself, which runs before its functions do
+            functions = [module.span(node) for node in module.parents if isinstance(node, cst.FunctionDef)]
+            users = [user for user in users if not within(user, functions)]
+        start, end = module.span(function) if function is not None else (module.span(anchor)[0], len(module.text))
+        if all(start < user <= end for user in users):  # at its start stands what is put before it
+            return anchor
+        anchor = None
+    first = min((start for start in users if module.text[:start].strip()), default=len(module.text))
+    if anchor is not None and module.span(anchor)[0] <= first:
+        return anchor
+    earlier = [
+        node
+        for node in module.tree.body
+        if isinstance(node, cst.SimpleStatementLine)
+        and isinstance(node.body[0], cst.Import | cst.ImportFrom)
+        and module.span(node)[0] < first
+        and module.code(node).split()[1] != "__future__"
+    ]
+    return earlier[-1] if earlier else None
+
+
+def _trainer_import(porting: Porting) -> cst.CSTNode | None:
+    """The statement that imports the trainer's class."""
+    module = porting.module
+    site = porting.trainer if porting.loop is None else porting.model
+    if site is None or not isinstance(site.node, cst.Call):
+        return None
+    if site.node not in module.parents:  # the trainer stands in another file
+        return first_import(module)
+    node: cst.BaseExpression = imported_base(module, site.node.func)
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return None
+    found = module.scope(node).lookup(node.value)
+    if found is None:
+        return None
+    binding = next((b for b in found[1] if b.kind == "import"), None)
+    return module.statement(binding.node) if binding is not None else None

@@ -1,0 +1,1 @@
+"""accelerate and DeepSpeed: their config, questions about ZeRO, the number of processes."""

@@ -1,0 +1,1 @@
+"""bitsandbytes: a quantised base."""

@@ -1,0 +1,1 @@
+"""PEFT: counted parameters, all linear layers, adapters that are saved or merged."""

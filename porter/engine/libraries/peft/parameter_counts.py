@@ -1,0 +1,131 @@
+"""Counts of the model's parameters, which scripts write by hand: `sum(p.numel() for p in model.parameters())`.
+
+A function of the file that does no more than count and print them is `rt.print_trainable_parameters(model)`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ....source.calls import calls_of
+from ....source.scopes import inside
+from ...script.porting import Porting
+from ...script.sites import small_statement
+from ...script.uses_of_training import Use, role_uses
+
+RULE = "TP210"
+REASON = "the same count over Tunix's parameters"
+COUNTED = ("parameters", "named_parameters")
+# What a function may call and still only count and print.
+COUNTING = frozenset(
+    "numel named_parameters parameters print format round element_size size sum ds_numel hasattr".split()
+)
+
+
+def replace_counts(porting: Porting) -> None:
+    """Replace counts of the model's parameters, and calls of the file's functions that count them."""
+    if not porting.options.active(RULE):
+        return
+    for use in list(role_uses(porting, "model")):
+        if use.match.endswith("get_nb_trainable_parameters()"):
+            _replace_both(porting, use)
+        elif use.match.endswith("num_parameters()"):
+            _replace_number(porting, use)
+        elif use.chain.rsplit(".", 1)[-1] in COUNTED and use.kind == "call":
+            if not _replace_sum(porting, use) and not _drop_cast(porting, use):
+                _replace_function(porting, use)
+
+
+def _replace_sum(porting: Porting, use: Use) -> bool:
+    """`sum(p.numel() for p in model.parameters())` → `rt.count_parameters(model)`; False where it is no such sum."""
+    module = porting.module
+    loop = module.parents[use.outer]
+    if not isinstance(loop, cst.CompFor) or loop.iter is not use.outer or loop.inner_for_in is not None:
+        return False
+    parameter = loop.target.elements[-1].value if isinstance(loop.target, cst.Tuple) else loop.target
+    around = module.parents[loop]
+    call = module.parents[module.parents[around]] if isinstance(around, cst.GeneratorExp | cst.ListComp) else None
+    name = module.code(parameter)
+    if not isinstance(around, cst.GeneratorExp | cst.ListComp) or module.code(around.elt) != f"{name}.numel()":
+        return False
+    if not isinstance(call, cst.Call) or module.code(call.func) != "sum" or len(call.args) != 1:
+        return False
+    tests = [module.code(test.test) for test in loop.ifs]
+    if tests not in ([], [f"{name}.requires_grad"]):
+        return False
+    model = module.code(use.name)
+    trainable = ", trainable=True" if tests else ""
+    porting.edit(*module.span(call), f"{porting.rt('count_parameters')}({model}{trainable})", RULE, REASON)
+    return True
+
+
+def _replace_both(porting: Porting, use: Use) -> None:
+    """PEFT's `model.get_nb_trainable_parameters()`: how many are trained, and all of them."""
+    count, model = porting.rt("count_parameters"), porting.module.code(use.name)
+    new = f"{count}({model}, trainable=True), {count}({model})"
+    if not isinstance(porting.module.parents[use.outer], cst.Assign):
+        new = f"({new})"
+    porting.edit(*porting.module.span(use.outer), new, RULE, REASON)
+
+
+def _replace_number(porting: Porting, use: Use) -> None:
+    """transformers' `model.num_parameters()`, and with `only_trainable=True`."""
+    module, call = porting.module, use.outer
+    assert isinstance(call, cst.Call)
+    asked = ", ".join(module.code(argument).strip(", ") for argument in call.args).replace(" ", "")
+    trainable = {"": "", "only_trainable=True": ", trainable=True", "only_trainable=False": ""}.get(asked)
+    if trainable is not None:
+        new = f"{porting.rt('count_parameters')}({module.code(use.name)}{trainable})"
+        porting.edit(*module.span(call), new, RULE, REASON)
+
+
+TRAINED_IN_FLOAT32 = re.compile(
+    r"""for\s+(?:\w+\s*,\s*)?(?P<p>\w+)\s+in\s+[\w.()]+:\s*
+    if\s+(?:(?P=p)\.requires_grad|["']lora["']\s+in\s+\w+)\s*:\s*
+    (?P=p)\.data\s*=\s*(?P=p)\.data\.(?:to\((?:dtype\s*=\s*)?torch\.float(?:32)?\)|float\(\))\s*""",
+    re.VERBOSE,
+)
+
+
+def _drop_cast(porting: Porting, use: Use) -> bool:
+    """A loop that casts what is trained to float32 goes: the port's adapters are."""
+    loop = porting.module.parents[use.outer]
+    if not isinstance(loop, cst.For) or loop.iter is not use.outer:
+        return False
+    if TRAINED_IN_FLOAT32.fullmatch(porting.module.code(loop)) is None:
+        return False
+    porting.remove_statement(loop, RULE, "adapters are float32 here, whatever the base is")
+    return True
+
+
+def _replace_function(porting: Porting, use: Use) -> None:
+    """`print_trainable_parameters(model)` of the file's own, when counting and printing is all that it does."""
+    module = porting.module
+    function = module.scope(use.name).node
+    if not isinstance(function, cst.FunctionDef) or not _only_counts(porting, function):
+        return
+    calls = calls_of(module, function)
+    uses = module.loads(function.name.value)
+    if len(calls) != len(uses) or not all(
+        len(call.args) == 1 and isinstance(module.parents[call], cst.Expr) and small_statement(module, call)[0]
+        for call in calls
+    ):
+        return
+    for call in calls:
+        model = module.code(call.args[0].value)
+        porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", RULE, REASON)
+    porting.remove_statement(function, RULE, REASON)
+
+
+def _only_counts(porting: Porting, function: cst.FunctionDef) -> bool:
+    """Whether a function of one parameter calls only what counting needs, returns nothing and sets no attribute."""
+    nodes = list(inside(function.body))
+    called = {porting.module.code(node.func).rsplit(".", 1)[-1] for node in nodes if isinstance(node, cst.Call)}
+    logs = {name for name in called if name in ("info", "debug")}
+    changes = any(isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Attribute) for node in nodes)
+    gives = any(isinstance(node, cst.Return) and node.value is not None for node in nodes)
+    return (
+        len(function.params.params) == 1 and "numel" in called and called - logs <= COUNTING and not (changes or gives)
+    )

@@ -1,0 +1,1 @@
+"""torch: questions to CUDA, casts, tensors, training loops written by hand."""

@@ -1,0 +1,336 @@
+"""`torch.cuda.is_available()`: true where the source trained, false on a TPU, where it must not decide anything.
+
+if not torch.cuda.is_available():
+    raise SystemExit("needs a GPU")
+args = SFTConfig(bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported())
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ....source.calls import parameter_of
+from ....source.scopes import Scope, inside
+from ....source.values import TORCH_TYPES, Unknown, evaluate
+from ...script.porting import Porting
+from ...settling.kept_branch import keep_branch
+
+RULE = "TP526"
+AVAILABLE = "torch.cuda.is_available"
+CAPABLE = "torch.cuda.get_device_capability"
+HALF = ("torch.cuda.is_bf16_supported", "unsloth.is_bfloat16_supported", "unsloth.is_bf16_supported", CAPABLE)
+REASON = "decided as on the GPU, which a TPU machine hasn't"
+GUARD = "the GPU run never came here"
+SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
+ENDS = frozenset({"sys.exit", "os._exit"})
+MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
+SAYS = frozenset("print exit quit warning warn error info debug critical".split())
+
+
+def answer_gpu_tests(porting: Porting) -> None:
+    """Guards go, settings get what the GPU run had; what else asks is named."""
+    module = porting.module
+    asked = ("cuda.is_available", "is_bf16_supported", "is_bfloat16_supported", "get_device_capability")
+    if not any(name in module.text for name in asked) or not porting.options.active(RULE):
+        return
+    for call in [call for call in module.calls if module.qualified(call.func) in (AVAILABLE, *HALF)]:
+        if porting.covered(module.span(call)[0]) or _drop_guard(porting, call):
+            continue
+        if module.qualified(call.func) == AVAILABLE:
+            _settle(porting, call)
+            if not porting.covered(module.span(call)[0]):
+                _take_value(porting, call)
+
+
+def name_gpu_tests(porting: Porting) -> None:
+    """A warning for every question that is left in the port; an error where it decides what the training takes."""
+    if "cuda.is_available" not in porting.module.text or not porting.options.active(RULE):
+        return
+    for call in porting.module.calls:
+        if porting.module.qualified(call.func) == AVAILABLE and not porting.covered(porting.module.span(call)[0]):
+            message = "torch.cuda.is_available() is False on a TPU machine, where this stands as it was."
+            line, column = porting.module.location(call)
+            decides = _decided(porting, call)
+            if decides:
+                message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
+                porting.find(RULE, "error", message, "Give what the GPU run had.", line, column)
+            else:
+                porting.find(RULE, "warning", message, "Check what it decides.", line, column)
+
+
+def _decided(porting: Porting, call: cst.Call) -> list[str]:
+    """Names that an `if` on a GPU gives a value, and that the trainer's settings read."""
+    module = porting.module
+    test = _decision(porting, call)
+    holder = module.parents[test]
+    if not isinstance(holder, cst.If) or holder.test is not test:
+        return []
+    calls = [site.node for site in porting.sites if site.role in ("arguments", "lora", "quantization")]
+    found = {}
+    for node in inside(holder):
+        target = node.targets[0].target if isinstance(node, cst.Assign) else None
+        meaning = module.meaning(target) if isinstance(target, cst.Name) else None
+        if isinstance(target, cst.Name) and meaning is not None:
+            uses = module.references(target.value, meaning[0])
+            if any(item in calls for use in uses for item in module.ancestors(use)):
+                found[target.value] = True
+    return list(found)
+
+
+def _drop_guard(porting: Porting, call: cst.Call) -> bool:
+    """`if not torch.cuda.is_available(): raise ...`, `assert torch.cuda.is_available()`, and an `else:` that raises."""
+    module = porting.module
+    test = _decision(porting, call)
+    holder = module.parents[test]
+    if isinstance(holder, cst.Assert) and holder.test is test and _known(porting, test) is True:
+        porting.remove_statement(call, RULE, GUARD)
+        return True
+    if not isinstance(holder, cst.If) or holder.test is not test:
+        return False
+    known = _known(porting, test)
+    above = module.parents[holder]
+    if known is False and holder.orelse is None and _only_for_cpu(porting, holder.body):
+        if isinstance(above, cst.If) and above.orelse is holder:
+            return False
+        porting.remove_statement(holder, RULE, GUARD)
+        return True
+    if known is True and _tells(porting, holder) and not (isinstance(above, cst.If) and above.orelse is holder):
+        porting.remove_statement(holder, RULE, "tells of a GPU")
+        return True
+    of_gpu = module.qualified(call.func) != AVAILABLE  # a question that only a GPU can answer
+    if known is True and (of_gpu or _sets(porting, holder.body)):
+        if not _unwrap(porting, holder, any_value=of_gpu):
+            porting.edit(*module.span(test), "True", RULE, REASON)
+        return True
+    if known is True and isinstance(holder.orelse, cst.Else) and _only_for_cpu(porting, holder.orelse.body):
+        start = module.span(holder.orelse)[0]
+        begin = module.text.rfind("\n", 0, start) + 1
+        porting.edit(begin, module.span(holder.orelse)[1], "", RULE, GUARD)
+        return True
+    return False
+
+
+def _only_for_cpu(porting: Porting, body: cst.BaseSuite) -> bool:
+    """Whether a block only complains, ends the run or switches settings off: nothing that other code needs."""
+    found = [_complains(porting, statement) or _is_setting(porting, statement) for statement in _small(body)]
+    return bool(found) and all(found) and any(True for _ in _small(body))
+
+
+def _tells(porting: Porting, holder: cst.If) -> bool:
+    """Whether an `if` prints what the GPU is or frees its memory, and at most complains where there is none."""
+    other = holder.orelse
+    if other is not None and not (isinstance(other, cst.Else) and _only_for_cpu(porting, other.body)):
+        return False
+    calls = [item.value for item in _small(holder.body) if isinstance(item, cst.Expr)]
+    return len(calls) == len(list(_small(holder.body))) and all(_tells_alone(porting, call) for call in calls)
+
+
+def _tells_alone(porting: Porting, call: cst.BaseExpression) -> bool:
+    """`print(f"{step}: {torch.cuda.memory_allocated()}")`, `torch.cuda.empty_cache()`."""
+    if not isinstance(call, cst.Call):
+        return False
+    of_cuda = (porting.module.qualified(call.func) or "").startswith("torch.cuda.")
+    return of_cuda or (
+        porting.module.code(call.func).rsplit(".", 1)[-1] in SAYS and "torch.cuda." in porting.module.code(call)
+    )
+
+
+def _small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    for statement in body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            yield from statement.body
+        else:
+            yield statement
+
+
+def _complains(porting: Porting, statement: cst.CSTNode) -> bool:
+    if isinstance(statement, cst.Raise | cst.Pass):
+        return True
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    if not isinstance(call, cst.Call):
+        return False
+    name = porting.module.code(call.func)
+    return name in ENDS or name.rsplit(".", 1)[-1] in SAYS
+
+
+def _is_setting(porting: Porting, statement: cst.CSTNode) -> bool:
+    """`bf16 = False`, `kwargs["fp16"] = False`, `dtype = torch.float32`."""
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return False
+    return _is_precision(porting, statement.value)
+
+
+def _sets(porting: Porting, body: cst.BaseSuite) -> bool:
+    return all(_is_setting(porting, statement) for statement in _small(body))
+
+
+def _unwrap(porting: Porting, holder: cst.If, *, any_value: bool) -> bool:
+    """`if supported: dtype = a` and its `else:` become the settings of the first branch, where that is plain lines."""
+    other = holder.orelse
+    if other is not None and not isinstance(other, cst.Else):
+        return False
+    for branch in (holder.body, other.body if other is not None else holder.body):
+        if not (_assigns(branch) if any_value else _sets(porting, branch)):
+            return False
+    return keep_branch(porting, holder, True, RULE, REASON)
+
+
+def _assigns(body: cst.BaseSuite) -> bool:
+    return all(isinstance(statement, cst.Assign) for statement in _small(body))
+
+
+def _settle(porting: Porting, call: cst.Call) -> None:
+    """An expression that settles a setting of the training becomes what it was on the GPU."""
+    module = porting.module
+    decided = _decision(porting, call)
+    chosen: cst.BaseExpression | None = None
+    known = _known(porting, decided)
+    holder = module.parents[decided]
+    if isinstance(holder, cst.IfExp) and holder.test is decided and isinstance(known, bool):
+        decided, chosen = holder, holder.body if known else holder.orelse
+    if not _is_of_settings(porting, decided):
+        return
+    if chosen is not None:
+        porting.edit(*module.span(decided), module.code(chosen), RULE, REASON)
+    elif isinstance(known, bool):
+        porting.edit(*module.span(decided), str(known), RULE, REASON)
+    else:
+        porting.edit(*module.span(call), "True", RULE, REASON)
+
+
+def _take_value(porting: Porting, call: cst.Call) -> None:
+    """A value that the GPU run had and that names no device: `8 if available() else 2`, `if available(): bits = ...`.
+
+    Of `args.bf16 and available()` the other part stays.
+    """
+    module = porting.module
+    test = _decision(porting, call)
+    holder = module.parents[test]
+    known = _known(porting, test)
+    if not isinstance(holder, cst.If | cst.IfExp) or holder.test is not test or known is False:
+        return
+    if isinstance(holder, cst.If):
+        if _names_device(porting, holder.body) or not _assigns(holder.body):
+            return
+        if known is True:
+            above = module.parents[holder]
+            within_chain = isinstance(above, cst.If) and above.orelse is holder
+            if within_chain or not _unwrap(porting, holder, any_value=True):
+                porting.edit(*module.span(test), "True", RULE, REASON)
+            return
+    elif _names_device(porting, holder.body):
+        return
+    elif known is True:
+        porting.edit(*module.span(holder), module.code(holder.body), RULE, REASON)
+        return
+    both = module.parents[call]
+    if isinstance(both, cst.BooleanOperation) and isinstance(both.operator, cst.And):
+        other = both.left if both.right is call else both.right
+        porting.edit(*module.span(both), module.code(other), RULE, REASON)
+
+
+def _names_device(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether code says where something lies, or moves it: what differs on a TPU."""
+    return re.search(r"cuda|device|\.(to|half|float|bfloat16)\(", porting.module.code(node)) is not None
+
+
+def _decision(porting: Porting, call: cst.Call) -> cst.BaseExpression:
+    """The whole condition in which a call stands: `available() and capability()[0] >= 8`."""
+    node: cst.BaseExpression = call
+    while True:
+        parent = porting.module.parents[node]
+        if isinstance(parent, cst.ComparisonTarget):
+            parent = porting.module.parents[parent]
+        if isinstance(parent, cst.Subscript) and parent.value is not node:
+            return node
+        if not isinstance(parent, cst.BooleanOperation | cst.UnaryOperation | cst.Comparison | cst.Subscript):
+            return node
+        node = parent
+
+
+def _is_of_settings(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a setting of the training, or a variable's value that only settings read."""
+    module = porting.module
+    calls = [site.node for site in porting.sites if site.role in SETTINGS]
+    below: cst.CSTNode = node
+    for ancestor in module.ancestors(node):
+        if isinstance(ancestor, cst.Call) and ancestor in calls:
+            return True
+        if isinstance(ancestor, cst.Return):  # `def bf16_ready(): return available() and is_bf16_supported()`
+            return ancestor.value is node and any(
+                isinstance(item, cst.Call) and module.qualified(item.func) in HALF for item in inside(node)
+            )
+        if isinstance(ancestor, cst.Assign) and ancestor.value is below:
+            return _is_precision(porting, ancestor.value) and _read_by_settings(porting, ancestor)
+        if isinstance(ancestor, cst.BaseStatement):
+            return False
+        below = ancestor
+    return False
+
+
+def _read_by_settings(porting: Porting, assign: cst.Assign) -> bool:
+    """Whether a torch type, or a switch that only keywords of settings and other such values read."""
+    module = porting.module
+    target = assign.targets[0].target
+    if len(assign.targets) != 1 or not isinstance(target, cst.Name):
+        return False
+    if not isinstance(_known(porting, assign.value), bool):
+        return True  # a type
+    found = module.scope(assign).lookup(target.value)
+    return found is not None and _only_settings_read(porting, target.value, found[0])
+
+
+def _only_settings_read(porting: Porting, name: str, scope: Scope, depth: int = 0) -> bool:
+    """Whether keywords of settings alone read a variable, other switches and functions' parameters in between; what
+    is printed counts for nothing."""
+    module = porting.module
+    calls = [site.node for site in porting.sites if site.role in SETTINGS]
+    for use in module.references(name, scope):
+        around = [*module.ancestors(use)]
+        if any(item in calls for item in around) or porting.covered(module.span(use)[0]) or _is_said(porting, around):
+            continue
+        further = _handed_on(porting, use)
+        if further is None or depth > MAX_HANDED or not _only_settings_read(porting, *further, depth + 1):
+            return False
+    return True
+
+
+def _is_said(porting: Porting, around: list[cst.CSTNode]) -> bool:
+    call = next((item for item in around if isinstance(item, cst.Call | cst.BaseStatement)), None)
+    return isinstance(call, cst.Call) and porting.module.code(call.func).rsplit(".", 1)[-1] in SAYS
+
+
+def _handed_on(porting: Porting, use: cst.BaseExpression) -> tuple[str, Scope] | None:
+    """The switch that a use is part of, or the parameter of a function of the file that it is given to."""
+    module = porting.module
+    whole = use
+    while isinstance(parent := module.parents[whole], cst.BooleanOperation | cst.UnaryOperation):
+        whole = parent
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
+        name = parent.targets[0].target.value
+        found = module.scope(parent).lookup(name)
+        return (name, found[0]) if found is not None else None
+    call = module.parents[parent]
+    if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
+        return None
+    parameter = parameter_of(module, parent, call)
+    return (parameter, module.scopes[module.callees[call]]) if parameter is not None else None
+
+
+def _is_precision(porting: Porting, value: cst.BaseExpression) -> bool:
+    """Whether a value is a switch or one of torch's types, never a device."""
+    known = _known(porting, value)
+    if isinstance(known, bool):
+        return True
+    names = [porting.module.qualified(node) or "" for node in inside(value) if isinstance(node, cst.Attribute)]
+    return known in TORCH_TYPES.values() and any(name.startswith("torch.") for name in names)
+
+
+def _known(porting: Porting, node: cst.BaseExpression) -> object:
+    try:
+        return evaluate(porting.module, node)
+    except Unknown:
+        return None

@@ -1,0 +1,106 @@
+"""Lines that only tell of the GPU: its name, its memory. They go, with the variables that were made for them.
+
+gpu = torch.cuda.get_device_properties(0)
+used = round(torch.cuda.max_memory_reserved() / 1024**3, 3)
+print(f"GPU = {gpu.name}: {used} GB reserved.")
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ....source.scopes import Binding, Scope, inside
+from ...script.porting import Porting
+
+RULE = "TP513"
+REASON = "tells of a GPU"
+ASKS = frozenset(
+    f"torch.cuda.{name}"
+    for name in """get_device_name get_device_properties get_device_capability memory_allocated memory_reserved
+    max_memory_allocated max_memory_reserved mem_get_info memory_summary memory_stats current_device
+    is_available utilization""".split()
+)
+# What a TPU has an answer to.
+ANSWERED = ("torch.cuda.device_count", "torch.cuda.is_bf16_supported")
+# Calls that such a line may make beside them, and names that it may read.
+PLAIN = frozenset("round str int float format print info debug warning log len max min f".split())
+LOGS = frozenset("print info debug warning log".split())
+
+
+def drop_gpu_reports(porting: Porting) -> None:
+    """Take out what only prints or logs what torch.cuda says of the device."""
+    if "torch.cuda." not in porting.module.text or not porting.options.active(RULE):
+        return
+    for scope in porting.module.scopes.values():
+        told = _variables(porting, scope)
+        for node in list(porting.module.parents):
+            if isinstance(node, cst.Expr) and porting.module.scope(node) is scope and _reports(porting, node, told):
+                porting.remove_statement(node.value, RULE, REASON)
+        for binding in told.values():
+            porting.remove_statement(binding.node, RULE, REASON)
+
+
+def _variables(porting: Porting, scope: Scope) -> dict[str, Binding]:
+    """The variables that hold what torch.cuda says and are read by nothing but reports."""
+    found: dict[str, Binding] = {}
+    grown = True
+    while grown:
+        grown = False
+        for name, bindings in scope.bindings.items():
+            made = bindings[0]
+            if name not in found and len(bindings) == 1 and made.kind == "assign" and made.value is not None:
+                alone = isinstance(made.node, cst.Assign) and len(made.node.targets) == 1
+                if alone and _is_about(porting, made.value, found):
+                    found[name], grown = made, True
+    while True:
+        kept = {name: made for name, made in found.items() if _only_reported(porting, name, scope, found)}
+        if kept == found:
+            return found
+        found = kept
+
+
+def _only_reported(porting: Porting, name: str, scope: Scope, told: dict[str, Binding]) -> bool:
+    module = porting.module
+    values = [made.value for made in told.values()]
+    for use in module.references(name, scope):
+        around = [*module.ancestors(use)]
+        line = next((node for node in around if isinstance(node, cst.Expr)), None)
+        in_value = any(value in around or value is use for value in values if value is not None)
+        if not in_value and (line is None or not _reports(porting, line, told)):
+            return False
+    return True
+
+
+def _reports(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool:
+    """Whether a statement prints or logs nothing but what torch.cuda says."""
+    call = line.value
+    if not isinstance(call, cst.Call) or porting.module.code(call.func).rsplit(".", 1)[-1] not in LOGS:
+        return False
+    return any(_is_about(porting, argument.value, told) for argument in call.args) and all(
+        _is_about(porting, argument.value, told) or isinstance(argument.value, cst.SimpleString)
+        for argument in call.args
+    )
+
+
+def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Binding]) -> bool:
+    """Whether an expression is made of what torch.cuda says, and of nothing else of the script's."""
+    module, asks = porting.module, False
+    for node in inside(value):
+        if isinstance(node, cst.Call):
+            name = module.qualified(node.func)
+            if name in ASKS:
+                asks = True
+            elif name not in ANSWERED and module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
+                return False
+        elif isinstance(node, cst.Name) and _is_read(module.parents[node], node):
+            if node.value in told:
+                asks = True
+            elif node.value not in PLAIN and (module.qualified(node) or "").split(".", 1)[0] != "torch":
+                return False
+    return asks
+
+
+def _is_read(parent: cst.CSTNode, node: cst.Name) -> bool:
+    """Whether a name is looked up, not the attribute or keyword of something."""
+    attribute = isinstance(parent, cst.Attribute) and parent.attr is node
+    return not attribute and not (isinstance(parent, cst.Arg) and parent.keyword is node)

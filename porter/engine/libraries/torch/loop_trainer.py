@@ -1,0 +1,263 @@
+"""A training loop written by hand as a trainer: its optimizer, schedule and DataLoader → the Recipe.
+
+`loops.read_loop` says what the loop does; here the calls that made its parts are found, and what their tables say is
+put where a trainer's arguments would have put it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from ....recipe import Origin, Value
+from ....source.values import read_value
+from ...script.fill_from_tables import (
+    bindings_of,
+    fill_defaults,
+    fill_site,
+    mentions_import,
+    table_of,
+    tables_by_class,
+)
+from ...script.porting import Porting
+from ...script.sites import Argument, Site, indentation
+from .loop_forward import NotStandard
+from .training_loops import Loop, read_loop, training_loops
+
+LOOP = "torch.training_loop"
+# Who imports one of these trains a language model, wherever it comes from.
+LANGUAGE_MODELS = frozenset({"transformers", "peft", "deepspeed"})
+SCHEDULES = {  # the functions that say a schedule by their own name
+    "transformers.get_linear_schedule_with_warmup": "linear",
+    "transformers.get_cosine_schedule_with_warmup": "cosine",
+    "transformers.get_constant_schedule": "constant",
+    "transformers.get_constant_schedule_with_warmup": "constant_with_warmup",
+}
+WHOLE = re.compile(  # what an optimizer may be given to mean all that the model trains
+    r"(?P<model>[\w.]+)\.parameters\(\)"
+    r"|filter\(lambda (?P<f>\w+): (?P=f)\.requires_grad, [\w.]+\.parameters\(\)\)"
+    r"|[\[(]?(?P<p>\w+) for (?P=p) in [\w.]+\.parameters\(\) if (?P=p)\.requires_grad[\])]?"
+)
+
+
+BACKWARDS = {"torch", "accelerate"}  # whose `backward` a loop calls
+
+
+def find_loops(porting: Porting) -> list[Site]:
+    """The training loop of a file that has no trainer, as a trainer's site.
+
+    A loop that isn't the standard one becomes a finding with the line that shows it, and nothing is ported.
+    """
+    rule = tables_by_class(porting.packs).get(LOOP)
+    if rule is None or not porting.options.active(rule.id) or not mentions_import(porting.module.text, BACKWARDS):
+        return []
+    if not BACKWARDS & porting.module.roots:
+        return []
+    loops = training_loops(porting.module)
+    loads = any(site.role == "model" for site in porting.sites)
+    if not loops or not (loads or porting.module.roots & LANGUAGE_MODELS):
+        return []
+    if len(loops) > 1:
+        for statement in loops:
+            line, column = porting.module.location(statement)
+            message = f"{len(loops)} training loops are written in this file; one can be ported at a time."
+            porting.find(rule.id, "error", message, "Split the script.", line, column, todo=False)
+        return []
+    try:
+        if not loads:
+            raise NotStandard(loops[0], "its model is not loaded by a from_pretrained call in this file")
+        porting.loop = read_loop(porting.module, loops[0])
+        _check_parts(porting, porting.loop)
+    except NotStandard as error:
+        line, column = porting.module.location(error.node)
+        message = f"This training loop is not the standard one: {error.reason}."
+        fix = "Bring it to forward, loss.backward(), optimizer.step(), or write the port's step by hand."
+        porting.find(rule.id, "error", message, fix, line, column, todo=False)
+        return []
+    return [_as_site(porting, porting.loop, rule.id)]
+
+
+def _as_site(porting: Porting, loop: Loop, rule: str) -> Site:
+    module, statement = porting.module, loop.statement
+    start, end = module.span(statement)
+    line, column = module.location(statement)
+    said = {
+        "epochs": loop.epochs, "max_steps": loop.max_steps, "accumulation": loop.accumulation,
+        "max_grad_norm": loop.clip,
+    }  # fmt: skip
+    arguments = [_argument(porting, name, node, rule) for name, node in said.items() if node is not None]
+    if loop.accumulates and loop.accumulation is None:
+        node = _accelerator_setting(porting, "gradient_accumulation_steps")
+        if node is not None:
+            arguments.append(_argument(porting, "accumulation", node, rule))
+    model = next(name for name in module.loads(loop.model) if module.span(name)[0] >= start)
+    arguments.insert(0, _argument(porting, "model", model, rule))
+    loader = part(porting, "loader", _loader_name(porting, loop))
+    assert loader is not None
+    for name, keyword in (("train_dataset", "dataset"), ("data_collator", "collate_fn")):
+        given = loader.argument(keyword)
+        assert given is not None
+        arguments.append(replace(given, name=name))
+    return Site(  # a loop is no call, but stands where a trainer would
+        role="trainer", rule=rule, qualified=LOOP, arguments=tuple(arguments), start=start, end=end,
+        statement_start=start, statement_end=end, indent=indentation(module.text, start), line=line, column=column,
+        place="line", variable=None, alone=True, unknown_keywords="", scope=module.scope(statement), node=statement,
+    )  # fmt: skip
+
+
+def _argument(porting: Porting, name: str, node: cst.BaseExpression, rule: str) -> Argument:
+    line, column = porting.module.location(node)
+    reference = node.value if isinstance(node, cst.Name) else None
+    return Argument(name, read_value(porting.module, node, rule), line, column, reference=reference, node=node)
+
+
+def _accelerator_setting(porting: Porting, keyword: str) -> cst.BaseExpression | None:
+    for call in porting.module.calls:
+        if porting.module.qualified(call.func) == "accelerate.Accelerator":
+            for argument in call.args:
+                if argument.keyword is not None and argument.keyword.value == keyword:
+                    return argument.value
+    return None
+
+
+def _check_parts(porting: Porting, loop: Loop) -> None:
+    """NotStandard unless the loop's optimizer and loader are made by calls that the tables know."""
+    optimizer, loader = part(porting, "optimizer", loop.optimizer), part(porting, "loader", _loader_name(porting, loop))
+    if optimizer is None:
+        raise NotStandard(loop.statement, f"`{loop.optimizer}` is not made by torch.optim.AdamW or Adam in this file")
+    params = optimizer.argument("params")
+    if params is not None and WHOLE.fullmatch(" ".join(params.text.split())) is None:
+        raise NotStandard(params.node or optimizer.node, "the optimizer gets groups of parameters of its own")
+    if loader is None:
+        raise NotStandard(loop.statement, "its batches don't come from a DataLoader of this file")
+    if loop.scheduler and part(porting, "schedule", loop.scheduler) is None:
+        raise NotStandard(loop.statement, f"`{loop.scheduler}` is not one of transformers' schedules")
+    if loader.argument("collate_fn") is None:
+        raise NotStandard(loader.node, "the DataLoader has no collate_fn: torch's own stacks tensors")
+
+
+def part(porting: Porting, role: str, name: str) -> Site | None:
+    """The call that made a part of the loop: the one of its role assigned to `name`, else the only one of its role."""
+    sites = [site for site in porting.sites if site.role == role]
+    named = [site for site in sites if site.variable == name]
+    if len(named) == 1:
+        return named[0]
+    return sites[0] if len(sites) == 1 and not named else None
+
+
+def _loader_name(porting: Porting, loop: Loop) -> str:
+    """The name of the DataLoader behind the loop's iterable: `active_dataloader` may be it or a part of it."""
+    node = loop.loader
+    name = node.value if isinstance(node, cst.Name) else ""
+    if any(site.role == "loader" and site.variable == name for site in porting.sites):
+        return name
+    for binding in bindings_of(porting.module, node):
+        if isinstance(binding.value, cst.Name):
+            return binding.value.value
+    return name
+
+
+def loop_parts(porting: Porting) -> tuple[Site, Site, Site | None]:
+    """The loop's loader, optimizer and schedule."""
+    loop = porting.loop
+    assert loop is not None
+    loader, optimizer = part(porting, "loader", _loader_name(porting, loop)), part(porting, "optimizer", loop.optimizer)
+    assert loader is not None and optimizer is not None
+    return loader, optimizer, part(porting, "schedule", loop.scheduler) if loop.scheduler else None
+
+
+def read_loop_parts(porting: Porting, versions: Mapping[str, str]) -> None:
+    """Fill the recipe from the loop, its DataLoader, optimizer and schedule, and say what the loop loses."""
+    loop, trainer = porting.loop, porting.trainer
+    assert loop is not None and trainer is not None
+    loader, optimizer, schedule = loop_parts(porting)
+    own = tuple(argument for argument in trainer.arguments if argument.name not in ("train_dataset", "data_collator"))
+    for site in (replace(trainer, arguments=own), loader, optimizer, schedule):
+        if site is not None:
+            rule = table_of(porting, site)
+            fill_site(porting, site, rule, versions)
+            fill_defaults(porting, rule, versions)
+    values = {"optimizer.name": Value("literal", "'adamw_torch'"), "log.steps": Value("default", "10")}
+    betas = porting.known("optimizer.betas")
+    for index in range(2):
+        known = isinstance(betas, tuple | list)
+        text = repr(betas[index]) if known else f"{porting.text('optimizer.betas')}[{index}]"
+        values[f"optimizer.beta{index + 1}"] = Value("literal" if known else "expression", text)
+    name = SCHEDULES.get(schedule.qualified) if schedule is not None else "constant"
+    if name is not None:
+        values["schedule.name"] = Value("literal", repr(name))
+    values["precision.bf16"] = Value("literal", repr(_in_bfloat16(porting, loop)))
+    values["precision.fp16"] = Value("literal", "False")
+    values |= {} if "schedule.kwargs" in porting.recipe.values else {"schedule.kwargs": Value("literal", "None")}
+    values["data.remove_unused_columns"] = Value("literal", "False")
+    values["loss.mean_over"] = Value("literal", "'micro_batch'")
+    values["data.sampling"] = _sampling(porting, loader)
+    if any(key != keyword for keyword, key in loop.inputs.items()) or "attention_mask" not in loop.inputs:
+        values["data.inputs"] = Value("literal", json.dumps(loop.inputs))
+    porting.fill(values)
+    _seed(porting)
+    _say_left(porting, loop)
+
+
+def _sampling(porting: Porting, loader: Site) -> Value:
+    """Whether the rows of an epoch come shuffled: by `shuffle=`, or by a sampler."""
+    shuffle, sampler = loader.argument("shuffle"), loader.argument("sampler")
+    if sampler is not None and not sampler.value.is_literal(None):
+        plain = re.search("Sequential|shuffle=False", sampler.text) is None
+        return Value("literal", repr("random" if plain else "sequential"))
+    if shuffle is None or shuffle.value.known:
+        shuffled = shuffle is not None and bool(shuffle.value.literal)
+        return Value("literal", repr("random" if shuffled else "sequential"))
+    return Value("expression", f'"random" if {shuffle.text} else "sequential"')
+
+
+def _in_bfloat16(porting: Porting, loop: Loop) -> bool:
+    """Whether products are computed in 16 bits: by autocast around the step, or by the Accelerator."""
+    setting = _accelerator_setting(porting, "mixed_precision")
+    asked = read_value(porting.module, setting) if setting is not None else None
+    return loop.autocast or (asked is not None and asked.known and asked.literal in ("bf16", "fp16"))
+
+
+def _seed(porting: Porting) -> None:
+    """The seed that the script gives torch, by which the port shuffles."""
+    for call in porting.module.calls:
+        name = porting.module.qualified(call.func)
+        if name in ("transformers.set_seed", "accelerate.set_seed", "torch.manual_seed") and call.args:
+            value = read_value(porting.module, call.args[0].value)
+            porting.fill({"run.seed": replace(value, origin=value.origin or Origin("", 0, 0))})
+            return
+
+
+TRAINING_CONFIG = "give TrainingConfig a checkpoint_root_directory."
+SAID = {
+    "saving": (
+        "checkpoints that the loop saves",
+        f"The model is saved behind the loop; for checkpoints {TRAINING_CONFIG}",
+    ),
+    "evaluation": ("evaluations inside the loop", "Give trainer.train a second iterable, and eval_every_n_steps."),
+    "resuming": ("resuming at an epoch", f"Tunix resumes from checkpoints of its own: {TRAINING_CONFIG}"),
+}
+
+
+def _say_left(porting: Porting, loop: Loop) -> None:
+    """One finding for each kind of thing that the loop did besides training."""
+    site = porting.trainer
+    assert site is not None
+    for what, (said, fix) in SAID.items():
+        lines = [porting.module.location(left.node)[0] for left in loop.left if left.what == what]
+        if lines:
+            where = ", ".join(map(str, lines[:6]))
+            message = f"The loop is replaced by Tunix's trainer; {said} (line {where}) are not in the port."
+            porting.find(site.rule, "error", message, fix, site.line, site.column)
+    lines = [porting.module.location(left.node)[0] for left in loop.left if left.what == "logging"]
+    if lines:
+        where = ", ".join(map(str, lines[:6])) + (" and more" if len(lines) > 6 else "")
+        message = f"What the loop prints and logs (line {where}) is replaced by rt.log_every's lines."
+        porting.find(site.rule, "info", message, "", site.line, site.column)
+    if loop.accumulation is not None and not loop.accumulates:
+        message = "Batches left over at an epoch's end make a step of their own; the loop may carry them over."
+        porting.find(site.rule, "info", message, "", site.line, site.column)

@@ -1,0 +1,54 @@
+"""`getattr(torch, model_args.dtype)`: a type by its name, which JAX's numpy has as well."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import libcst as cst
+
+from ...script.porting import Porting
+
+RULE = "TP520"
+REASON = "the same type"
+# What a name of a type is called where the script decides it.
+NAMES_TYPE = re.compile(r"d_?type|precision", re.IGNORECASE)
+
+
+def rewrite_named_types(porting: Porting) -> None:
+    """Look types up in JAX's numpy; in arguments of calls that stay PyTorch's they stay PyTorch's."""
+    module = porting.module
+    if "getattr" not in module.text or not porting.options.active(RULE):
+        return
+    for call in module.calls:
+        if module.code(call.func) != "getattr" or len(call.args) != 2 or not NAMES_TYPE.search(module.code(call)):
+            continue
+        place = call.args[0].value
+        if module.qualified(place) != "torch":
+            continue
+        start, end = module.span(place)
+        _respell(porting, module.code(call), module.code(place))
+        if not porting.covered(start) and not _is_handed(porting, call):
+            porting.edit(start, end, "jnp", RULE, REASON)
+            porting.imports.add("import jax.numpy as jnp")
+
+
+def _respell(porting: Porting, text: str, torch: str) -> None:
+    """The same where new code repeats it."""
+    for index, edit in enumerate(porting.edits):
+        if text in edit.new:
+            porting.imports.add("import jax.numpy as jnp")
+            porting.edits[index] = replace(edit, new=edit.new.replace(text, text.replace(torch, "jnp", 1)))
+
+
+def _is_handed(porting: Porting, call: cst.Call) -> bool:
+    """Whether a type goes to a call that stays the user's: neither a dict nor one that the runtime answers."""
+    module = porting.module
+    for ancestor in module.ancestors(call):
+        if isinstance(ancestor, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            return False
+        if isinstance(ancestor, cst.Call):
+            known = module.code(ancestor.func) == "dict" or (module.qualified(ancestor.func) or "") in porting.moved
+            if not known:
+                return True
+    return False

@@ -1,0 +1,121 @@
+"""Tensors that a port would ask for where nothing of it needs torch any more.
+
+    encodings = tokenizer(texts, padding="max_length", truncation=True, return_tensors="pt")
+
+ends a port on a machine without torch. Arrays of NumPy hold the same numbers, and rows that are made of them are the
+same: `return_tensors="np"`, `rows.set_format("numpy")`. A port that goes on using torch has it installed, and keeps
+its tensors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from ....runtime.facts.field_tables import version_key
+from ....source.calls import calls_of, function_around
+from ....text.edits import within
+from ...script.fill_from_tables import plain_version
+from ...script.porting import Porting
+from ..transformers.generation.numpy_tokens import settle_call
+
+RULE = "TP528"
+REASON = "NumPy's arrays: the same numbers without torch"
+KEYWORD = "return_tensors"
+FORMATS = re.compile(r"\b(set|with)_format\(")
+ASKED = re.compile(r"""(\.(?:set|with)_format\((?:type\s*=\s*)?["'])(?:torch|pt)(?=["'])""")
+NEEDING = frozenset("torch torchvision torchaudio peft accelerate trl unsloth bitsandbytes deepspeed".split())
+MODELS = re.compile(
+    r"transformers\.(?:\w+\.)*(?:(?!DataCollator)(?:AutoModel\w*|[A-Z]\w+For[A-Z]\w+|[A-Z]\w+Model|Trainer)"
+    r"(?:\.from_pretrained)?|modeling_\w+\.\w+)"
+)
+
+
+def answer_tensors(porting: Porting) -> None:
+    """What asks for torch's tensors gives NumPy's arrays, in a port that leaves no torch; see also `generating`."""
+    text = porting.module.text
+    if not (KEYWORD in text or FORMATS.search(text)) or not porting.options.active(RULE) or _keeps_torch(porting):
+        return
+    release = version_key(plain_version(porting.versions.get("transformers", "0")))
+    for call in list(porting.module.calls):
+        if _asks(porting, call):
+            settle_call(porting, call, RULE, ids=release < (5,))
+            for where in _handed_on(porting, call):
+                settle_call(porting, where, RULE, ids=False)
+    for default in _defaults(porting):
+        if not porting.covered(porting.module.span(default)[0]):
+            said = porting.module.code(default)
+            porting.edit(*porting.module.span(default), said.replace("pt", "np"), RULE, REASON)
+
+    for value in _formats(porting):
+        if not porting.covered(porting.module.span(value)[0]):
+            said = porting.module.code(value)
+            porting.edit(*porting.module.span(value), re.sub(r"torch|pt", "numpy", said), RULE, REASON)
+    porting.edits = [replace(edit, new=ASKED.sub(r"\1numpy", edit.new)) for edit in porting.edits]
+
+
+def _formats(porting: Porting) -> Iterator[cst.BaseExpression]:
+    """What `rows.set_format("torch")` and `rows.with_format(type="torch")` are given."""
+    for call in porting.module.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("set_format", "with_format"):
+            for place, argument in enumerate(call.args):
+                named = argument.keyword.value == "type" if argument.keyword is not None else place == 0
+                value = argument.value
+                if named and isinstance(value, cst.SimpleString) and value.evaluated_value in ("torch", "pt"):
+                    yield value
+
+
+def _asks(porting: Porting, call: cst.Call) -> bool:
+    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == KEYWORD]
+    return any(_is_pt(value) and not porting.covered(porting.module.span(value)[0]) for value in named)
+
+
+def _is_pt(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.SimpleString) and node.evaluated_value == "pt"
+
+
+def _handed_on(porting: Porting, call: cst.Call) -> Iterator[cst.Call]:
+    """The calls of a function that returns what the call gives, by itself or by a name."""
+    module = porting.module
+    function = function_around(module, call)
+    parent = module.parents[call]
+    names = {module.code(target.target) for target in parent.targets} if isinstance(parent, cst.Assign) else set()
+    for node in module.parents if function is not None else ():
+        if isinstance(node, cst.Return) and function_around(module, node) is function and node.value is not None:
+            if node.value is call or module.code(node.value) in names:
+                yield from calls_of(module, function)  # type: ignore[arg-type]
+                return
+
+
+def _defaults(porting: Porting) -> Iterator[cst.BaseExpression]:
+    """`return_tensors` that a collator of the script's own is made with, and of keywords that stand in a dictionary."""
+    for node in porting.module.parents:
+        match node:
+            case cst.Param(name=cst.Name(value="return_tensors"), default=value) if _is_pt(value):
+                yield value  # type: ignore[misc]
+            case cst.AnnAssign(target=cst.Name(value="return_tensors"), value=value) if _is_pt(value):
+                yield value  # type: ignore[misc]
+            case cst.DictElement(key=cst.SimpleString() as key, value=value) if key.evaluated_value == KEYWORD:
+                if _is_pt(value):
+                    yield value
+
+
+def _keeps_torch(porting: Porting) -> bool:
+    """Whether something stays in the port that uses torch, or a library that needs it."""
+    module = porting.module
+    spans = [(edit.start, edit.end) for edit in porting.edits]
+    if any(re.search(r"\btorch\.", edit.new) for edit in porting.edits):
+        return True
+    for scope in module.scopes.values():
+        for name, bindings in scope.bindings.items():
+            imported = [binding.qualified for binding in bindings if binding.kind == "import"]
+            needs = any(each.partition(".")[0] in NEEDING or MODELS.fullmatch(each) for each in imported)
+            if needs and any(not within(module.span(use)[0], spans) for use in module.references(name, scope)):
+                return True
+    return any(
+        MODELS.fullmatch(module.qualified(call.func) or "") and not within(module.span(call)[0], spans)
+        for call in module.calls
+    )

@@ -1,0 +1,1 @@
+"""transformers: callbacks, collators, metrics, configurations, embeddings, checkpoints."""

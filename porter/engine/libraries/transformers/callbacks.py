@@ -1,0 +1,151 @@
+"""The trainer's callbacks: which of them Tunix's hooks can call, and what of them can't be carried over.
+
+A class of the script stays as it is written, on the runtime's TrainerCallback. Its methods are read for what a
+callback has there: the config, the state, the control's should_training_stop, logs, metrics, model and tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ....source.module import Module
+from ...script.callback_methods import EVENTS, TOKENIZER, is_callback, parameters_of, rest_reads
+from ...script.fill_from_tables import bindings_of
+from ...script.flow import origins
+from ...script.porting import Porting
+from ...script.sites import Argument, shown
+
+KNOWN = frozenset(f"transformers.{path}EarlyStoppingCallback" for path in ("", "trainer_callback."))
+STATE = frozenset(
+    """
+    global_step epoch max_steps num_train_epochs log_history best_metric best_global_step best_model_checkpoint
+    is_world_process_zero is_local_process_zero
+    """.split()
+)
+GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
+RULE = "TP360"
+
+
+def callbacks_code(porting: Porting) -> str:
+    """The code of the trainer's callbacks, judged one by one; empty where there are none."""
+    site = porting.trainer
+    given = site.argument("callbacks") if site is not None else None
+    if given is None or given.value.is_literal(None) or given.text in ("[]", "()"):
+        return ""
+    elements = _elements(porting.module, given)
+    for element in elements or ():
+        judge_callback(porting, element)
+    if elements is None:
+        reason = "which callbacks these are is decided when the script runs; the port takes the runtime's alone"
+        porting.change_fate(".callbacks", fate="changed", reason=reason)
+    return given.text
+
+
+def loads_best(porting: Porting) -> bool:
+    """Whether the script may load the best checkpoint after training."""
+    value = porting.value("save.best_at_end")
+    asked = "load_best_model_at_end" in porting.module.text
+    return value is not None and (value.is_literal(True) or (not value.known and asked))
+
+
+def needs_hooks(porting: Porting) -> bool:
+    """Whether the script hands the trainer callbacks after it is made, reads its state, or how long it took."""
+    return any(text in porting.module.text for text in (".add_callback(", ".state.", "train_runtime"))
+
+
+def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
+    """A finding for a callback that can't be called from Tunix's hooks, or does there what they can't."""
+    module = porting.module
+    made = next((value for value in origins(module, element) if isinstance(value, cst.Call | cst.Name)), element)
+    for value in origins(module, element):
+        if isinstance(value, cst.Call):
+            made = value
+    name = made.func if isinstance(made, cst.Call) else made
+    if module.qualified(name) in KNOWN:
+        return
+    definition = _definition(module, name)
+    line, column = module.location(element)
+    if definition is None or not is_callback(module, definition):
+        text = shown(module.code(name))
+        porting.change_fate(".callbacks", fate="manual", target="", reason="a callback that isn't of this file")
+        fix = "Leave it out, or write what it does in a TrainerCallback of this file."
+        porting.find(RULE, "error", f"callback {text}: it is PyTorch code around the Trainer.", fix, line, column)
+        return
+    for node, what in _beyond(porting, definition):
+        line, column = module.location(node)
+        message = f"{definition.name.value}: {what}, which Tunix's hooks don't have."
+        fix = "Do without it, or do it beside trainer.train."
+        porting.change_fate(".callbacks", fate="manual", target="", reason="a callback does what Tunix's hooks can't")
+        porting.find(RULE, "error", message, fix, line, column)
+
+
+def _elements(module: Module, given: Argument) -> list[cst.BaseExpression] | None:
+    for value in origins(module, given.node):
+        if isinstance(value, cst.List | cst.Tuple):
+            return [element.value for element in value.elements]
+    return None
+
+
+def _definition(module: Module, name: cst.BaseExpression) -> cst.ClassDef | None:
+    found = [binding.node for binding in bindings_of(module, name)]
+    return found[0] if len(found) == 1 and isinstance(found[0], cst.ClassDef) else None
+
+
+def _beyond(porting: Porting, definition: cst.ClassDef) -> Iterator[tuple[cst.CSTNode, str]]:
+    """What the methods of a callback ask for beyond the runtime's."""
+    for statement in definition.body.body:
+        if not isinstance(statement, cst.FunctionDef) or not statement.name.value.startswith("on_"):
+            continue
+        if statement.name.value not in EVENTS:
+            yield statement, statement.name.value
+            continue
+        named = parameters_of(statement)
+        names = [parameter.name.value for parameter in named]
+        role = dict(zip(names[:4], ("self", "args", "state", "control"), strict=False))
+        used = _names(statement.body)
+        given = GIVEN - {"model"} if statement.name.value == "on_init_end" else GIVEN
+        for parameter in named[4:]:
+            if parameter.name.value not in given and parameter.name.value in used:
+                yield parameter, f"{statement.name.value} uses {parameter.name.value}"
+        yield from _uses(porting, statement, role, given)
+
+
+def _uses(
+    porting: Porting, method: cst.FunctionDef, role: dict[str, str], given: frozenset[str]
+) -> Iterator[tuple[cst.CSTNode, str]]:
+    collector = _Collector()
+    method.body.visit(collector)
+    for node in collector.attributes:
+        owner = node.value.value if isinstance(node.value, cst.Name) else ""
+        kind, attribute = role.get(owner), node.attr.value
+        if kind == "state" and attribute not in STATE:
+            yield node, f"it reads {owner}.{attribute}"
+        elif kind == "control" and attribute != "should_training_stop":
+            yield node, f"it sets {owner}.{attribute}"
+        elif kind == "args" and not porting.arguments_object:
+            yield node, f"it reads {owner}.{attribute}, a config that is spread over the port"
+    for read, key in rest_reads(porting.module, method):
+        if key not in given:
+            yield read, f"it reads {key}"
+
+
+def _names(body: cst.BaseSuite) -> set[str]:
+    collector = _Collector()
+    body.visit(collector)
+    return collector.names
+
+
+class _Collector(cst.CSTVisitor):
+    """Attributes and names."""
+
+    def __init__(self) -> None:
+        self.attributes: list[cst.Attribute] = []
+        self.names: set[str] = set()
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self.attributes.append(node)
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.names.add(node.value)

@@ -1,0 +1,1 @@
+"""transformers: `generate`, its tokens, and models loaded again to try them out."""

@@ -1,0 +1,102 @@
+"""compute_metrics of the source: which metrics the port's evaluation computes, and what of them can't be carried over.
+
+`compute_metrics` gets NumPy arrays, in the port as in the source: it stays as it is. What
+`preprocess_logits_for_metrics` does with torch's tensors is written for JAX's arrays (`logit_functions.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...script.fill_from_tables import short_name, table_of
+from ...script.porting import Porting
+from ...script.sites import Argument
+
+KINDS = ("sft", "causal-lm")  # trainers whose port has a MetricsTrainer
+OF_TRL = frozenset({"entropy", "mean_token_accuracy", "num_tokens", "aux_loss"})  # SFTTrainer's own
+LOSSES = (None, "loss", "eval_loss")
+INCLUDED = ("inputs",)
+
+
+def metrics_of(porting: Porting) -> Argument | None:
+    """The trainer's compute_metrics, where the port computes metrics."""
+    site = porting.trainer
+    argument = site.argument("compute_metrics") if site is not None else None
+    if site is None or argument is None or argument.value.is_literal(None):
+        return None
+    return argument if table_of(porting, site).kind in KINDS else None
+
+
+def settle_metrics(porting: Porting) -> None:
+    """Findings for metrics, and for a choice of the best model by them, that the port doesn't have."""
+    site, argument = porting.trainer, metrics_of(porting)
+    assert site is not None
+    _settle_best(porting)
+    if argument is None:
+        return
+    wanted = included(porting)
+    unknown = [name for name in wanted or () if name not in INCLUDED]
+    if unknown:
+        reason = f"the port's evaluation gives compute_metrics predictions, labels and inputs, not {unknown[0]!r}"
+        porting.change_fate(".include_for_metrics", fate="manual", target="", reason=reason)
+        message = f"include_for_metrics={wanted}: {reason}."
+        porting.find(site.rule, "error", message, "Leave it out.", argument.line, argument.column)
+    packing = "data.packing" if porting.known("data.eval_packing") is None else "data.eval_packing"
+    runs_together = [place for place in (packing, "data.padding_free") if porting.known(place) is True]
+    if runs_together and table_of(porting, site).kind == "sft":
+        keyword = runs_together[0].rpartition(".")[2]
+        reason = "TRL runs a batch's rows together, and the Trainer cuts what it gathers as if they were apart"
+        porting.change_fate(".compute_metrics", fate="manual", target="", reason=reason)
+        message = f"compute_metrics with {keyword}=True: {reason}."
+        fix = "Set eval_packing=False and padding_free=False for the evaluation."
+        porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+
+
+def settle_own_loss(porting: Porting) -> None:
+    """label_smoothing_factor: trainers with a loss of their own take no notice of it."""
+    value, site = porting.value("loss.label_smoothing"), porting.trainer
+    if site is None or table_of(porting, site).kind in KINDS or value is None or value.is_literal(0.0, 0):
+        return
+    reason = f"{short_name(site)}'s own loss takes no notice of it"
+    porting.change_fate(".label_smoothing_factor", fate="dropped", target="", reason=reason)
+
+
+def settle_noise(porting: Porting) -> None:
+    """neftune_noise_alpha: SFTTrainer's port has its noise."""
+    value, site = porting.value("loss.neftune_noise_alpha"), porting.trainer
+    if site is None or value is None or value.is_literal(None, 0.0, 0) or table_of(porting, site).kind == "sft":
+        return
+    if porting.arguments_object:
+        return  # refused when the port starts, where it is set
+    reason = f"{short_name(site)}'s port has no noise on its embeddings"
+    porting.change_fate(".neftune_noise_alpha", fate="manual", target="", reason=reason)
+    line, column = (value.origin.line, value.origin.column) if value.origin is not None else (site.line, site.column)
+    porting.find(site.rule, "error", f"neftune_noise_alpha={value.text or value.code}: {reason}.", "", line, column)
+
+
+def included(porting: Porting) -> list[Any] | None:
+    """What include_for_metrics asks for; None where only the script knows."""
+    asked, older = porting.value("eval.include"), porting.value("eval.include_inputs")
+    if older is not None and older.is_literal(True):
+        return ["inputs"]
+    if asked is None:
+        return []
+    return list(asked.literal or []) if asked.known else None
+
+
+def _settle_best(porting: Porting) -> None:
+    """metric_for_best_model: eval_loss, or what compute_metrics returns."""
+    site, value = porting.trainer, porting.value("save.best_metric")
+    if site is None or value is None or porting.arguments_object or value.is_literal(*LOSSES):
+        return
+    name = str(value.literal).removeprefix("eval_") if value.known else ""
+    if metrics_of(porting) is not None and not (name in OF_TRL and table_of(porting, site).kind == "sft"):
+        return
+    if name in OF_TRL:
+        reason = f"the port's evaluation doesn't compute SFTTrainer's own {name}"
+    else:
+        reason = f"{short_name(site)}'s port computes no metric but the loss"
+    porting.change_fate(".metric_for_best_model", fate="manual", target="", reason=reason)
+    line, column = (value.origin.line, value.origin.column) if value.origin is not None else (site.line, site.column)
+    message = f"metric_for_best_model={value.text or value.code}: {reason}."
+    porting.find(site.rule, "error", message, "Compare by eval_loss.", line, column)

@@ -1,0 +1,1 @@
+"""TRL: masks of collators, reward functions, reference models, patched trainers, uploads."""

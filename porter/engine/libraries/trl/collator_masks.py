@@ -1,0 +1,80 @@
+"""The collators that an SFTTrainer was given: TRL's mask of everything but the answers, transformers' own default."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from ....recipe import Origin, Value
+from ....runtime.facts.field_tables import version_key
+from ...script.fill_from_tables import plain_version
+from ...script.flow import origins
+from ...script.porting import Porting
+from ...script.sites import Argument, Site
+from ..unsloth.responses_only import read_responses_only, responses_only
+
+COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
+DEFAULT = "transformers.DataCollatorForLanguageModeling"
+
+
+def read_mask(porting: Porting, site: Site) -> None:
+    """`data_collator=DataCollatorForCompletionOnlyLM(...)` becomes `label_mask=`; what a release did anyway goes."""
+    argument = site.argument("data_collator")
+    if responses_only(porting, site) is not None:
+        read_responses_only(porting, site)
+        if argument is not None:
+            reason = "rows are padded and masked by rt.SFTBatches(label_mask=)"
+            porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
+            porting.fill({"data.collator": Value("default", "None")})
+            _forget(porting, argument.line, "data_collator=")
+        return
+    if argument is None or argument.value.is_literal(None):
+        return
+    made = [node for node in origins(porting.module, argument.node) if isinstance(node, cst.Call)]
+    name = porting.module.qualified(made[-1].func) if made else None
+    version = plain_version(porting.versions.get("trl", ""))
+    if name is not None and name.startswith("trl.") and name.endswith(f".{COMPLETION_ONLY}"):
+        porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason="")
+    elif name == DEFAULT and version_key(version) < (0, 16, 1):
+        reason = f"TRL {version} takes this collator anyway"
+        porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
+        porting.fill({"data.collator": Value("default", "None")})
+    elif name == DEFAULT and _masks_padding(porting, made[-1]):
+        _mask_padding(porting, argument, made[-1])
+    else:
+        porting.fill({"data.collator": Value("default", "None")})
+        return
+    _forget(porting, argument.line, "data_collator=")
+
+
+def _masks_padding(porting: Porting, call: cst.Call) -> bool:
+    """Whether transformers' collator changes no more than that: a causal model, rows that are trained whole."""
+    given = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    mlm = given.get("mlm")
+    known = set(given) <= {"tokenizer", "mlm", "return_tensors", "pad_to_multiple_of"}
+    partly = ("data.packing", "data.assistant_only_loss", "data.completion_only_loss")
+    whole = all(porting.known(place, False) in (False, None) for place in partly)
+    return known and whole and mlm is not None and porting.module.code(mlm) == "False"
+
+
+def _mask_padding(porting: Porting, argument: Argument, call: cst.Call) -> None:
+    """`DataCollatorForLanguageModeling(tokenizer, mlm=False)`: tokens like the padding are not trained."""
+    module, function = porting.module, porting.rt("IgnorePadding")
+    start, end = module.span(call.func)
+    if argument.node is call:
+        code = function + module.text[end : module.span(call)[1]]
+        porting.fill({"data.collator": Value("expression", code, Origin("", argument.line, argument.column), code)})
+    else:
+        porting.edit(start, end, function, "TP125", "the same tokens are masked, on the host")
+    reason = "tokens equal to the padding token, such as an end token that pads, are not trained"
+    porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason=reason)
+
+
+def _forget(porting: Porting, line: int, part: str) -> None:
+    """Take back what the table said of a keyword."""
+    kept = tuple(found for found in porting.recipe.findings if found.line != line or part not in found.message)
+    porting.recipe = replace(porting.recipe, findings=kept)
+    left = [comment for comment in porting.todos.pop(line, []) if part not in comment]
+    if left:
+        porting.todos[line] = left

@@ -1,0 +1,207 @@
+"""What Unsloth makes of TRL when it is imported before it: other defaults, other lengths, other batch sizes.
+
+    from unsloth import FastLanguageModel  # writes TRL's trainers and configs anew
+    from trl import SFTConfig, SFTTrainer  # Unsloth's: gradient_accumulation_steps=2, seed=3407, ...
+
+Where TRL is imported first its classes stay what they are. What the config says itself stands in either case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from ....recipe import Origin, Value
+from ....runtime.facts.field_tables import FieldTable, version_key
+from ....runtime.settings.post_init import OF_TRL
+from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
+from ...script.dating import release_of
+from ...script.fill_from_tables import plain_version, table_of
+from ...script.porting import Porting, in_reach
+from ...script.sites import Site
+from ...script.subclasses import imported_base
+
+UNSLOTH = "Unsloth"  # the file that such a default's origin names
+RAISED = "Unsloth raises it to num_generations"
+RULE = "TP703"
+LENGTH = "data.max_length"
+PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
+DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
+
+
+def unsloth_version(porting: Porting) -> str:
+    """Unsloth's release: the one that the script or a file beside it pins, else the newest that is known."""
+    return release_of(porting, "unsloth") or newest_unsloth()
+
+
+def is_patched(porting: Porting, site: Site | None) -> bool:
+    """Whether the class that a call names is Unsloth's."""
+    if site is None or not site.qualified.startswith("trl.") or not isinstance(site.node, cst.Call):
+        return False
+    return site.node in porting.module.parents and is_patched_class(porting, site.node.func)
+
+
+def is_patched_class(porting: Porting, name: cst.BaseExpression) -> bool:
+    """Whether a name of trl's was looked up there after unsloth was imported."""
+    if "unsloth" not in porting.module.roots or not porting.options.active(RULE):
+        return False
+    if version_key(unsloth_version(porting)) < PATCHES_SINCE:
+        return False
+    first = _first_import(porting)
+    return first is not None and first < _looked_up_at(porting, name)
+
+
+def _first_import(porting: Porting) -> int | None:
+    """Where the first import of unsloth stands that surely runs: in no `if`, unless the model is Unsloth's."""
+    module = porting.module
+    surely = porting.model is not None and porting.model.qualified.startswith("unsloth.")
+    found = [
+        module.span(binding.node)[0]
+        for scope in module.scopes.values()
+        for bindings in scope.bindings.values()
+        for binding in bindings
+        if binding.kind == "import" and binding.qualified.split(".", 1)[0] == "unsloth"
+        if surely or not any(isinstance(ancestor, cst.If) for ancestor in module.ancestors(binding.node))
+    ]
+    return min(found, default=None)
+
+
+def _looked_up_at(porting: Porting, name: cst.BaseExpression) -> int:
+    """Where a class is looked up in trl: at its import, or where it is used for `trl.SFTConfig`."""
+    module = porting.module
+    node = imported_base(module, name)
+    if not isinstance(node, cst.Name):
+        return module.span(name)[0]
+    found = module.scope(node).lookup(node.value)
+    imports = [binding for binding in found[1] if binding.kind == "import"] if found is not None else []
+    return module.span(imports[0].node)[0] if imports else -1
+
+
+def fill_patched_defaults(porting: Porting, table: FieldTable, versions: Mapping[str, str]) -> None:
+    """Unsloth's defaults of a config class, where the source says nothing."""
+    name = table.name.rsplit(".", 1)[-1]
+    patched = porting.config if porting.config is not None else porting.trainer
+    if name not in OF_TRL or not is_patched(porting, patched):
+        return
+    transformers = versions.get("transformers", "5")
+    assert patched is not None
+    message = f"Read as Unsloth {unsloth_version(porting)}, which has other defaults for {name} than TRL."
+    fix = "Pin its release (pip install unsloth==VERSION) if it was another."
+    porting.find(RULE, "info", message, fix, patched.line, patched.column)
+    given = {row.name for row in table.rows(versions).values() if row.place and porting.given(row.place)}
+    found = unsloth_defaults(name, unsloth_version(porting), transformers)
+    _settle_warmup(porting, found, given)
+    rows = {row.name: row for row in table.rows().values()}
+    values = {}
+    for field, default in found.items():
+        row = rows.get(field)
+        if row is not None and row.place and not porting.given(row.place):
+            values[row.place] = _default(default)
+    if not {"output_dir", "save_strategy", "save_steps"} & given:
+        values["run.output_dir"] = _default("'unsloth_training_checkpoints'")
+        values["save.strategy"] = _default("'no'")
+    porting.fill(values)
+
+
+def _settle_warmup(porting: Porting, found: dict[str, str], given: set[str]) -> None:
+    """Of a share and a number of steps the source's own counts; transformers 4 takes 0 steps for none given."""
+    share = found.pop("warmup_ratio", None) or found.pop("warmup_steps", None)
+    steps = porting.value("schedule.warmup_steps")
+    none = "warmup_steps" not in given or (steps is not None and steps.is_literal(0) and "warmup_ratio" in found)
+    if share is not None and "warmup_ratio" not in given and none:
+        found["warmup_steps"] = share
+
+
+def _default(code: str) -> Value:
+    return Value("default", code, Origin(UNSLOTH, 0, 0, RULE))
+
+
+def unsloth_note(value: Value | None) -> str:
+    """Where a value comes from that Unsloth decides: `Unsloth's default`; empty for another."""
+    if value is None or value.origin is None or value.origin.file not in (UNSLOTH, RAISED):
+        return ""
+    return RAISED if value.origin.file == RAISED else "Unsloth's default"
+
+
+def is_of_unsloth(value: Value | None) -> bool:
+    """Whether Unsloth decides a value, and not the config."""
+    return value is not None and value.origin is not None and value.origin.file == UNSLOTH
+
+
+def settle_patched(porting: Porting) -> None:
+    """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
+    site = porting.trainer
+    if site is None or porting.loop is not None:
+        return
+    kind = table_of(porting, site).kind
+    if not is_patched(porting, site):
+        if kind == "sft":
+            _say_start(porting, site)
+        return
+    if kind == "sft":
+        porting.unsloth_rows = unsloth_version(porting)
+        _cut_at_the_models(porting)
+    if kind == "grpo" and not porting.arguments_object:
+        _settle_loss(porting)
+
+
+def _say_start(porting: Porting, site: Site) -> None:
+    """Where TRL is imported first, its own preparation is what runs, but for one thing in old releases."""
+    of_unsloth = porting.model is not None and porting.model.qualified.startswith("unsloth.")
+    if not of_unsloth or version_key(plain_version(porting.versions.get("trl", "1"))) >= (0, 13):
+        return
+    message = "Unsloth leaves out a BOS where the text begins with it or the chat template has it; the port adds it."
+    fix = "Take off a BOS that apply_chat_template wrote (.removeprefix(tokenizer.bos_token))."
+    porting.find(RULE, "warning", message, fix, site.line, site.column)
+
+
+def _cut_at_the_models(porting: Porting) -> None:
+    """Rows are cut at the model's max_seq_length, unless the config has one: its max_length is overwritten."""
+    of_model = porting.value("model.max_seq_length")
+    if of_model is None or porting.model is None or not porting.model.qualified.startswith("unsloth."):
+        return
+    own = [site.argument("max_seq_length") for site in (porting.trainer, porting.config) if site is not None]
+    if any(argument is not None and not argument.value.is_literal(None) for argument in own):
+        return
+    assert porting.trainer is not None
+    if not of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+        message = "Unsloth cuts rows at the model's max_seq_length, which can't be read at the trainer."
+        line, column = (porting.model.line, porting.model.column)
+        porting.find(RULE, "error", message, "Give the trainer's config that max_seq_length.", line, column)
+        return
+    origin = Origin(UNSLOTH, of_model.origin.line, of_model.origin.column, RULE) if of_model.origin else None
+    porting.fill({LENGTH: replace(of_model, origin=origin)})
+    reason = "Unsloth cuts at the model's max_seq_length instead"
+    porting.change_fate("SFTConfig.max_length", fate="changed", reason=reason)
+    reason = "rows are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
+    for name in ("FastLanguageModel.max_seq_length", "FastModel.max_seq_length"):
+        porting.change_fate(name, fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
+
+
+def _settle_loss(porting: Porting) -> None:
+    """Unsloth sets what the DAPO and Dr. GRPO papers recommend beside their loss."""
+    kind = str(porting.known("loss.type", "")).lower()
+    scale = porting.value("reward.scale")
+    if kind == "dapo" and porting.given("loss.type"):
+        porting.fill({place: _default(code) for place, code in DAPO.items()})
+    if kind == "dr_grpo" and scale is not None and scale.is_literal(True):
+        porting.fill({"reward.scale": _default("False")})
+
+
+def raise_batch_size(porting: Porting, processes: int) -> None:
+    """GRPO's batch becomes num_generations where those don't divide the completions of a step."""
+    if porting.arguments_object or not is_patched(porting, porting.config or porting.trainer):
+        return
+    generations, rows = porting.known("rollout.generations"), porting.known("batch.per_device")
+    steps = porting.known("batch.accumulation", 1) or 1
+    given = [porting.value(place) for place in ("rollout.steps", "rollout.batch_size")]
+    if not isinstance(generations, int) or not isinstance(rows, int) or not isinstance(steps, int):
+        return
+    if any(value is not None and not value.is_literal(None) for value in given) or generations < 1:
+        return
+    if rows * steps * processes % generations:
+        porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, 0, 0, RULE))})
+        reason = f"Unsloth raises it to num_generations: {generations} does not divide the completions of a step"
+        porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)

@@ -1,0 +1,1 @@
+"""Packs of rules: loading them, and the rules that the engine itself has."""

@@ -1,0 +1,200 @@
+"""The ids that reports name beside those of the packs: what the engine itself does. They can't be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ... import __version__
+from ...errors import InputError
+from .packs import Pack, SiteRule
+
+if TYPE_CHECKING:
+    from ..script.porting import Porting
+    from ..script.sites import Site
+
+PAGES = {
+    "TP000": """The input: a file, an option or a pack that can't be worked with.
+
+What it does: says what was found, where, and what to do; nothing is written, and the exit code is 2.
+Why: a port of half an input would be a guess.
+""",
+    "TP001": """Imports: what the port uses comes in, what nothing uses any more goes.
+
+What it does: adds the imports of the new code in the file's own groups and order, and takes out an import, an
+assignment or a definition that only the replaced code used.
+Why: the TPU machine need not have torch and TRL. A library of the GPU side that is still used is named as a finding.
+""",
+    "TP002": """Script metadata (PEP 723): the dependencies that the port has.
+
+What it does: corrects the `# /// script` block that tools such as uv read.
+Why: the block names what the source imports.
+""",
+    "TP003": """Install commands: the port's libraries instead of the GPU's.
+
+What it does: in `!pip install`, `%pip install` and `get_ipython().system("pip install ...")`, the GPU's libraries
+become `tpu-port[tpu]` once, and pins of libraries that it brings go; all other words stay, and so does a library that
+the port still imports.
+Why: a notebook installs what it runs; with the GPU's pins, the TPU's libraries would not go in.
+""",
+    "TP004": """Training that no rule reads: a trainer of another module or library, a backward pass outside of a loop.
+
+What it does: names it, and leaves the file as it is; the exit code is 1.
+Why: silence would be taken for a file that trains nothing.
+Use instead: a folder is ported as a whole, so that a class of the project that extends TRL's trainer is seen:
+`tpu-port DIR -o OUT`.
+""",
+    "TP005": """add_eos_token, add_bos_token: start and end tokens around every text, as transformers 4 put them.
+
+What it does: `from_pretrained(..., add_eos_token=True)` and `tokenizer.add_eos_token = True` of a script for
+transformers before 5 become `rt.bos_eos(tokenizer, add_eos_token=True)`.
+Why: transformers 5, which a port has, takes the start token away when it is told of the end token alone, and listens
+for tokenizers that didn't (Llama 3's, Qwen's).
+Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1", add_eos_token=True)`
+Use instead: `tokenizer = rt.bos_eos(AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1"), add_eos_token=True)`
+Safety: exact for the tokenizers of Llama 2, Mistral and Gemma; others stay as they were loaded.
+""",
+    "TP006": """Assertions of the installed release: they go.
+
+What it does: takes out `assert` statements about `transformers.__version__`, `transformers._import_structure` and the
+like of the libraries of the GPU's side.
+Why: the TPU machine has today's transformers and no TRL; the port does what the script's own release did.
+Example: `assert "LlamaTokenizer" in transformers._import_structure["models.llama"]`
+""",
+    "TP311": """model.generate(...) of the model that is trained → `rt.generate(model, ...)`.
+
+What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's
+(`return_tensors="np"`, no `.to("cuda")`); `with torch.no_grad():` around the call becomes `with mesh:`; settings
+without effect on a TPU go. Behind training `tokenizer=` is added: the Trainer aligns the model's end token with it.
+Why: Tunix's model has no generate(), and Tunix's own sampler stops at other tokens and leaves the end token out.
+Example: `model.generate(**tokenizer(text, return_tensors="pt").to("cuda"), max_new_tokens=64, use_cache=True)`
+Use instead: `rt.generate(model, **tokenizer(text, return_tensors="np"), max_new_tokens=64, tokenizer=tokenizer)`
+Safety: greedy tokens are transformers' up to rounding, sampled ones come from other random numbers. Beams, stopping
+criteria and other settings without a counterpart are findings by name.
+""",
+    "TP313": """pipeline("text-generation", model=model) → `rt.TextGenerationPipeline(model, tokenizer)`.
+
+What it does: keeps the pipeline's settings and its calls; `device` and its like go.
+Why: transformers' pipeline runs torch models.
+Example: `pipe = pipeline("text-generation", model=model, tokenizer=tokenizer, device=0)`
+Use instead: `pipe = rt.TextGenerationPipeline(model, tokenizer)`
+Safety: the records are those of transformers 5.12, as are its defaults (256 tokens, sampled at a temperature of 0.7).
+""",
+    "TP314": """A model that is loaded again behind training, to generate → the same weights in Tunix's model.
+
+What it does: `AutoModelForCausalLM.from_pretrained(path)` becomes `rt.load_model` where the path is the base model's
+name, and `rt.load_trained` elsewhere, which loads whole models and adapters; `PeftModel.from_pretrained(base, path)`
+becomes `rt.apply_adapter`. Only where all that is done with the model is known, and it generates.
+Why: transformers would load it with torch, and generate on the host's CPU.
+Example: `model = PeftModel.from_pretrained(base, "out")`
+Use instead: `model = rt.apply_adapter(base, "out", mesh)`
+Safety: exact. Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
+""",
+    "TP513": """Reports of the GPU: lines that only print or log what torch.cuda says of the device.
+
+What it does: takes out such lines, and the variables that were made for them alone.
+Why: there is no GPU to tell of, and torch need not be there.
+Example: `print(f"{torch.cuda.max_memory_reserved() / 1024**3} GB reserved")`
+Use instead: `tpu-port plan` for the memory; JAX's profiler for what a run takes.
+""",
+    "TP526": """torch.cuda.is_available(): decided as on the GPU, where it decides a setting or ends the run.
+
+What it does: takes out guards (`if not torch.cuda.is_available(): raise ...`), and writes what the GPU run had where
+the answer is a setting of the training (`bf16=torch.cuda.is_available()`); other uses are named.
+Why: a TPU machine answers False, so that the port would end, or train in another precision than the source did.
+""",
+    "TP527": """is_deepspeed_zero3_enabled(): there is no DeepSpeed on a TPU.
+
+What it does: decides what asks for it; a branch for ZeRO-3 goes, and so does that part of a longer condition.
+Why: such a branch gathers weights that DeepSpeed has split, and needs DeepSpeed to import; JAX gathers them itself.
+Example: `if is_deepspeed_zero3_enabled(): weights = trainer.model_wrapped._zero3_consolidated_16bit_state_dict()`
+Safety: exact. What a ZeRO JSON asks of the training is read from the launch configuration.
+""",
+    "TP528": """return_tensors="pt", set_format("torch") in a port that needs no torch: NumPy's arrays.
+
+What it does: where nothing of the port uses torch any more, a tokenizer that is asked for torch's tensors gives
+NumPy's arrays (`return_tensors="np"`), and so do rows (`set_format("numpy")`); `.clone()` of them becomes `.copy()`,
+`.size(0)` becomes `.shape[0]`, and what arrays can't do is named. A port that goes on using torch keeps its tensors.
+Why: a TPU machine need not have torch, and transformers ends where it is asked for tensors that it can't make.
+Example: `rows.map(lambda row: tokenizer(row["text"], return_tensors="pt"))`
+Use instead: `rows.map(lambda row: tokenizer(row["text"], return_tensors="np"))`
+Safety: exact, the same numbers.
+""",
+    "TP529": """`if trainer.is_world_process_zero():` around what all hosts do together: its lines are for all of them.
+
+What it does: where such a condition holds a call that saves, merges, trains or samples, its lines are moved out of it,
+or the condition loses that part. Each of these calls writes files and prints on the first host alone.
+Why: a host has a part of the weights only, so that all must take part; under the condition they wait for each other.
+Example: `if trainer.is_world_process_zero(): trainer.save_model(output_dir)`
+Use instead: `rt.save_model(model, output_dir)`, on every host
+Safety: exact; other lines under the condition run on every host too.
+""",
+    "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
+
+What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported
+(gradient_accumulation_steps=2, seed=3407, learning_rate=5e-5, a warmup of a tenth, ...), by its release; cuts rows at
+the model's max_seq_length; tokenises texts as Unsloth does (`unsloth=`); raises GRPO's batch to num_generations.
+Why: the script trains with them. A class of TRL that is imported before unsloth keeps TRL's own.
+""",
+    "TP717": """`if False:` blocks that would need Unsloth: what its notebooks offer to do next.
+
+What it does: takes out blocks that never run and use Unsloth's names; other blocks that never run stay.
+Why: they would keep an import that the TPU machine doesn't have.
+""",
+    "TP720": """train_on_responses_only(trainer, ...): Unsloth's mask of everything but the answers.
+
+What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
+are read off the tokenizer's chat template, as Unsloth does.
+Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
+""",
+    "TP198": """A secret in the source: it is masked in whatever is said of the script, and named.
+
+What it does: nothing to the port, which keeps the user's line; the report, the recipe and messages have `hf_***`.
+Why: reports are pasted into issues and recipes are committed.
+""",
+    "TP199": """A mistake of tpu-port, or of a pack's rule: the file stays as it is, and the line is named.
+
+What it does: refuses the file where two rules want the same text or a rule ends with an error.
+Why: one script that meets a mistake must not end the port of a folder, and half a port is worse than none.
+Use instead: `TPU_PORT_TRACEBACK=1` shows where it was made; please report it.
+""",
+    "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
+
+What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.
+Why: Tunix's trainer and model have other methods than transformers', and a guess would run and be wrong.
+Use instead: Tunix's own way, or a rule in a pack of your own (`tpu-port rules new`).
+""",
+    "TP203": """find_all_linear_names: a function of the script that names all linear layers → "all-linear".
+
+What it does: a function that goes through `model.named_modules()`, keeps the instances of torch's or bitsandbytes'
+Linear and returns the last parts of their names without the head; its calls become PEFT's name for the same layers.
+Why: QLoRA scripts carry this function since before PEFT had the name; Tunix's model has no such modules.
+Safety: exact for the families that port.
+""",
+    "TP420": """WORLD_SIZE: the GPU run's number of processes, where the script reads it from its environment.
+
+What it does: `os.environ.get("WORLD_SIZE", 1)` becomes the number that the launch config or `--processes` says.
+Why: batch sizes and learning rates are calculated from it; on a TPU one process drives all chips and it is not set.
+""",
+}
+
+
+def engine_pack() -> Pack:
+    """The engine's own ids in the form of a pack, for lists and pages."""
+    here = Path(__file__)
+    rules = tuple(SiteRule(id, doc.splitlines()[0], doc.strip(), (), _never, here) for id, doc in PAGES.items())
+    return Pack("engine", __version__, here.parent, {}, (), rules, (), ())
+
+
+def check_names(names: Sequence[str], packs: Sequence[Pack]) -> None:
+    """InputError when one of `--select` and `--ignore` begins the id of no rule."""
+    for name in names:
+        if not any(rule.id.startswith(name) for pack in packs for rule in pack.every_rule):
+            raise InputError(
+                f"there is no rule {name!r} to select or ignore", fix="`tpu-port rules list` names them all"
+            )
+
+
+def _never(site: Site, porting: Porting) -> None:
+    raise AssertionError("the engine's own ids match no site")

@@ -1,0 +1,68 @@
+"""The LoRA config that a trainer or `get_peft_model` is given → the Recipe: spread in the port, or kept an object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from ..libraries.peft.all_linear import read_linear_names
+from ..libraries.peft.saved_adapters import is_saved, read_saved
+from ..libraries.unsloth.fast_model import read_adapters
+from ..script.fill_from_tables import fill_defaults, fill_site, follow, object_values, short_name, table_of
+from ..script.flow import origins
+from ..script.may_be_none import may_be_none
+from ..script.porting import Porting
+from ..script.sites import Argument
+from .kept_configs import adapters_are_spread
+
+
+def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
+    """Follow `peft_config=` of the trainer or of `get_peft_model`; no config is full fine-tuning."""
+    site = porting.inject or porting.trainer
+    assert site is not None
+    if is_saved(porting, site):
+        read_saved(porting, site, versions)
+        return
+    if table_of(porting, site).head.get("adapters"):
+        read_adapters(porting, site, versions)
+        return
+    config = site.argument("peft_config")
+    if config is None or config.value.is_literal(None):
+        if site is porting.inject:
+            porting.lora_object = "None"
+            message = f"{short_name(site)} is given no config of adapters that can be read here."
+            porting.find(site.rule, "error", message, "Write a LoraConfig at the call.", site.line, site.column)
+        return
+    made = follow(porting, config, "lora")
+    if made is None:
+        porting.lora_object = config.text
+        _refuse_other_config(porting, config)
+        return
+    rule = table_of(porting, made)
+    porting.lora_certain = not may_be_none(porting.module, config.node)
+    if porting.lora_certain and adapters_are_spread(porting, config, made, rule, site):
+        porting.lora = made
+        fill_site(porting, made, rule, versions)
+        fill_defaults(porting, rule, versions)
+        read_linear_names(porting, made)
+        return
+    porting.lora_object = config.text
+    fill_site(porting, replace(made, unknown_keywords=""), rule, versions)
+    name = config.text if config.reference is not None else porting.fresh("peft_config")
+    porting.fill(object_values(rule.table.rows(versions), name))
+    target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
+    porting.change_fate(".peft_config", target=target, reason=reason)
+
+
+def _refuse_other_config(porting: Porting, config: Argument) -> None:
+    """PEFT's other methods, `PromptTuningConfig(...)`: Qwix has LoRA."""
+    for value in origins(porting.module, config.node):
+        name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
+        if name is not None and re.fullmatch(r"peft\.\w+Config", name):
+            message = (
+                f"{name.removeprefix('peft.')}: Qwix trains LoRA adapters; PEFT's other methods have no counterpart."
+            )
+            porting.find("TP201", "error", message, "Train with LoraConfig.", *porting.module.location(value))

@@ -1,0 +1,164 @@
+"""Which Tunix family a model is, as far as the source shows it, and whether a mesh fits it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from ...files import is_file, read_text
+from ...recipe import Value
+from ...runtime.facts.families import Family, find_family, read_family, refusal
+from ...runtime.facts.families import families as known_families
+from ...runtime.facts.mesh import mesh_problems
+from ..script.porting import Porting, families
+from .model_names import usual_value
+
+
+def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any] | None]:
+    """The model's family and sizes as far as the source shows them: a Hub id's name, or a local config.json."""
+    identifier = porting.known("model.id")
+    if not isinstance(identifier, str):
+        return None, None
+    extra = [read_family(path) for path in families(porting.packs)]
+    folder = Path(porting.module.path).parent / identifier
+    config_file = folder / "config.json"
+    if is_file(config_file):
+        try:
+            config = json.loads(read_text(config_file))
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(f"is no model config: {error}", config_file, fix="mend it") from None
+        if not isinstance(config, dict):
+            raise InputError("is no model config: it holds no object", config_file, fix="mend it")
+        said = config.get("architectures")
+        architectures = said if isinstance(said, list) and said and isinstance(said[0], str) else [None]
+        family = find_family(architectures[0], config.get("model_type"), extra=extra)
+        if family is None:
+            _no_family(porting, f"{architectures[0] or config.get('model_type')} of {identifier}")
+            return None, None
+        return family, family.sizes(config)
+    family = find_family(hub_id=identifier, extra=extra)
+    if family is None:
+        return None, None
+    for path, own in zip(families(porting.packs), extra, strict=True):
+        if own is family:
+            porting.fill({"model.family_table": Value("literal", repr(path.name))})
+    return family, family.known_sizes(identifier)
+
+
+# Well-known models that Tunix 0.1.7 has no implementation for; of any other name config.json decides at run time.
+NOT_IN_TUNIX = (
+    "mixtral|mistral-small-3|ministral-3|pixtral|mamba|phi-?\\d|falcon(?!3)|gpt2|gpt-neo|gpt-j|gpt-oss|pythia|opt-\\d|bloom|mpt-|"
+    "olmo|granite|deepseek-(?:v\\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|smollm3|smolvlm|yi-vl|internlm|baichuan|"
+    "chatglm|minicpm(?!.*llama)|lfm2|llada|gemma-?3n|t5|bart|bert|llama-4|qwen1\\.5-moe|qwen-\\d|qwen2-\\d|qwen3\\.5|qwen3-(?:30b|235b|coder|next)|"
+    "glm[-_]?(?:\\d|edge|z1)"
+)
+# Unsloth gives models of other architectures that of Llama or Mistral: their config.json decides.
+MADE_OVER = "unsloth/phi-"
+
+
+def _no_family(porting: Porting, what: str) -> None:
+    value = porting.recipe.values["model.id"]
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    names = ", ".join(sorted({family.name for family in known_families()}))
+    message = f"{what}: Tunix has no implementation of this model family."
+    porting.find("TP302", "error", message, f"Families that port: {names}.", line, column)
+
+
+def refused(porting: Porting, family: Family | None) -> bool:
+    """Findings that make a port pointless: a model family that Tunix has not."""
+    if any(finding.rule == "TP302" and "no implementation" in finding.message for finding in porting.recipe.findings):
+        return True
+    if family is None and (targets := _foreign_targets(porting)):
+        value = porting.recipe.values["lora.targets"]
+        line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+        message = f"target_modules={targets}: Tunix has no implementation of a model family with such layers."
+        fix = f"Families that port: {', '.join(sorted({each.name for each in known_families()}))}."
+        porting.find("TP302", "error", message, fix, line, column)
+        return True
+    identifier = porting.known("model.id")
+    if not isinstance(identifier, str):
+        _check_usual_model(porting)
+        return False
+    if family is None:
+        if _is_known_without(identifier):
+            _no_family(porting, identifier)
+            return True
+        return False
+    reason = refusal(family, identifier)
+    if reason is not None:
+        value = porting.recipe.values["model.id"]
+        line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+        message = f"{identifier}: Tunix can't compute this model: {reason}."
+        porting.find("TP302", "error", message, "Choose another model.", line, column)
+    return reason is not None
+
+
+def _is_known_without(identifier: str) -> bool:
+    """Whether a Hub id of no family that is known is that of a model which Tunix has not."""
+    name = identifier.rstrip("/").rsplit("/", 1)[-1].lower()
+    made_over = identifier.lower().startswith(MADE_OVER)
+    return not made_over and re.search(rf"(?:^|[-_.])(?:{NOT_IN_TUNIX})", name) is not None
+
+
+def _check_usual_model(porting: Porting) -> None:
+    """A finding where the model is chosen when the port runs, and is one that Tunix has not unless a user says another.
+
+    It is an error and no refusal: the port is right for another model.
+    """
+    value = porting.value("model.id")
+    if value is None or value.kind != "expression":
+        return
+    found = usual_value(value.code, porting.module.text, Path(porting.module.path))
+    if found is None:
+        return
+    identifier, where = found
+    family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
+    reason = refusal(family, identifier) if family is not None else None
+    if reason is None and (family is not None or not _is_known_without(identifier)):
+        return
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    said = f"can't compute this model: {reason}" if reason is not None else "doesn't have this model's family"
+    message = f"{identifier}{f' ({where})' if where else ''}: Tunix {said}; the port can't start with it."
+    names = ", ".join(sorted({each.name for each in known_families()}))
+    porting.find("TP302", "error", message, f"Give it a model of another family: {names}.", line, column)
+
+
+def _foreign_targets(porting: Porting) -> str:
+    """The target_modules where none of them is a layer of any family, as PEFT matches them; else an empty string."""
+    targets = porting.known("lora.targets")
+    if isinstance(targets, str) or not targets or not all(isinstance(name, str) for name in targets):
+        return ""  # a pattern, "all-linear", or PEFT's own choice
+    known = known_families([read_family(path) for path in families(porting.packs)])
+    layers = {linear["hf"] for family in known for linear in family.table["linear"]} | {"lm_head", "embed_tokens"}
+    tails = [re.sub(r"^(?:.*\.)?\d+\.", "", name) for name in targets]  # `layers.3.self_attn.q_proj`
+    if any(f".{layer}".endswith(f".{tail}") for layer in layers for tail in tails):
+        return ""
+    return ", ".join(map(repr, sorted(targets)))
+
+
+def check_mesh(
+    porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None, mesh: tuple[int, int] | None
+) -> None:
+    if mesh is None or family is None or sizes is None:
+        return
+    problems = mesh_problems(family, sizes, *mesh)
+    if problems:
+        *tensors, fitting = problems
+        shown = tensors[:3] + ([f"and {len(tensors) - 3} more"] if len(tensors) > 3 else [])
+        raise InputError(
+            f"--mesh fsdp={mesh[0]},tp={mesh[1]} does not fit {porting.known('model.id')}: {'; '.join(shown)}",
+            fix=fitting,
+        )
+
+
+def family_files(porting: Porting) -> tuple[tuple[str, str], ...]:
+    name = porting.known("model.family_table")
+    return tuple(
+        (path.name, path.read_text("utf-8"))
+        for path in families(porting.packs)
+        if name is not None and path.name == name
+    )

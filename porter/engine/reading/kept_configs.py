@@ -1,0 +1,175 @@
+"""Which config objects stay objects in the port: those whose values only the running script knows.
+
+A config that is only read is spread: each value stands where Tunix wants it. One that the script changes, hands on
+or fills with what it decides at run time stays, as the runtime's class of the same name, which judges its values
+when the script starts.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ...source.scopes import Scope
+from ...source.values import dict_items
+from ...text.edits import within
+from ..answering.member_uses import apply_rewrite, member_rules
+from ..packs.packs import Rewrite, TableRule
+from ..script.callback_methods import reads_arguments
+from ..script.porting import Porting, in_reach
+from ..script.sites import Argument, Site, shown
+from ..script.uses_of_training import Use, uses
+
+# Values that shape the port's code, so that an expression can't just be written where the value goes.
+SHAPES = ("eval.strategy", "save.strategy", "log.strategy", "save.best_at_end")
+# Names that the runtime's own function refuses where it is called.
+REFUSED_IN_PLACE = ("optimizer.name", "schedule.name")
+
+
+def is_spread(porting: Porting, argument: Argument, config: Site | None, table: TableRule | None) -> bool:
+    """Whether a training config is only read and what decides about the port's form is known."""
+    if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
+        return False
+    if not all(argument.certain for argument in config.arguments):
+        return False
+    if not _is_beside(config, porting.trainer) or config.node in porting.kept or reads_arguments(porting):
+        return False
+    if argument.reference is None:
+        return True
+    if config.variable is None or _changed(porting, "arguments", argument, config):
+        return False
+    rules = member_rules(porting)
+    for name, match in _reads(porting, config.variable, config.scope):
+        row = table.table.row(name)
+        if (row is None or not row.place) and match not in rules:
+            return False
+    return True
+
+
+def _reads(porting: Porting, variable: str, scope: Scope) -> tuple[tuple[str, str], ...]:
+    """The attributes of a training config that are read, each once, with what rules match them by."""
+    asked = ("reads", variable, id(scope))  # the file keeps its scopes
+    if asked not in porting.answers:
+        read = (use for use in uses(porting, "arguments", variable, scope) if use.kind == "read")
+        porting.answers[asked] = tuple(dict.fromkeys((use.chain.split(".")[0], use.match) for use in read))
+    found: tuple[tuple[str, str], ...] = porting.answers[asked]
+    return found
+
+
+def _is_beside(config: Site, user: Site | None) -> bool:
+    """Whether what a config is made of can be read at the call that takes it, and nobody else holds the config."""
+    if user is None or not in_reach(config.scope, user.scope):
+        return False
+    if config.variable is None:
+        return user.start <= config.start < user.end
+    return "." not in config.variable
+
+
+def adapters_are_spread(
+    porting: Porting, argument: Argument, config: Site | None, table: TableRule | None, user: Site
+) -> bool:
+    """Whether a LoraConfig stays as it was made, and says itself what it asks for."""
+    if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
+        return False
+    if not all(argument.certain for argument in config.arguments):
+        return False
+    if not _is_beside(config, user) or config.node in porting.kept:
+        return False
+    return config.variable is None or not _changed(porting, "lora", argument, config)
+
+
+def _decided_later(porting: Porting, config: Site, table: TableRule) -> bool:
+    """Whether a keyword's value is open at port time that has to be judged, or that shapes the code."""
+    for argument in config.arguments:
+        row = table.table.row(argument.name)
+        if row is None or argument.value.known:
+            continue
+        if row.place in SHAPES or (row.judged_later and row.place not in REFUSED_IN_PLACE):
+            return True
+        if row.place == "data.kwargs":
+            return True
+        if row.place == "model.init_kwargs" and (
+            argument.node is None or not dict_items(porting.module, argument.node)
+        ):
+            return True
+    return False
+
+
+def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> bool:
+    """Whether the script sets an attribute of the config, calls a method of one, or hands it to other code."""
+    assert config.variable is not None
+    asked = ("changed", role, config.variable, id(config.scope))  # the file keeps its scopes
+    if asked not in porting.answers:
+        porting.answers[asked] = _changing(porting, role, config.variable, config.scope)
+    for use in porting.answers[asked]:
+        held = isinstance(porting.module.parents[use.name], cst.DictElement)  # kwargs = {"args": config}
+        if use.kind != "bare" or use.name is not argument.node or held:
+            return True
+    return False
+
+
+def _changing(porting: Porting, role: str, variable: str, scope: Scope) -> list[Use]:
+    """The uses of a config that change it, or hand it (bare) to other code than a trainer."""
+    takers = {site.node for site in porting.sites if site.role in ("trainer", "inject")}
+    rules = member_rules(porting)
+    found = []
+    for use in uses(porting, role, variable, scope):
+        parent = porting.module.parents[use.name]
+        is_typed = isinstance(parent, cst.AnnAssign) and parent.target is use.name
+        taken = isinstance(parent, cst.Arg) and porting.module.parents[parent] in takers
+        if (
+            (use.kind in ("assign", "call") and use.match not in rules)
+            or (use.kind == "bare" and not taken and not is_typed)
+            or (use.kind == "read" and role == "lora" and not is_typed)  # the spread config has no attributes any more
+        ):
+            found.append(use)
+    return found
+
+
+# What transformers' TrainingArguments have beside their fields; the runtime's class has the fields.
+OF_THE_SOURCE = frozenset(
+    """
+    set_dataloader set_evaluate set_logging set_lr_scheduler set_optimizer set_push_to_hub set_save set_testing
+    set_training to_json_string to_sanitized_dict parallel_mode
+    place_model_on_device train_batch_size eval_batch_size ddp_timeout_delta framework distributed_state
+    deepspeed_plugin hf_deepspeed_config
+    """.split()
+)
+
+
+def answer_uses(porting: Porting) -> None:
+    """Methods and properties of the config that are no fields: the packs' rewrites, or a finding."""
+    module, site, trainer = porting.module, porting.arguments, porting.trainer
+    assert trainer is not None
+    variable, scope = (site.variable, site.scope) if site is not None else (None, trainer.scope)
+    if site is None and porting.arguments_object.isidentifier():
+        found = module.scope(trainer.node).lookup(porting.arguments_object)
+        variable, scope = (porting.arguments_object, found[0]) if found is not None else (None, scope)
+    if variable is None:
+        return
+    rules = member_rules(porting)
+    covered = [(edit.start, edit.end) for edit in porting.edits]
+    for use in _no_fields(porting, variable, scope):
+        if within(module.span(use.name)[0], covered):
+            continue
+        rule = rules.get(use.match)
+        if isinstance(rule, Rewrite):
+            apply_rewrite(porting, rule, use.outer, variable, use.kind)
+        else:
+            line, column = module.location(use.name)
+            message = f"{shown(module.code(use.outer))}: the ported config has the fields, but not this."
+            porting.find("TP190", "error", message, "Set or read the fields themselves.", line, column)
+
+
+def _no_fields(porting: Porting, variable: str, scope: Scope) -> list[Use]:
+    """The uses of a config that a pack rewrites, or that the runtime's class hasn't."""
+    asked = ("no fields", variable, id(scope))  # the file keeps its scopes
+    if asked not in porting.answers:
+        rules = member_rules(porting)
+        porting.answers[asked] = [
+            use
+            for use in uses(porting, "arguments", variable, scope)
+            if isinstance(rules.get(use.match), Rewrite)
+            or (use.kind != "assign" and use.chain.split(".")[0] in OF_THE_SOURCE)
+        ]
+    found: list[Use] = porting.answers[asked]
+    return found

@@ -1,0 +1,60 @@
+"""The launch config's processes and settings → the Recipe, each with its fate."""
+
+from __future__ import annotations
+
+from ...recipe import Fate, Field, Origin, Value
+from ...runtime.facts.field_tables import Row
+from ...source.launch.launch_config import Setting
+from ..packs.packs import Pack, TableRule
+from ..script.fill_from_tables import judge
+from ..script.porting import Porting
+from .precision import read_precision, under_fsdp
+
+
+def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
+    """The launch config's processes and settings, each with its fate."""
+    tables = {rule.table.name: rule for pack in packs for rule in pack.tables if rule.role == "launch"}
+    values: dict[str, Value] = {}
+    for setting in settings:
+        rule = tables.get(setting.table)
+        row = _row(rule, setting)
+        name = rule.id if rule is not None else ""
+        value = Value("literal", repr(setting.value), Origin(str(setting.file), setting.line, 1, name))
+        source = f"{setting.file.name}: {setting.name}"
+        fate: Fate = "dropped"
+        reason, target = "a setting of the GPU launcher", ""
+        if row is None and setting.table == "accelerate.deepspeed_config":
+            fate, reason = "manual", "no setting of DeepSpeed's that tpu-port knows"
+        if row is not None:
+            fate, reason = judge(value, row)
+            target = row.target if fate != "dropped" else ""
+            if row.place:
+                values[row.place] = value
+        if fate == "manual" and porting.trainer is not None:
+            message = f"{source}={setting.value}: {reason}."
+            porting.find(name, "error", message, "", porting.trainer.line, porting.trainer.column)
+        porting.fate(Field(source, str(setting.value), fate, target, reason, name, setting.line, 1))
+    if porting.options.processes is not None:
+        values["mesh.processes"] = Value("literal", str(porting.options.processes))
+    elif "mesh.processes" not in values and porting.trainer is not None:
+        values["mesh.processes"] = Value("default", "1")
+        message = "No launch config: the GPU run is taken to be one process, which decides the effective batch."
+        fix = "Give --launch-config FILE or --processes N if it had more."
+        porting.find("TP401", "info", message, fix, porting.trainer.line, porting.trainer.column)
+    porting.fill(values)
+    if under_fsdp(porting) and not porting.arguments_object:
+        read_precision(porting)
+    mixed = porting.known("mesh.mixed_precision")
+    if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
+        porting.fill({"precision.bf16": Value("literal", "True")})
+        read_precision(porting)
+
+
+def _row(rule: TableRule | None, setting: Setting) -> Row | None:
+    """The row of a launch setting; of `zero_optimization.x` without one, that of `zero_optimization`."""
+    name = setting.row or setting.name
+    while rule is not None and name:
+        if (row := rule.table.row(name)) is not None:
+            return row
+        name = name.rpartition(".")[0]
+    return None

@@ -1,0 +1,286 @@
+"""The model that a trainer is given: the `from_pretrained` call, branches of them, or a name → the Recipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from ...recipe import Origin, Value, literal_code
+from ...source.calls import function_around, may_not_run, returned
+from ...source.module import Module
+from ...source.scopes import Binding
+from ...source.values import dict_items, read_value
+from ..libraries.bitsandbytes.quantization import quantization_value, read_preparation, read_quantization
+from ..libraries.peft.saved_adapters import is_frozen_adapter
+from ..libraries.transformers.auto_config import is_from_scratch, without_config
+from ..libraries.unsloth.fast_model import read_fast_model
+from ..script.fill_from_tables import (
+    bindings_of,
+    fill_defaults,
+    fill_site,
+    follow,
+    judge,
+    short_name,
+    table_of,
+)
+from ..script.flow import binding_origins, is_itself, origins, unprepared
+from ..script.porting import Porting
+from ..script.sites import PAIRS, Argument, Site
+from ..script.where_models_come_from import where_from
+from .precision import read_precision
+
+MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
+
+TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix removesuffix join as_posix".split())
+
+
+def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+    """Follow the trainer's `model=` to what loads it, and through `get_peft_model` to what it wraps."""
+    model = site.argument("model")
+    read_preparation(porting, versions)
+    if model is None:
+        porting.foreign_model = True  # in keywords that are not known, which is said
+        return
+    porting.inject = follow(porting, model, "inject")
+    if porting.inject is not None and site.start <= porting.inject.start < site.end:
+        porting.own_injects = (porting.inject,)
+        site = porting.trainer = _with_inner_adapters(site, porting.inject)
+        model, porting.inject = site.argument("model"), None
+        assert model is not None
+    source = porting.inject.argument("model") if porting.inject is not None else model
+    if porting.inject is None and model.reference:
+        porting.inject = _rebound(porting, model, "inject")
+        if porting.inject is not None:
+            source = porting.inject.argument("model")
+    porting.model = follow(porting, source, "model") or _rebound(porting, source, "model")
+    porting.names.model = model.text if model.reference else porting.fresh("model")
+    branches = _in_branches(porting, source) if porting.model is None else []
+    if porting.model is None and branches:
+        _read_branches(porting, branches, versions)
+        return
+    if porting.model is not None:
+        _read_loading(porting, porting.model, versions)
+        return
+    if not model.value.known and _is_model_object(porting, model):
+        message, fix = where_from(porting, model)
+        if is_frozen_adapter(porting, source):
+            message = f"{model.text} holds a saved adapter that isn't trained (no is_trainable=True)."
+            fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
+        porting.find(site.rule, "error", message, fix, model.line, model.column)
+        porting.foreign_model = True
+        read_precision(porting)
+        return
+    porting.fill({"model.id": model.value})
+    porting.names.model = porting.fresh("model")
+    _read_init_kwargs(porting)
+    read_quantization(porting, site, versions)
+    if porting.value("model.dtype") is None:
+        kept = table_of(porting, site).kind in ("orpo", "cpo")  # these load a name as transformers does
+        default = "'auto'" if kept else "'float32'"
+        porting.fill({"model.dtype": Value("default", default, Origin(site.qualified, 0, 0), "")})
+    read_precision(porting)
+
+
+def reaches_trainer(porting: Porting, site: Site) -> bool:
+    """Whether the trainer may get what a get_peft_model gives: it is bound to its variable, be it `self.model`, or in
+    another function that returns it."""
+    module, trainer = porting.module, porting.trainer
+    model = trainer.argument("model") if trainer is not None else None
+    held = module.meaning(model.node) if model is not None else None
+    if held is not None and site.variable == porting.names.model and site.home is held[0]:
+        return True
+    function = function_around(module, site.node)
+    if model is None or function is None:
+        return False
+    whole = returned(module, function)
+    values = [item.value for value in whole if isinstance(value, cst.Tuple) for item in value.elements]
+    given = [value for value in [*whole, *values] if value is site.node or module.code(value) == site.variable]
+    bindings = bindings_of(module, model.node)
+    nodes = [node for binding in bindings for node in binding_origins(module, binding)]
+    nodes += [binding.value for binding in bindings if binding.kind == "unpack" and binding.value is not None]
+    nodes += origins(module, model.node)
+    return bool(given) and any(isinstance(node, cst.Call) and module.callees.get(node) is function for node in nodes)
+
+
+def _with_inner_adapters(site: Site, inject: Site) -> Site:
+    """`SFTTrainer(get_peft_model(model, config))` says what `SFTTrainer(model, peft_config=config)` says."""
+    given = {"model": inject.argument("model"), "peft_config": inject.argument("peft_config")}
+    inner = tuple(replace(argument, name=name) for name, argument in given.items() if argument is not None)
+    return replace(site, arguments=(*(own for own in site.arguments if own.name not in given), *inner))
+
+
+def _read_init_kwargs(porting: Porting) -> None:
+    """`model_init_kwargs={"dtype": ...}`: what from_pretrained would be given."""
+    value = porting.value("model.init_kwargs")
+    if value is None:
+        return
+    argument = porting.arguments.argument("model_init_kwargs") if porting.arguments is not None else None
+    argument = argument or (porting.trainer.argument("model_init_kwargs") if porting.trainer is not None else None)
+    items: dict[str, Value] = {}
+    nodes: dict[str, cst.BaseExpression] = {}
+    if value.known and isinstance(value.literal, dict):
+        items = {name: Value("literal", literal_code(inner), value.origin) for name, inner in value.literal.items()}
+    elif argument is not None and argument.node is not None:
+        pairs = dict_items(porting.module, argument.node) or ()
+        nodes = dict(pairs)
+        items = {name: read_value(porting.module, node) for name, node in pairs}
+    table = next((rule for pack in porting.packs for rule in pack.tables if rule.role == "model"), None)
+    for name, inner in items.items():
+        row = table.table.row(name) if table is not None else None
+        if quantization_value(porting, name, inner, nodes.get(name)):
+            continue
+        if row is not None and row.place in ("model.dtype", "model.revision"):
+            porting.fill({row.place: inner})
+        elif argument is not None and table is not None and (row is None or judge(inner, row)[0] == "manual"):
+            message = f"model_init_kwargs: {name}={inner.text or inner.code} has no counterpart in rt.load_model."
+            porting.find(table.id, "error", message, "", argument.line, argument.column)
+
+
+def _is_model_object(porting: Porting, model: Argument) -> bool:
+    """Whether a model argument is rather an object than a name: made by a call, unpacked, or a parameter `model`."""
+    node = model.node
+    if isinstance(node, cst.Call):
+        return True
+    if isinstance(node, cst.Attribute):
+        return model.text == "self.model"
+    return any(
+        (isinstance(binding.value, cst.Call) and not _makes_text(porting, binding.value))
+        or binding.kind == "unpack"
+        or (binding.kind == "parameter" and re.search("name|path|id", model.text) is None)
+        for binding in bindings_of(porting.module, node)
+    )
+
+
+def _makes_text(porting: Porting, call: cst.Call) -> bool:
+    """Whether a call gives a name or a path: one of Python's own, a method of texts, or a function of the file that
+    says so."""
+    if porting.module.qualified(call.func) in MAKES_TEXT:
+        return True
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in TEXT_METHODS:
+        return True
+    if isinstance(call.func, cst.Name) and call.func.value == "str":
+        return porting.module.scope(call).lookup("str") is None
+    made = [binding.node for binding in bindings_of(porting.module, call.func)]
+    returns = [node.returns.annotation for node in made if isinstance(node, cst.FunctionDef) and node.returns]
+    return bool(made) and len(returns) == len(made) and all(porting.module.code(each) == "str" for each in returns)
+
+
+def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | None:
+    """The site of a name that is bound several times in a row (`model = get_peft_model(model, ...)`)."""
+    if argument is None:
+        return None
+    made = {site.node: site for site in porting.sites if site.role == role}
+    found = []
+    for binding in bindings_of(porting.module, unprepared(porting.module, argument.node)):
+        values = binding_origins(porting.module, binding)
+        site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
+        if site is not None and argument.node is not None:
+            item = site, may_not_run(porting.module, binding, argument.node)
+            found += [item] if item not in found else []
+    return found[0][0] if len(found) == 1 and not found[0][1] else None
+
+
+def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+    """What a from_pretrained call says of the model."""
+    rule = table_of(porting, site)
+    fill_site(porting, without_config(porting, site), rule, versions)
+    fill_defaults(porting, rule, versions)
+    _check_named(porting, site)
+    if site.qualified in PAIRS:
+        read_fast_model(porting, site)
+    else:
+        read_quantization(porting, site, versions)
+    read_precision(porting)
+
+
+def _check_named(porting: Porting, site: Site) -> None:
+    """A call that names no model, or names it in keywords that nobody knows, has None in the port and a finding."""
+    if porting.value("model.id") is not None:
+        return
+    if not site.unknown_keywords:  # which are named already
+        message = f"{short_name(site)} is called without a model's name."
+        porting.find(site.rule, "error", message, "Write the name at the call.", site.line, site.column)
+    porting.fill({"model.id": Value("literal", "None", Origin(porting.module.path, site.line, site.column, site.rule))})
+
+
+def _read_branches(porting: Porting, sites: list[Site], versions: Mapping[str, str]) -> None:
+    """`if ...: model = from_pretrained(a) else: model = from_pretrained(b)`: each is loaded as it says."""
+    before = porting.recipe.values
+    for site in sites:
+        porting.recipe = replace(porting.recipe, values=before)
+        porting.model = site
+        _read_loading(porting, site, versions)
+        porting.loads[site.node] = porting.recipe.values
+    porting.model = sites[0]
+    values = dict(porting.loads[sites[0].node])
+    if len({porting.loads[site.node]["model.id"].code for site in sites}) > 1:
+        values["model.id"] = Value("expression", f"{porting.names.model}.porter.id")
+    porting.recipe = replace(porting.recipe, values=values)
+
+
+def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
+    """The from_pretrained calls of which a variable holds one or another; none where it may hold something else."""
+    module = porting.module
+    found: list[Site] = []
+    path = [*origins(module, argument.node)] if argument is not None else []
+    node = path[-1] if path else None
+    while (inner := _returned_name(porting, node)) is not None:
+        node = inner
+    for binding in bindings_of(module, node):
+        values = list(binding_origins(module, binding))
+        made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
+        if made:
+            first = made[0]
+            loads = [first]
+            if first.role == "inject":
+                adapted = first.argument("model")
+                given = binding.value.args if isinstance(binding.value, cst.Call) else ()  # also `attach(model)`
+                handed = [*(argument.value for argument in given), adapted.node if adapted is not None else None]
+                if node is None or any(_is_bound_by(module, each, bindings_of(module, node)) for each in handed):
+                    continue
+                loads = _loads_of(porting, adapted)
+                if not loads:
+                    return []
+                porting.branch_injects += (first,)
+            found += [site for site in loads if site not in found]
+        elif is_from_scratch(porting, binding.value):
+            continue
+        elif node is None or not (is_itself(module, binding, node) or _is_none(binding.value)):
+            return []
+    return found
+
+
+def _loads_of(porting: Porting, argument: Argument | None) -> list[Site]:
+    """The from_pretrained calls, one or several in branches, of which a variable holds the model."""
+    one = follow(porting, argument, "model")
+    return [one] if one is not None else _in_branches(porting, argument)
+
+
+def _is_bound_by(module: Module, node: cst.BaseExpression | None, bindings: list[Binding]) -> bool:
+    """Whether a name, or `self.x`, means a variable with these bindings."""
+    found = module.meaning(unprepared(module, node))
+    return found is not None and any(binding in found[1] for binding in bindings)
+
+
+def _returned_name(porting: Porting, node: cst.BaseExpression | None) -> cst.Name | None:
+    """The name that a function of the file gives back, where a variable holds what one call of it gave."""
+    module = porting.module
+    bindings = bindings_of(module, node)
+    if node is not None and len(bindings) > 1:  # `model = accelerator.prepare_model(model)`
+        bindings = [binding for binding in bindings if not is_itself(module, binding, node)]
+    call = bindings[0].value if len(bindings) == 1 and bindings[0].kind in ("assign", "unpack") else None
+    function = module.callees.get(call) if isinstance(call, cst.Call) else None
+    if node is None or function is None or function_around(module, node) is function:
+        return None
+    values, place = returned(module, function), bindings[0].index
+    value = values[0] if len(values) == 1 else None
+    if isinstance(value, cst.Tuple) and place is not None and place < len(value.elements):
+        value = value.elements[place].value
+    return value if isinstance(value, cst.Name) else None
+
+
+def _is_none(value: cst.BaseExpression | None) -> bool:
+    return isinstance(value, cst.Name) and value.value == "None"

@@ -1,0 +1,219 @@
+"""Which model an expression names when nothing says another: the default of an argument, or what a file beside says.
+
+`args.model` of a parser, `config["model"]["name"]` of a YAML that the script reads, `MODEL_ID` of another module. The
+port leaves the choice to its run; a model that can't be trained then is better known before.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from ...files import is_file, read_text
+
+CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
+ABOVE = 3  # folders above the script's in which a project's files are looked for
+DEEPEST = 6  # names that lead to one another
+LARGEST = 200_000  # characters of a file beside
+
+
+def usual_value(code: str, text: str, script: Path) -> tuple[str, str] | None:
+    """The text that expression `code` of a script holds unless its user says another, and where that stands.
+
+    None where it can't be told, or several could be meant.
+    """
+    try:
+        return _Finder(text, script).of(ast.parse(code, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+class _Finder:
+    def __init__(self, text: str, script: Path) -> None:
+        self.text, self.script = text, script
+        self.trees: dict[str, ast.Module] = {"": ast.parse(text)}
+
+    def of(self, node: ast.expr, place: str = "", depth: int = 0) -> tuple[str, str] | None:
+        """What `node` of the module `place` (its dotted name, "" for the script) holds."""
+        if depth > DEEPEST:
+            return None
+        if isinstance(node, ast.Constant):
+            text = node.value if isinstance(node.value, str) else ""
+            return (text, place.replace(".", "/") + ".py" if place else "") if text else None
+        if isinstance(node, ast.Name):
+            return self.named(node.id, place, depth)
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            return self.of(node.values[-1], place, depth + 1)
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
+                found = self.of(node.args[1], place, depth + 1)
+                return (found[0], f"the default of {ast.unparse(node.args[0])}") if found else None
+        keys = _keys(node)
+        if keys is None:
+            return None
+        owner, path = keys
+        module = self.imported(owner, place)
+        if module is not None and module[1] == "" and len(path) == 1:
+            return self.named(path[0], module[0], depth + 1)
+        return self.at(path)
+
+    def named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
+        """What a name holds: its only value, an import's of another module, or a parameter's default."""
+        tree = self.trees[place]
+        values = [value for target, value in _assigned(tree) if target == name]
+        if len(values) == 1:
+            return self.of(values[0], place, depth + 1)
+        if values:
+            return None
+        module = self.imported(name, place)
+        if module is not None and module[1]:
+            return self.named(module[1], module[0], depth + 1)
+        defaults = [default for parameter, default in _parameters(tree) if parameter == name]
+        return self.of(defaults[0], place, depth + 1) if len(defaults) == 1 else None
+
+    def imported(self, name: str, place: str) -> tuple[str, str] | None:
+        """The module of the project that `name` is, or is from, and its name there; ("module", "") for itself."""
+        for node in ast.walk(self.trees[place]):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name and self.known(alias.name):
+                        return alias.name, ""
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                for alias in node.names:
+                    if (alias.asname or alias.name) != name:
+                        continue
+                    if self.known(f"{node.module}.{alias.name}"):
+                        return f"{node.module}.{alias.name}", ""
+                    if self.known(node.module):
+                        return node.module, alias.name
+        return None
+
+    def known(self, module: str) -> bool:
+        """Whether a file of the project is that module; it is read then."""
+        if module not in self.trees:
+            for folder in self.folders():
+                file = folder.joinpath(*module.split(".")).with_suffix(".py")
+                if is_file(file):
+                    try:
+                        self.trees[module] = ast.parse(read_text(file, LARGEST))
+                    except (SyntaxError, ValueError, OSError, RecursionError, InputError):
+                        return False
+                    return True
+        return module in self.trees
+
+    def folders(self) -> Sequence[Path]:
+        home = self.script.absolute().parent
+        return [home, *list(home.parents)[:ABOVE]]
+
+    def at(self, path: list[str]) -> tuple[str, str] | None:
+        """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""
+        found = [*self.in_files(path), *(self.in_parsers(path[-1]) if len(path) == 1 else ())]
+        return found[0] if found and len({value for value, _ in found}) == 1 else None
+
+    def in_parsers(self, name: str) -> Iterator[tuple[str, str]]:
+        """Defaults of arguments and of fields of that name."""
+        for tree in list(self.trees.values()):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("add_argument"):
+                    flags = [flag.value for flag in node.args if isinstance(flag, ast.Constant)]
+                    words = {word.arg: word.value for word in node.keywords}
+                    flag = next((str(flag) for flag in flags if str(flag).startswith("--")), str(flags[:1]))
+                    target = words.get("dest")
+                    dest = target.value if isinstance(target, ast.Constant) else flag.lstrip("-").replace("-", "_")
+                    if dest == name and "default" in words and (default := self.of(words["default"], "", 1)):
+                        yield default[0], f"the default of {flag}"
+                elif isinstance(node, ast.ClassDef):
+                    for target_name, value in _fields(node):
+                        if target_name == name and (held := self.of(value, "", 1)):
+                            yield held[0], f"{node.name}.{name}"
+
+    def in_files(self, path: list[str]) -> Iterator[tuple[str, str]]:
+        """Values at `path` of the YAML, JSON and TOML files that the script names."""
+        for written in dict.fromkeys(CONFIG.findall(self.text)):
+            for folder in self.folders():
+                file = folder / written
+                if Path(written).is_absolute() or not is_file(file):
+                    continue
+                held = _loaded(file)
+                for key in path:
+                    held = held.get(key) if isinstance(held, dict) else None
+                if _is_text(held):
+                    yield held, written
+                break
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _keys(node: ast.expr) -> tuple[str, list[str]] | None:
+    """The name that `node` begins with and the keys behind it: `config["model"].get("name")`, `args.model`."""
+    keys: list[str] = []
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            keys.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            keys.append(str(node.slice.value))
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            if not node.args or not isinstance(node.args[0], ast.Constant):
+                return None
+            keys.append(str(node.args[0].value))
+            node = node.func.value
+        else:
+            return None
+    return (node.id, keys[::-1]) if keys else None
+
+
+def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            yield node.target.id, node.value
+
+
+def _parameters(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            plain = [*node.args.posonlyargs, *node.args.args]
+            behind = plain[len(plain) - len(node.args.defaults) :]
+            yield from ((each.arg, default) for each, default in zip(behind, node.args.defaults, strict=True))
+            for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+                if default is not None:
+                    yield each.arg, default
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    """Attributes of a class and what they hold at first: of its body, and of `self` in its constructor."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.AnnAssign | ast.Assign) and part.value is not None:
+            target = part.target if isinstance(part, ast.AnnAssign) else part.targets[0]
+            value = part.value
+            if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("field"):
+                value = next((word.value for word in value.keywords if word.arg == "default"), value)
+            if isinstance(target, ast.Name):
+                yield target.id, value
+            elif isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
+                yield target.attr, value
+
+
+def _loaded(file: Path) -> Any:
+    """A file of settings; None where it can't be read."""
+    import yaml
+
+    try:
+        text = read_text(file, LARGEST)
+        if file.suffix == ".toml":
+            return tomllib.loads(text)
+        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text) if "&" not in text else None
+    except Exception:  # what a stranger's file holds says nothing then
+        return None

@@ -1,0 +1,108 @@
+"""In which types a model is held and multiplied: what the source loads, and what autocast and FSDP make of it."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...recipe import Value
+from ...runtime.facts.families import Family
+from ..script.fill_from_tables import follow, short_name
+from ..script.porting import Porting
+
+TYPE_NAME = r"b?float(16|32)?|half"
+
+
+def read_precision(porting: Porting) -> None:
+    """Weights and compute type of the model: what the source loads, and what autocast multiplies in."""
+    dtype = porting.value("model.dtype")
+    weights = _dtype_name(dtype)
+    half = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
+    if dtype is not None and weights is None and not dtype.is_literal(None, "auto"):
+        porting.fill({"model.weights": Value("expression", dtype.text or dtype.code, dtype.origin)})
+        return
+    autocast = half[0] is True or half[1] is True or (half[0] is None and half[1] is not True)
+    if weights == "float16":
+        source = f"{short_name(porting.model)}.dtype" if porting.model is not None else "dtype"
+        reason = "a TPU computes in bfloat16, which needs no loss scaling"
+        for name in (source, source.replace("dtype", "torch_dtype")):
+            porting.change_fate(name, fate="changed", target="rt.load_model(dtype=jnp.bfloat16)", reason=reason)
+        weights = "bfloat16"
+    config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
+    lora = porting.inject is not None or follow(porting, config, "lora") is not None
+    lora = lora and not porting.full_elsewhere
+    full = not lora and (config is None or config.value.is_literal(None))
+    if full and weights in (None, "bfloat16") and autocast and under_fsdp(porting):
+        # accelerate makes trained parameters float32 when FSDP runs in mixed precision.
+        reason = "float32 weights and bfloat16 products, as accelerate prepares a trained model under FSDP"
+        porting.fill({"model.weights": Value("literal", "'float32'"), "model.compute": Value("literal", "'bfloat16'")})
+        for keyword in (".dtype", ".torch_dtype"):
+            porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
+        return
+    if weights is None:
+        return
+    name = _name_of_type(porting) if weights == _dtype_name(dtype) else ""
+    values = {"model.weights": Value("literal", repr(weights), dtype.origin if dtype else None, name)}
+    if weights == "float32" and autocast and "?" not in half:
+        if lora:
+            values["model.weights"] = Value("literal", "'bfloat16'")
+            reason = "autocast multiplies the frozen weights in bfloat16: they are kept so, the adapters in float32"
+        else:
+            values["model.compute"] = Value("literal", "'bfloat16'")
+            reason = "float32 weights, bfloat16 products, as autocast computes"
+        porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
+    porting.fill(values)
+
+
+def under_fsdp(porting: Porting) -> bool:
+    """Whether the GPU run sharded its weights: by the launch config or by `fsdp=`."""
+    launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() in ("FSDP", "DEEPSPEED")
+    return launched or bool(porting.known("mesh.fsdp"))
+
+
+def settle_compute_type(porting: Porting, family: Family | None) -> None:
+    """A family of Tunix that computes in its weights' type can't multiply float32 weights in bfloat16."""
+    _say_products(porting)
+    if family is None or family.compute_dtype or porting.value("model.compute") is None or porting.trainer is None:
+        return
+    porting.fill({"model.compute": Value("literal", "None")})
+    reason = (
+        f"Tunix's {family.model_class} computes in its weights' type: float32 as they are, where autocast took bfloat16"
+    )
+    porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=jnp.float32)", reason=reason)
+    fix = "Load the weights in bfloat16 for half the memory; the updates are rounded then."
+    porting.find("TP302", "info", f"{reason}.", fix, porting.trainer.line, porting.trainer.column)
+
+
+def _say_products(porting: Porting) -> None:
+    """A TPU multiplies float32 matrices in one pass of bfloat16, as JAX has it by default; a GPU in float32."""
+    site = porting.trainer
+    if (
+        site is None
+        or _dtype_name(porting.value("model.dtype")) != "float32"
+        or porting.value("model.compute") is not None
+    ):
+        return
+    message = "Float32 weights: a TPU multiplies them in bfloat16 unless JAX is told otherwise, a GPU in float32."
+    fix = 'jax.config.update("jax_default_matmul_precision", "highest") gives float32 products, in more time.'
+    porting.find("TP302", "info", message, fix, site.line, site.column)
+
+
+def _name_of_type(porting: Porting) -> str:
+    """The source's own name of the model's type, `DTYPE = torch.bfloat16`, which is JAX's type in the port."""
+    argument = porting.model.argument("dtype", "torch_dtype") if porting.model is not None else None
+    if argument is None or not isinstance(argument.node, cst.Name):
+        return ""
+    binding = porting.module.single_binding(argument.node)
+    value = binding.value if binding is not None else None
+    made = isinstance(value, cst.Attribute) and (porting.module.qualified(value) or "").startswith("torch.")
+    return argument.text if made else ""
+
+
+def _dtype_name(value: Value | None) -> str | None:
+    """`bfloat16` for `torch.bfloat16`, `"bfloat16"` and the like; None when the checkpoint or the script decides."""
+    if value is None:
+        return None
+    name = str(value.literal).removeprefix("torch.") if value.known else ""
+    return {"float": "float32", "half": "float16"}.get(name, name) if re.fullmatch(TYPE_NAME, name) else None

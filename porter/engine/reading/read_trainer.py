@@ -1,0 +1,224 @@
+"""Understanding a trainer: its arguments, wherever they are made, and what hangs on them → the Recipe.
+
+The model is read in `model.py`, the types of its weights and products in `precision.py`, LoRA in `lora.py` and the
+launch config in `launch.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import libcst as cst
+
+from ...errors import InputError
+from ...files import read_text
+from ...recipe import Field, Value
+from ...runtime.facts.field_tables import Row, version_key
+from ..libraries.torch.loop_trainer import read_loop_parts
+from ..libraries.transformers.collators import read_collators
+from ..libraries.transformers.group_by_length import read_row_order
+from ..libraries.transformers.metrics import settle_metrics, settle_noise, settle_own_loss
+from ..libraries.transformers.other_tasks import refuse_other_models
+from ..libraries.trl.collator_masks import read_mask
+from ..libraries.trl.reference_model import read_reference
+from ..libraries.trl.reward_functions import check_rewards
+from ..libraries.unsloth.patched_defaults import fill_patched_defaults, settle_patched
+from ..packs.packs import TableRule
+from ..script.fill_from_tables import (
+    bindings_of,
+    fill_defaults,
+    fill_site,
+    follow,
+    object_values,
+    plain_version,
+    short_name,
+    table_of,
+    tables_by_class,
+)
+from ..script.porting import Porting
+from ..script.sites import Argument, Site, shown
+from .adapters import read_lora
+from .kept_configs import is_spread
+from .model import read_model
+
+
+def read_trainer(porting: Porting) -> None:
+    """Follow the trainer's arguments to the config, the adapters and the model, and fill the recipe."""
+    site = porting.trainer
+    assert site is not None
+    tables = tables_by_class(porting.packs)
+    versions = {library: plain_version(said) for library, said in porting.versions.items()}
+    arguments = site.argument("args")
+    porting.arguments = follow(porting, arguments, "arguments")
+    given = arguments is not None and not arguments.value.is_literal(None)
+    config, table = porting.arguments, table_of(porting, porting.arguments) if porting.arguments is not None else None
+    porting.config = config
+    if arguments is not None and given and not is_spread(porting, arguments, config, table):
+        made_here = re.fullmatch(r"[\w.]+", arguments.text) is None
+        porting.arguments_object = porting.fresh("training_args") if made_here else arguments.text
+        porting.arguments = None
+    if porting.loop is not None:
+        read_loop_parts(porting, versions)
+    else:
+        fill_site(porting, site, table_of(porting, site), versions)
+    base = tables.get(table_of(porting, site).config)
+    if porting.arguments_object and base is not None:
+        if config is not None and table is not None:
+            fill_site(porting, replace(config, unknown_keywords=""), table, versions)
+        if _holds_plain_arguments(porting, site):
+            plain = tables["transformers.TrainingArguments"]
+            porting.fill(object_values(plain.table.rows(versions), porting.arguments_object))
+            fill_defaults(porting, base, versions)
+        else:
+            _say_trainers_own(porting, site, base)
+            porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
+            own = {row.place: argument.value for argument, row in _data_keywords(porting, site)}
+            porting.fill(own)
+        _say_object(porting, arguments)
+    elif porting.arguments is not None:
+        rule = table_of(porting, porting.arguments)
+        fill_site(porting, porting.arguments, rule, versions)
+        fill_patched_defaults(porting, rule.table, versions)
+        fill_defaults(porting, rule, versions)
+    if base is not None and not porting.arguments_object:
+        if not given:
+            fill_patched_defaults(porting, base.table, versions)
+        fill_defaults(porting, base, versions)
+    if table_of(porting, site).kind == "sft":
+        _unset_length(porting, versions.get("trl", ""))
+        read_mask(porting, site)
+    if table_of(porting, site).kind == "causal-lm":
+        read_collators(porting, versions)
+        if not given:
+            porting.fill({"run.output_dir": Value("default", "'tmp_trainer'")})  # what Trainer makes its arguments with
+    if table_of(porting, site).kind in ("grpo", "rloo"):
+        check_rewards(porting, site)
+    settle_metrics(porting)
+    settle_own_loss(porting)
+    settle_noise(porting)
+    read_row_order(porting)
+    _read_fsdp_config(porting)
+    _refuse_datasets(porting, site)
+    read_model(porting, site, versions)
+    settle_patched(porting)
+    refuse_other_models(porting)
+    read_reference(porting, site, versions)
+    read_lora(porting, versions)
+
+
+def _holds_plain_arguments(porting: Porting, site: Site) -> bool:
+    """Whether the config object of a preference trainer is one of transformers' TrainingArguments: the trainer itself
+    is given what a DPOConfig holds since TRL 0.9, `beta=0.1`. Releases up to 0.12 took both."""
+    rule = table_of(porting, site)
+    imported = [
+        binding for scope in porting.module.scopes.values() for found in scope.bindings.values() for binding in found
+    ]
+    if any(binding.kind == "import" and binding.qualified.endswith(".DPOConfig") for binding in imported):
+        return False
+    rows = [rule.table.row(argument.name) for argument in site.arguments]
+    return rule.kind == "dpo" and any(row is not None and row.until == "0.13" for row in rows)
+
+
+def _unset_length(porting: Porting, version: str) -> None:
+    """TRL before 0.15 cut at 1024 tokens when no length was given, 0.9 at the tokenizer's own limit."""
+    value = porting.value("data.max_length")
+    if value is None or not version or version_key(version) >= (0, 15) or (0, 9) <= version_key(version) < (0, 10):
+        return
+    if value.code.endswith(" else None)"):  # given by condition
+        code = f"{value.code.removesuffix('None)')}1024)"
+        porting.fill({"data.max_length": replace(value, code=code, text=code)})
+    if not value.is_literal(None):
+        return
+    porting.fill({"data.max_length": Value("default", "1024", value.origin)})
+    for source in ("SFTTrainer.max_seq_length", "SFTConfig.max_seq_length"):
+        porting.change_fate(source, fate="changed", reason=f"TRL {version} takes 1024 for None")
+
+
+def _read_fsdp_config(porting: Porting) -> None:
+    """`fsdp_config={"activation_checkpointing": True}`, or the JSON file that it names, asks for remat."""
+    value = porting.value("mesh.fsdp_config")
+    if value is None or not value.known or not value.literal:
+        return
+    settings = value.literal
+    if isinstance(settings, str):
+        file = Path(porting.module.path).parent / settings
+        try:
+            settings = json.loads(read_text(file))
+        except (OSError, ValueError, InputError, RecursionError) as error:
+            line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+            message = f"fsdp_config={value.text or value.code}: the file can't be read ({error})."
+            porting.find("TP301", "error", message, "Put it beside the script.", line, column)
+            return
+    if isinstance(settings, dict) and settings.get("activation_checkpointing") in (True, "true", "True"):
+        porting.fill({"memory.fsdp_activation_checkpointing": Value("literal", "True", value.origin)})
+
+
+def _refuse_datasets(porting: Porting, site: Site) -> None:
+    """Several evaluation sets by name: transformers evaluates each on its own, Tunix one."""
+    argument = site.argument("eval_dataset")
+    bindings = bindings_of(porting.module, argument.node) if argument is not None else []
+    for node in (argument.node if argument is not None else None, *(binding.value for binding in bindings)):
+        called = isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "dict"
+        if argument is not None and (called or isinstance(node, cst.Dict | cst.DictComp)):
+            reason = "Tunix evaluates one dataset while it trains"
+            porting.change_fate(".eval_dataset", fate="manual", target="", reason=reason)
+            message = f"{short_name(site)}.eval_dataset={shown(argument.text)}: {reason}."
+            fix = "Choose one here, and evaluate the others with rt.evaluate after training."
+            porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+            return
+
+
+def _say_trainers_own(porting: Porting, site: Site, base: TableRule) -> None:
+    """Keywords of an older trainer (`model_init_kwargs=`) beside a config object: the object has to hold them."""
+    names = {row.place: row.name for row in base.table.rows().values() if row.place}
+    written = {argument.name for argument, _ in _data_keywords(porting, site)}
+    for argument in site.arguments:
+        if argument.name in written:
+            continue
+        row = table_of(porting, site).table.row(argument.name)
+        name = names.get(row.place) if row is not None else None
+        if name is None or name in ("dataset_text_field",) or argument.value.is_literal(None):
+            continue
+        source = f"{short_name(site)}.{argument.name}={argument.text}"
+        message = f"{source}: the port reads it from {porting.arguments_object}."
+        fix = f"Set {porting.arguments_object}.{name} before the trainer is made."
+        porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+
+
+OF_MODELS = ("model_init_kwargs", "ref_model_init_kwargs")
+
+
+def _data_keywords(porting: Porting, site: Site) -> list[tuple[Argument, Row]]:
+    """The trainer's own keywords that say how rows are prepared, `max_seq_length=`, and a DPOTrainer's loss: they win
+    over the config's."""
+    table = table_of(porting, site).table
+    rows = [(argument, table.row(argument.name)) for argument in site.arguments]
+    pairs = table_of(porting, site).kind == "dpo"  # whose trainer was given beta and the loss as well
+    prepared = (
+        "data.max_length",
+        "data.text_field",
+        "data.packing",
+        "data.num_proc",
+        "data.kwargs",
+        "data.eval_packing",
+    )
+    return [
+        (argument, row)
+        for argument, row in rows
+        if row is not None
+        and (row.place in prepared or (pairs and row.place and row.until == "0.13" and row.name not in OF_MODELS))
+        and not argument.value.is_literal(None)
+    ]
+
+
+def _say_object(porting: Porting, argument: Argument | None) -> None:
+    assert argument is not None
+    reason = "decided when the script runs: same flags, YAML and defaults; what has no counterpart is refused at start"
+    target = f"{porting.runtime_module('arguments')}, read where each value is used"
+    assert porting.trainer is not None
+    rule = table_of(porting, porting.trainer).id
+    source = f"{short_name(porting.trainer)}.args"
+    porting.fate(Field(source, argument.text, "exact", target, reason, rule, argument.line, argument.column))

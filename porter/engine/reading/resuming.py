@@ -1,0 +1,250 @@
+"""Whether a run resumes, where the script decides it behind its trainer: Tunix resumes when the trainer is made.
+
+    checkpoint = None
+    if training_args.resume_from_checkpoint is not None:
+        checkpoint = training_args.resume_from_checkpoint
+    elif last_checkpoint is not None:
+        checkpoint = last_checkpoint
+    trainer.train(resume_from_checkpoint=checkpoint)
+
+resumes from `training_args.resume_from_checkpoint or last_checkpoint`, which can be said at the trainer. So can the
+condition of
+
+    if list(pathlib.Path(training_args.output_dir).glob("checkpoint-*")):
+        trainer.train(resume_from_checkpoint=True)
+    else:
+        trainer.train()
+
+which is `rt.get_last_checkpoint(training_args.output_dir)`, as Orbax names its checkpoints by their step alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from ...source.scopes import Binding
+from ..libraries.transformers.own_checkpoints import finds_last
+from ..script.flow import origins
+from ..script.porting import Porting
+
+RULE = "TP111"
+NAMED = "checkpoint-"  # how transformers' checkpoints begin
+
+
+def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
+    """What the calls of train() resume from, as code that can stand at the trainer; empty where none of them does."""
+    module = porting.module
+    asked = [(call, value) for call in calls if (value := _asked(porting, call)) is not None]
+    if not asked:
+        return ""
+    call, value = asked[-1]
+    fresh = [other for other in calls if other not in [one for one, _ in asked]]
+    condition = _condition(porting, call, fresh) if fresh else None
+    if condition is None:
+        return resume_code(porting, value)
+    test, holds = condition
+    folder = f"{porting.rt('get_last_checkpoint')}({porting.output_dir()})"
+    if test is None or _is_of_checkpoints(porting, test) or _is_last(porting, test):
+        if test is not None and not isinstance(test, cst.Name):
+            asks = folder if holds else f"not {folder}"
+            porting.edit(*module.span(test), asks, RULE, "Orbax names its checkpoints by their step")
+        return folder
+    code = " ".join(module.code(test).split())
+    if not _is_there(porting, code, test):
+        line, column = module.location(value)
+        message = f"resume_from_checkpoint={module.code(value)}: it hangs on {code}, which is not known at the trainer."
+        fix = "Decide it before the trainer, which resumes when it is made."
+        porting.find(RULE, "error", message, fix, line, column)
+    elif NAMED in code:
+        _say_names(porting, value)
+    code = code if holds else f"not ({code})"
+    code = _of_runtime(porting, code)
+    if module.code(value) == "True":
+        is_bool = not holds or isinstance(test, cst.Comparison) or not porting.arguments_object
+        return code if is_bool else f"bool({code})"
+    return f"({resume_code(porting, value)} if {code} else None)"
+
+
+def _of_runtime(porting: Porting, code: str) -> str:
+    """Code that asks transformers for its last checkpoint asks for Orbax's."""
+    return re.sub(r"(?<![\w.])get_last_checkpoint\(", f"{porting.rt('get_last_checkpoint')}(", code)
+
+
+def _say_names(porting: Porting, value: cst.BaseExpression) -> None:
+    text = porting.module.code(value)
+    message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
+    fix = "Look for them with rt.get_last_checkpoint(folder)."
+    porting.find(RULE, "error", message, fix, *_place(porting, value))
+
+
+def _asked(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
+    """What a call of train() is told to resume from."""
+    for argument in call.args:
+        named = argument.keyword is None or argument.keyword.value == "resume_from_checkpoint"
+        if named and porting.module.code(argument.value) not in ("None", "False"):
+            return argument.value
+    return None
+
+
+def _condition(
+    porting: Porting, call: cst.Call, fresh: Sequence[cst.Call]
+) -> tuple[cst.BaseExpression | None, bool] | None:
+    """What decides that this call trains and not one that starts anew, and whether it must hold; None for a try."""
+    assert porting.trainer is not None
+    around = set(porting.module.ancestors(porting.trainer.node))
+    below: cst.CSTNode = call
+    for ancestor in porting.module.ancestors(call):
+        if ancestor in around:
+            return None
+        others = [other for other in fresh if ancestor in porting.module.ancestors(other)]
+        apart = not any(below in porting.module.ancestors(other) for other in fresh)
+        if isinstance(ancestor, cst.Try) and others and below is ancestor.body:
+            return None, True
+        ends = below is getattr(ancestor, "body", None) and _leaves(below)
+        if isinstance(ancestor, cst.If) and apart and (others or ends):
+            return ancestor.test, below is ancestor.body
+        below = ancestor
+    return None
+
+
+def _leaves(block: cst.CSTNode) -> bool:
+    """Whether a block ends with a return."""
+    last = block.body[-1] if isinstance(block, cst.IndentedBlock) else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
+
+
+def _is_of_checkpoints(porting: Porting, test: cst.BaseExpression) -> bool:
+    """Whether a condition asks, and asks nothing else, whether transformers left a checkpoint."""
+    if isinstance(test, cst.BooleanOperation):
+        return False
+    return any(NAMED in porting.module.code(value) for value in origins(porting.module, test))
+
+
+def _is_last(porting: Porting, test: cst.BaseExpression) -> bool:
+    return not isinstance(test, cst.BooleanOperation) and finds_last(porting, test) == "last"
+
+
+def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
+    """What train() is told to resume from, as code that can stand at the trainer; a finding where there is none."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    value = _or_none(porting, value)
+    text = module.code(value)
+    looked_for = finds_last(porting, value)
+    if looked_for == "last":
+        folder = porting.output_dir()
+        message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
+        porting.find(
+            RULE, "info", f"{message} The port looks for the last one in {folder}.", "", *_place(porting, value)
+        )
+        return f"{porting.rt('get_last_checkpoint')}({folder})"
+    if looked_for:
+        _say_names(porting, value)
+    found = module.meaning(value)
+    if not isinstance(value, cst.Name):
+        if not _is_there(porting, text, value):
+            _say_later(porting, value)
+        porting.resumes_from = not _is_bool(value)
+        text = _of_runtime(porting, text)
+        return f"({text})" if isinstance(value, cst.IfExp | cst.Lambda | cst.NamedExpr) else text
+    porting.resumes_from = not any(_is_bool(origin) for origin in origins(module, value))
+    if found is None:
+        return text
+    later = [item for item in found[1] if item.kind != "parameter" and _start(porting, item) > trainer.statement_start]
+    if not later:
+        return text
+    choices = _choices(porting, later)
+    if choices is not None and len(later) == len(found[1]):
+        if NAMED in " ".join(choices):
+            _say_names(porting, value)
+        return _of_runtime(porting, " or ".join(choices))
+    _say_later(porting, value)
+    return text
+
+
+def _is_bool(value: cst.BaseExpression) -> bool:
+    """Whether an expression is True or False, and surely no path."""
+    negated = isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Not)
+    return negated or isinstance(value, cst.Comparison) or (isinstance(value, cst.Name) and value.value == "True")
+
+
+def _say_later(porting: Porting, value: cst.BaseExpression) -> None:
+    text = porting.module.code(value)
+    message = f"resume_from_checkpoint={text}: it is set after the trainer, which resumes when it is made."
+    porting.find(RULE, "error", message, f"Set {text} before the trainer.", *_place(porting, value))
+
+
+def _place(porting: Porting, value: cst.BaseExpression) -> tuple[int, int]:
+    return porting.module.location(value)
+
+
+def _or_none(porting: Porting, value: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x if x else None` and of `x or None`."""
+    module = porting.module
+    if isinstance(value, cst.IfExp) and module.code(value.orelse) in ("None", "False"):
+        tested = module.code(value.test).removesuffix(" is not None")
+        return value.body if tested == module.code(value.body) else value
+    if isinstance(value, cst.BooleanOperation) and isinstance(value.operator, cst.Or):
+        return value.left if module.code(value.right) in ("None", "False") else value
+    return value
+
+
+def _choices(porting: Porting, bindings: list[Binding]) -> list[str] | None:
+    """What the variable may become, the one that wins first; None when another condition decides."""
+    module = porting.module
+    found: list[str] = []
+    for binding in bindings:
+        if binding.kind != "assign" or binding.value is None:
+            return None
+        code = module.code(binding.value)
+        if code == "None":
+            continue
+        if not _is_there(porting, code, binding.node) or not _tests_itself(porting, binding, code):
+            return None
+        found.append(code) if _in_elif(porting, binding) else found.insert(0, code)
+    return found or None
+
+
+def _tests_itself(porting: Porting, binding: Binding, code: str) -> bool:
+    """Whether a binding is made without condition, or on the condition that there is such a value."""
+    assert porting.trainer is not None
+    around = set(porting.module.ancestors(porting.trainer.node))
+    for ancestor in porting.module.ancestors(binding.node):
+        if ancestor in around:
+            return True
+        if isinstance(ancestor, cst.If):
+            return code in porting.module.code(ancestor.test)
+        if isinstance(ancestor, cst.For | cst.While | cst.Try):
+            break
+    return False
+
+
+def _in_elif(porting: Porting, binding: Binding) -> bool:
+    holder = next((node for node in porting.module.ancestors(binding.node) if isinstance(node, cst.If)), None)
+    parent = porting.module.parents.get(holder) if holder is not None else None
+    return isinstance(parent, cst.If) and parent.orelse is holder
+
+
+def _is_there(porting: Porting, code: str, node: cst.CSTNode) -> bool:
+    """Whether all names of code that stands at `node` mean the same at the trainer."""
+    trainer = porting.trainer
+    assert trainer is not None
+    for name in {part.id for part in ast.walk(ast.parse(code, mode="eval")) if isinstance(part, ast.Name)}:
+        found = trainer.scope.lookup(name)
+        same = porting.module.scope(node).lookup(name)
+        if found is None and same is None and hasattr(builtins, name):
+            continue
+        if found is None or same is None or found[0] is not same[0]:
+            return False
+        if any(item.kind != "parameter" and _start(porting, item) > trainer.statement_start for item in found[1]):
+            return False
+    return True
+
+
+def _start(porting: Porting, binding: Binding) -> int:
+    return porting.module.span(binding.node)[0]

@@ -1,0 +1,311 @@
+"""Which release of a library a script was written for, and how that is known.
+
+What the command line says comes first; then what the script or a file beside it pins; then the names and keywords that
+the script uses, of which releases lost some: it was written for the newest that still had them all.
+`porter/releases` says what came and went; what happens to be installed says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+
+from ...releases.history import history
+from ...releases.plain_arguments import clashes, plain_arguments
+from ...releases.uses import Use, taken_by_unsloth, uses_of
+from ...runtime.facts.field_tables import at_version, version_key
+from ...source.pins import pins_of_project
+from .porting import Porting
+from .sites import Site
+
+SOURCES = ("trl", "transformers")
+USES = ("uses",)
+
+
+@dataclass(frozen=True)
+class Date:
+    """A release and why: `1.16.0 (newest)`; `pinned` when the source itself says so."""
+
+    version: str
+    why: str
+    pinned: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.version} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Something that a script uses: releases from `new` on and before `gone` have it."""
+
+    text: str
+    new: str | None
+    gone: str | None
+
+
+def versions_in(porting: Porting) -> dict[str, str]:
+    """The version of each source library and how it was found: `1.16.0 (newest table)`."""
+    heads = [rule.head for pack in porting.packs for rule in pack.tables if rule.library]
+    chosen = porting.options.source_trl
+    days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
+    trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
+    limit = _beside(porting, "trl")
+    trl = _older(trl, limit)
+    transformers = date(porting, "transformers")
+    clash = clashes(porting.module.text)
+    if clash and transformers is not None and trl is not None and not trl.pinned:
+        # What the project pins for its other scripts can't be what this one ran on.
+        transformers = transformers if version_key(transformers.version) < version_key(clash) else None
+    early = _of_the_day_of(porting, "peft")
+    if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
+        older = transformers is None or version_key(early.version) < version_key(transformers.version)
+        older = older and version_key(early.version) >= version_key(_floor(porting, "transformers"))
+        if older and _out_with(early, _able(porting), days):
+            transformers = early
+    if transformers is not None and (trl is None or not trl.pinned):
+        of_its_day = _of_its_day(porting, transformers, days)
+        if of_its_day is not None and (trl is None or trl.version != of_its_day.version):
+            trl = _older(of_its_day, limit)
+    found = {"trl": str(trl)} if trl is not None else {}
+    if transformers is not None and transformers.pinned and not (trl and _is_too_old_for(transformers, trl)):
+        found["transformers"] = str(transformers)
+    day = at_version(days, trl.version) if trl is not None else None
+    if trl is not None and day is not None:
+        found.setdefault("transformers", f"{day} (of the day of TRL {trl.version})")
+    for head in heads:
+        found.setdefault(head["library"], f"{head['newest']} (newest table)")
+    return found
+
+
+def release_of(porting: Porting, library: str) -> str | None:
+    """The one release that the script or a file beside it pins, of a library whose history no pack tells."""
+    for _, pins in _pins(porting, library):
+        exact = next((version for sign, version in pins if sign.startswith("==")), None)
+        if exact is not None:
+            return exact
+    return None
+
+
+def say_release(porting: Porting) -> None:
+    """Tell how the release is known where the source doesn't name it, and what doesn't go with it where it does."""
+    site = next((site for site in porting.sites if site.role == "trainer"), None)
+    said = porting.versions.get("trl", "")
+    if site is not None:
+        _say_older(porting, site)
+    if site is None or said.endswith("(newest table)"):
+        return
+    version, _, why = said.partition(" ")
+    fix = "Say --source-trl VERSION if it was another."
+    if "newest release" in why or "first release" in why:
+        message = f"Read as TRL {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
+        porting.find(site.rule, "info", message, fix, site.line, site.column)
+    elif wrong := contradictions(porting, "trl", version):
+        message = f"{why[1:-1]}: TRL {version} doesn't have {', '.join(wrong[:4])}."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
+
+
+def _say_older(porting: Porting, site: Site) -> None:
+    """A pin of before all that is known: what such a release did isn't known either."""
+    first = history().releases("trl")[0]
+    pin = release_of(porting, "trl")
+    if pin is not None and version_key(pin) < version_key(first):
+        read = porting.versions.get("trl", first).partition(" ")[0]
+        message = (
+            f"trl=={pin} is older than all releases whose ways are known ({first} is the first): read as TRL {read}."
+        )
+        porting.find(site.rule, "warning", message, "Compare what it trains.", site.line, site.column, False)
+
+
+def _of_its_day(porting: Porting, transformers: Date, days: Mapping[str, str]) -> Date | None:
+    """The newest TRL that was out with that transformers and has all that the script uses.
+
+    Beside a transformers older than all of these it is the first of them: the one that was written nearest to it.
+    """
+    able = _able(porting)
+    fitting = _out_with(transformers, able, days)
+    newest = transformers.version == history().releases("transformers")[-1]
+    if newest or not able or not (fitting or transformers.pinned):
+        return None
+    if not fitting:
+        return Date(able[0], f"the first release with all that it uses, beside {transformers.why}")
+    why = f"the newest release of the day of {transformers.why}" if transformers.pinned else transformers.why
+    return Date(fitting[-1], why)
+
+
+def _older(found: Date | None, limit: Date | None) -> Date | None:
+    """What was found, unless it isn't pinned and newer than what another library allows."""
+    if found is None or limit is None or found.pinned:
+        return found or limit
+    return min(found, limit, key=lambda date: version_key(date.version))
+
+
+def _beside(porting: Porting, library: str) -> Date | None:
+    """The newest release of `library` that a library of the script's is installed with."""
+    for pack in porting.packs:
+        for rule in pack.tables:
+            allowed = rule.head.get("beside", {}).get(library)
+            if allowed and rule.library in porting.module.roots:
+                release = release_of(porting, rule.library) or max(allowed, key=version_key)
+                return Date(at_version(allowed, release) or "", f"the newest release beside {rule.library}")
+    return None
+
+
+def _floor(porting: Porting, library: str) -> str:
+    """The greatest lower bound of a library that the script or a file beside it asks for."""
+    bounds = [version for _, pins in _pins(porting, library) for sign, version in pins if sign in (">=", ">", "~=")]
+    return max(bounds, key=version_key, default="0")
+
+
+def _is_too_old_for(transformers: Date, trl: Date) -> bool:
+    """Whether a range of transformers, of another file as a rule, is of before what the pinned TRL needs to install."""
+    if not trl.pinned or "==" in transformers.why:
+        return False
+    bounds = [line.partition(" ")[2] for line in history().requires("trl", trl.version) if line[:12] == "transformers"]
+    least = [bound.removeprefix(">=") for bound in bounds if bound.startswith(">=")]
+    return any(version_key(transformers.version) < version_key(bound) for bound in least)
+
+
+def _able(porting: Porting) -> list[str]:
+    """The releases of TRL that have all that the script uses."""
+    used = list(_evidence(porting, "trl"))
+    return [
+        release
+        for release in history().releases("trl")
+        if all(not row.gone or version_key(release) < version_key(row.gone) for row in used)
+        and all(not row.new or version_key(release) >= version_key(row.new) for row in used)
+    ]
+
+
+def _out_with(transformers: Date, able: list[str], days: Mapping[str, str]) -> list[str]:
+    day = version_key(transformers.version)
+    return [release for release in able if version_key(at_version(days, release) or "0") <= day]
+
+
+def _of_the_day_of(porting: Porting, library: str) -> Date | None:
+    """The newest transformers that was out before `library` lost something that the script uses, or pins."""
+    found = date(porting, library)
+    record = history().record(library)
+    if found is None or found.version not in record.releases:
+        return None
+    until = min((day for day in record.dates if day > record.dates[record.place(found.version)]), default=None)
+    theirs = history().record("transformers")
+    older = [release for release, day in zip(theirs.releases, theirs.dates, strict=True) if until and day < until]
+    return Date(older[-1], f"{library} {found.version}, {found.why}", pinned=True) if older else None
+
+
+def date(porting: Porting, library: str) -> Date | None:
+    """The release of `library` that the script is for; None when neither it nor a file beside it tells."""
+    releases = history().releases(library)
+    used = list(_evidence(porting, library))
+    floor = max((row.new for row in used if row.new), key=version_key, default=None)
+    dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
+    for where, pins in _pins(porting, library):
+        fitting = [release for release in releases if all(_fits(release, *pin) for pin in pins)]
+        said = f"{where}: {library}{','.join(f'{sign}{version}' for sign, version in pins)}"
+        if not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
+            continue  # a lower bound alone
+        if not fitting:
+            exact = next((version for sign, version in pins if sign.startswith("==")), None)
+            if exact is None or version_key(exact) < version_key(releases[0]):
+                continue
+            return Date(exact, said, pinned=True)
+        if len(fitting) > 1 and dated:
+            fitting = [release for release in fitting if _before(release, dated)] or fitting
+        return Date(fitting[-1], said, pinned=True)
+    if not dated:
+        return None
+    row = min(dated, key=lambda row: version_key(row.gone or ""))
+    older = [release for release in releases if _before(release, [row])]
+    gone = short_version(row.gone or "")
+    return Date(older[-1], f"the newest release with {row.text} ({library} {gone} has none)") if older else None
+
+
+def contradictions(porting: Porting, library: str, version: str) -> list[str]:
+    """What the script uses and that release didn't have (any more, or yet)."""
+    found = []
+    for row in _evidence(porting, library):
+        if row.gone and version_key(version) >= version_key(row.gone):
+            found.append(f"{row.text} (gone in {short_version(row.gone)})")
+        elif row.new and version_key(version) < version_key(row.new):
+            found.append(f"{row.text} (new in {short_version(row.new)})")
+    return found
+
+
+def _before(release: str, rows: list[Evidence]) -> bool:
+    return all(version_key(release) < version_key(row.gone or "") for row in rows)
+
+
+def _fits(release: str, sign: str, version: str) -> bool:
+    one, other = version_key(release), version_key(version)
+    if sign in ("==", "==="):
+        return one[: version.count(".") + 1] == other[: version.count(".") + 1]
+    if sign == "~=":
+        return one >= other and one[: version.count(".")] == other[: version.count(".")]
+    return {"<": one < other, "<=": one <= other, ">=": one >= other, ">": one > other, "!=": one != other}[sign]
+
+
+# What the script uses
+
+
+def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
+    """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
+    if library == "trl":
+        for trainer, release in plain_arguments(porting.module.text).items():
+            yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
+    unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
+    known, seen = history(), set()
+    for name, keywords in _uses(porting):
+        if name.partition(".")[0] not in (*SOURCES, library):
+            continue
+        if unsloth:  # a name alone is one that it keeps
+            keywords = [each for each in keywords if library == "trl" and not taken_by_unsloth(name, [each])]
+            if not keywords:
+                continue
+        last = name.rpartition(".")[2]
+        for keyword in ("", *keywords):
+            text = f"{last}({keyword}=)" if keyword else last
+            new, gone = known.lifetime(library, name, keyword)
+            if (new or gone) and text not in seen:
+                seen.add(text)
+                yield Evidence(text, new, gone)
+
+
+def short_version(version: str) -> str:
+    """`0.13` for 0.13.0."""
+    return version.removesuffix(".0") if version.count(".") == 2 else version
+
+
+def _uses(porting: Porting) -> Iterator[tuple[str, list[str]]]:
+    """Names of libraries with the keywords that they are given and the fields that are read of their objects."""
+    for use in _written(porting):
+        fields = use.attributes if use.last.endswith(("Config", "Arguments")) else ()
+        if not use.guarded:
+            yield use.name, [*use.keywords, *fields]
+    for site in porting.sites:  # with what is known of `**more`
+        if not _is_guarded(porting, site.node):
+            yield site.qualified, [argument.name for argument in site.arguments]
+
+
+def _written(porting: Porting) -> list[Use]:
+    """What the text uses of the libraries, read once."""
+    if USES not in porting.answers:
+        try:
+            porting.answers[USES] = uses_of(porting.module.text)
+        except (SyntaxError, ValueError):  # libcst reads more than Python
+            porting.answers[USES] = []
+    found: list[Use] = porting.answers[USES]
+    return found
+
+
+def _is_guarded(porting: Porting, node: cst.CSTNode) -> bool:
+    line = porting.module.location(node)[0]
+    return any(use.guarded for use in _written(porting) if use.line == line)
+
+
+def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    notebook = porting.module.notebook
+    raw = notebook.raw if notebook is not None else ""
+    yield from pins_of_project(Path(porting.module.path), porting.module.text, library, raw)

@@ -1,0 +1,42 @@
+"""`if False:` blocks, by which notebooks offer what to do next: they never run, so they make and load nothing."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...source.module import Module
+from .porting import Porting
+
+RULE = "TP717"
+OF_UNSLOTH = r"\bunsloth\b|\bFast(?:Language)?Model\b|\.(?:save_pretrained|push_to_hub)_(?:merged|gguf)\("
+
+
+def is_dead(module: Module, node: cst.CSTNode) -> bool:
+    """Whether a node stands in the body of an `if False:`."""
+    below = node
+    for ancestor in module.ancestors(node):
+        if isinstance(ancestor, cst.If) and ancestor.body is below and _is_false(ancestor.test):
+            return True
+        below = ancestor
+    return False
+
+
+def drop_dead_code(porting: Porting) -> None:
+    """Take out the blocks that never run and would need Unsloth; others stay as they are."""
+    module = porting.module
+    if "unsloth" not in module.roots:
+        return
+    for node, parent in module.parents.items():
+        if not isinstance(node, cst.If) or not _is_false(node.test) or node.orelse is not None:
+            continue
+        is_elif = isinstance(parent, cst.If) and parent.orelse is node
+        if not is_elif and re.search(OF_UNSLOTH, module.code(node)):
+            message = "This block never runs and would need Unsloth: it is taken out."
+            porting.find(RULE, "info", message, "", *module.location(node))
+            porting.remove_statement(node, RULE, "it never runs, and would need Unsloth")
+
+
+def _is_false(test: cst.BaseExpression) -> bool:
+    return isinstance(test, cst.Name) and test.value == "False"

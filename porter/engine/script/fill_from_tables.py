@@ -1,0 +1,329 @@
+"""Reading: tables and sites → the Recipe, with a fate for every keyword."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import libcst as cst
+
+from ...recipe import Fate, Field, Origin, Value, read_literal
+from ...runtime.facts.field_tables import Row
+from ...source.module import Module
+from ...source.scopes import Binding
+from ...text.edits import whole_lines
+from ...text.expressions import python
+from ..packs.packs import Pack, Rewrite, TableRule, by_claim
+from .dead_blocks import is_dead
+from .flow import PLACEMENT, origins
+from .porting import Porting
+from .sites import Argument, Site, assigned_name, read_site, shown
+from .subclasses import added, base_of, refusal, trains_otherwise
+
+
+def find_sites(porting: Porting) -> None:
+    """Every call that a table of a pack describes, in source order."""
+    by_class = tables_by_class(porting.packs)
+    trainers = {name.split(".", 1)[0] for name in trainers_known(porting)}
+    if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:
+        return
+
+    def named(call: cst.Call) -> str:
+        name = porting.module.qualified(call.func)
+        if name is None and (base := base_of(porting.module, call.func)) in by_class:
+            is_trainer = by_class[base].role == "trainer" and not trains_otherwise(porting.module, call.func)
+            name = base if is_trainer else None
+        return name or ""
+
+    for call in porting.module.calls_that(lambda call: named(call) in by_class):
+        name = named(call)
+        rule = by_class[name]
+        if porting.options.active(rule.id):
+            if is_dead(porting.module, call):
+                continue
+            site = read_site(porting.module, call, rule.role, rule.id, name, rule.positional)
+            if not _has_asked(site, rule):
+                continue
+            if rule.role == "trainer" and is_in_expression(porting.module, site):
+                site = replace(site, is_bound=False)
+            porting.sites.append(_with_placement(porting.module, site) if rule.role == "model" else site)
+
+
+def _has_asked(site: Site, rule: TableRule) -> bool:
+    """Whether a call has the keyword, true, without which its table doesn't mean it (`only_with`)."""
+    keyword = rule.head.get("only_with")
+    argument = site.argument(keyword) if isinstance(keyword, str) else None
+    return keyword is None or (argument is not None and argument.value.is_literal(True))
+
+
+# Expressions that are not evaluated just once where they stand.
+CONDITIONAL = (cst.Lambda, cst.CompFor, cst.GeneratorExp, cst.ListComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
+
+
+def is_in_expression(module: Module, site: Site) -> bool:
+    """Whether a call stands in a larger expression, `return SFTTrainer(...)`, that its statement surely evaluates."""
+    if site.variable is not None or site.alone or site.place != "line":
+        return False
+    for ancestor in module.ancestors(site.node):
+        if isinstance(ancestor, cst.BaseSmallStatement):
+            return True
+        if isinstance(ancestor, CONDITIONAL):
+            return False
+    return False
+
+
+def _with_placement(module: Module, site: Site) -> Site:
+    """`from_pretrained(...).to(device)` is one site: Tunix's model is on the mesh when it is loaded."""
+    outer: cst.CSTNode = site.node
+    while isinstance(around := module.parents[outer], cst.Attribute) and around.attr.value in PLACEMENT:
+        call = module.parents[around]
+        if not isinstance(call, cst.Call) or call.func is not around:
+            break
+        outer = call
+    if outer is site.node:
+        return site
+    start, end = module.span(outer)
+    return replace(site, start=start, end=end, variable=assigned_name(module, outer))
+
+
+def find_other_trainer(porting: Porting, *, todo: bool = False) -> str | None:
+    """A trainer that is refused, or a subclass that does something of its own: recorded, and its name given.
+
+    `todo`: beside a trainer that is ported, the finding stands in the port too.
+    """
+    module, trainers = porting.module, trainers_known(porting)
+    if not mentions_import(module.text, {name.split(".", 1)[0] for name in trainers}):
+        return None
+    found = None
+
+    def named(call: cst.Call) -> str | None:
+        return module.qualified(call.func) or base_of(module, call.func)
+
+    for call in module.calls_that(lambda call: named(call) in trainers):
+        own, name = module.qualified(call.func) is None, named(call) or ""
+        if not porting.options.active(trainers[name].id):
+            continue
+        rule = trainers[name]
+        text = f"{module.code(call.func)}({name})" if own else name.split(".", 1)[-1]
+        if isinstance(rule, Rewrite) and todo and not own:
+            continue  # its rewrite says it
+        if isinstance(rule, Rewrite):
+            reason, fix = rule.reason, rule.fix
+        elif own and (methods := added(module, call.func)):
+            reason, fix = refusal(methods)
+        else:
+            continue
+        porting.find(rule.id, "error", f"{text}: {reason}.", fix, *module.location(call), todo=todo)
+        found = found or name
+    return found
+
+
+def trainers_known(porting: Porting) -> dict[str, TableRule | Rewrite]:
+    """Every class that trains: those with a table, and those that a pack refuses (`library.SomeTrainer()`)."""
+    found: dict[str, TableRule | Rewrite] = {
+        name: rule for name, rule in tables_by_class(porting.packs).items() if rule.role == "trainer"
+    }
+    for pack in porting.packs:
+        for rewrite in pack.rewrites:
+            if rewrite.action == "refuse":
+                refused = {match[:-2] for match in rewrite.matches if match.endswith("Trainer()")}
+                found |= {name: rewrite for name in refused if name not in found}
+    return found
+
+
+def mentions_import(text: str, packages: Iterable[str]) -> bool:
+    """Whether an import statement of the text may name one of `packages`: a file without one needs no closer look."""
+    names = "|".join(map(re.escape, packages))
+    return re.search(rf"\b(?:import|from)\b(?:[^\n#]|\\\r?\n)*\b(?:{names})\b", text) is not None
+
+
+def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
+    """The tables by every name of their class."""
+    rules = by_claim(rule for pack in packs for rule in pack.tables)
+    return {name.removesuffix("()"): rule for name, rule in rules.items()}
+
+
+def table_of(porting: Porting, site: Site) -> TableRule:
+    """The table that describes `site`."""
+    tables: dict[str, TableRule] | None = porting.answers.get("tables")
+    if tables is None:
+        tables = porting.answers["tables"] = tables_by_class(porting.packs)
+    return tables[site.qualified]
+
+
+def follow(porting: Porting, argument: Argument | None, role: str) -> Site | None:
+    """The site of `role` that an argument's value comes from, through names, attributes and functions."""
+    if argument is None or argument.node is None:
+        return None
+    made = {site.node: site for site in porting.sites if site.role == role}
+    nodes = origins(porting.module, argument.node)
+    return next((made[node] for node in nodes if isinstance(node, cst.Call) and node in made), None)
+
+
+def bindings_of(module: Module, name: cst.BaseExpression | None) -> list[Binding]:
+    """Every binding of a name (or of `self.x`) as it is used at that place."""
+    found = module.meaning(name)
+    return [binding for binding in found[1] if not is_dead(module, binding.node)] if found else []
+
+
+def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]) -> None:
+    """Put the defaults of a class into the recipe where nothing stands yet."""
+    asked = ("defaults", rule.id, rule.table.name, *sorted(versions.items()))
+    if asked not in porting.answers:
+        origin = Origin(rule.table.name, 0, 0, rule.id)
+        rows = rule.table.defaults(versions).items()
+        porting.answers[asked] = {
+            place: Value("default", row.default, origin, "") for place, row in rows if row.default is not None
+        }
+    defaults: dict[str, Value] = porting.answers[asked]
+    porting.fill({place: value for place, value in defaults.items() if porting.value(place) is None})
+
+
+def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[str, str]) -> None:
+    """Put what a call says into the recipe, and give every keyword of it a fate."""
+    version = rule.table.version(versions)
+    now = rule.table.rows(versions)
+    defaults = rule.table.defaults(versions)
+    short = short_name(site)
+    ignored: list[Argument] = []
+    for argument in site.arguments:
+        source = f"{short}.{argument.name}"
+        row = now.get(argument.name) or rule.table.row(argument.name)
+        if row is None and (further := tables_by_class(porting.packs).get(rule.hands_on)) is not None:
+            row = further.table.row(argument.name)
+        if row is None and site.role == "quantization" and not argument.name.startswith("argument "):
+            reason = "transformers ignores what it doesn't know here"
+            porting.fate(_row(source, argument, "dropped", "", reason, rule.id))
+            message = f"{source}={argument.text}: it is no keyword of {short}, and {reason}; it is left out."
+            porting.find(rule.id, "warning", message, "Check the spelling.", argument.line, argument.column)
+            ignored.append(argument)
+            continue
+        if row is None:
+            reason = f"{short} {version} has no such keyword"
+            message = f"{source} is not a keyword of {short} {version}."
+            fix = "Check the spelling, or name the version with --source-trl."
+            if "unsloth" in porting.module.roots:
+                fix = "If Unsloth adds it: say what it holds by keywords that TRL has, and take it out."
+            if argument.name.startswith("argument "):
+                reason = "it has no keyword"
+                message = f"{short}({argument.text}): {argument.name} is given without its keyword."
+                fix = "Write the keyword: the order of a configuration's fields changes between versions."
+            porting.fate(_row(source, argument, "manual", "", reason, rule.id))
+            porting.find(rule.id, "error", message, fix, argument.line, argument.column)
+            continue
+        if row.place and not _wrong_kind(argument.value, row):
+            porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
+        fate, reason = judge(argument.value, row)
+        if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
+            fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
+        target = "" if fate in ("dropped", "manual") else row.target
+        porting.fate(_row(source, argument, fate, target, reason, rule.id))
+        if fate == "manual":
+            said = f"{source}={' '.join(argument.text.split())}: {reason}"
+            porting.find(rule.id, "error", said, "", argument.line, argument.column)
+    _take_out(porting, ignored, rule.id, "transformers ignores what it doesn't know here")
+    if site.unknown_keywords:
+        reason = "these keywords are not built in this file"
+        text, line, column = site.unknown_keywords, site.line, site.column
+        porting.fate(Field(f"{short}.**", text, "manual", "", reason, rule.id, line, column))
+        message = f"{short}(..., {text}): the keywords in it are not known at port time."
+        porting.find(rule.id, "error", message, "Write them at the call.", line, column)
+
+
+def _or_default(argument: Argument, row: Row | None) -> Value:
+    """The value of a keyword; one that a dictionary may lack, `kw.get("packing")`, has its default there."""
+    value = argument.value
+    default = read_literal(row.default) if row is not None and row.default is not None else None
+    if argument.certain or default in (None, "auto"):
+        return value
+    missing, read = python(default), value.code
+    if read.endswith('")'):
+        read = f"{read[:-1]}, {missing})"
+    elif read.endswith(" else None)"):
+        read = f"{read.removesuffix('None)')}{missing})"
+    elif not read.endswith("]") and argument.node is not None:  # given where it is not None
+        read = f"({read} if {read} is not None else {missing})"
+    return replace(value, code=read, text=read)
+
+
+def _take_out(porting: Porting, arguments: Sequence[Argument], rule: str, reason: str) -> None:
+    """Keywords go from their call, neighbours together, with the comma that parts them from the one beside them."""
+    module = porting.module
+    gone = [
+        given for item in arguments if item.node is not None and (given := module.parents.get(item.node)) is not None
+    ]
+    call = module.parents.get(gone[0]) if gone else None
+    if not isinstance(call, cst.Call) or not all(given in call.args for given in gone):
+        return
+    there = list(call.args)
+    for _, run in itertools.groupby(enumerate(there), lambda item: item[1] in gone):
+        places = [at for at, given in run if given in gone]
+        if not places:
+            continue
+        first, last = places[0], places[-1]
+        start, end = module.span(there[first])[0], module.span(there[last].value)[1]
+        if last + 1 < len(there):
+            end = module.span(there[last + 1])[0]
+        elif first:
+            before = module.span(there[first - 1].value)[1]
+            if "#" in module.text[before:start]:  # a comment of the one before: it and its comma stay
+                comma = re.compile(r"\s*,").match(module.text, end)
+                start, end = whole_lines(module.text, start, comma.end() if comma is not None else end)
+            else:
+                start = before
+        porting.edit(start, end, "", rule, reason)
+
+
+def short_name(site: Site) -> str:
+    """`SFTConfig` for `trl.SFTConfig`, `AutoModelForCausalLM` for its `from_pretrained`."""
+    return site.qualified.split(".", 1)[-1].replace(".from_pretrained", "")
+
+
+def judge(value: Value, row: Row) -> tuple[Fate, str]:
+    """The fate of a keyword with this value, and why; a value that is the default changes nothing."""
+    if not value.known:
+        return row.fate, row.reason
+    if _wrong_kind(value, row):
+        return "manual", f"the release wants {row.type} here."
+    fate, reason = row.verdict(value.literal)
+    former = [read_literal(default) for default in row.defaults.values()] if row.choices else []
+    if row.choices and isinstance(value.literal, str) and value.literal not in (*row.choices, *former):
+        return "manual", f"this is not known; choose one of {', '.join(row.choices)}."
+    if fate == "manual" and row.default is not None and same(value.code, row.default):
+        return "dropped", "this is the default, which changes nothing"
+    return fate, reason
+
+
+def _wrong_kind(value: Value, row: Row) -> bool:
+    """Whether a container stands where the release has a number, a text or a switch, or a text for a number."""
+    types = set(re.split(r"\s*\|\s*", row.type))
+    if not value.known or not types <= {"int", "float", "bool", "str", "None"}:
+        return False
+    numbers = types <= {"int", "float", "None"}
+    return not isinstance(value.literal, int | float | None if numbers else int | float | str | None)
+
+
+def same(code: str, other: str) -> bool:
+    """Whether two literal texts mean the same object (`"2e-4"` and `"0.0002"`), booleans apart from numbers."""
+    try:
+        one, two = read_literal(code), read_literal(other)
+    except (ValueError, SyntaxError):
+        return code == other
+    return (isinstance(one, bool) == isinstance(two, bool)) and one == two
+
+
+def _row(source: str, argument: Argument, fate: Any, target: str, reason: str, rule: str) -> Field:
+    return Field(source, shown(argument.text), fate, target, reason, rule, argument.line, argument.column)
+
+
+def plain_version(text: str) -> str:
+    """`"1.16.0 (newest table)"` → `"1.16.0"`."""
+    return text.split(" ", 1)[0]
+
+
+def object_values(rows: Mapping[str, Row], text: str) -> dict[str, Value]:
+    """The values of a config object that the script has at run time: each place is an attribute of `text`."""
+    return {row.place: Value("expression", f"{text}.{row.name}", None, "") for row in rows.values() if row.place}

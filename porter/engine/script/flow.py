@@ -1,0 +1,395 @@
+"""Where values come from and where they go, through names, attributes of `self`, returns and parameters of functions.
+
+Both ways end where the file shows no more, or more than one possibility.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import libcst as cst
+
+from ...source.calls import argument_of, calls_of, function_around, may_not_run, parameter_of, returned
+from ...source.module import Module
+from ...source.scopes import Binding, Scope
+from .sites import PAIRS, Site
+
+# Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
+PLACEMENT = ("to", "cuda", "train", "eval")
+# Functions of PEFT that give back the model they are given, frozen.
+PREPARES = frozenset(
+    f"peft.{path}prepare_model_for_{bits}_training"
+    for path in ("", "utils.", "utils.other.")
+    for bits in ("kbit", "int8")
+)
+# Methods of accelerate's Accelerator that wrap a model.
+PREPARED = ("prepare", "prepare_model")
+# A function of TRL that gives (model, tokenizer) back as it got them.
+CHAT_FORMAT = "trl.setup_chat_format"
+# A function of PEFT that gave back the model whose adapters it filled.
+FILLS = "peft.set_peft_model_state_dict"
+SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
+# An expression that may stand for a model or a trainer.
+Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
+MAX_DEPTH = 20
+MAX_NESTED = 6  # functions that hand a model on to one another
+Adapts = Literal["yes", "perhaps", "no"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A variable that holds a value: a name, or `self.x` with the class as its scope."""
+
+    variable: str
+    scope: Scope
+
+
+def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """The `from_pretrained(...)` in `from_pretrained(...).to(device)`."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in PLACEMENT:
+        node = node.func.value
+    return node
+
+
+def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """The model in `prepare_model_for_kbit_training(model)`, `set_peft_model_state_dict(model, weights)`, and in what
+    merges a saved adapter into it."""
+    merged = module.memory.get("merged", {})
+    if node in merged:
+        return unprepared(module, without_placement(merged[node]))
+    if isinstance(node, cst.Call) and node.args and (_wraps(module, node) or _prepares(module, node)):
+        named = next(
+            (arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "model"), node.args[0]
+        )
+        return without_placement(named.value)
+    return node
+
+
+def _prepares(module: Module, call: cst.Call) -> bool:
+    return module.qualified(call.func) in {*PREPARES, FILLS}
+
+
+def _wraps(module: Module, call: cst.Call) -> bool:
+    """Whether a call gives back, for a GPU, what it gets: `torch.compile(model)`, `accelerator.prepare(model)`."""
+    func = call.func
+    if module.qualified(func) == "torch.compile":
+        return True
+    if len(call.args) != 1 or not isinstance(func, cst.Attribute) or func.attr.value not in PREPARED:
+        return False
+    found = module.meaning(func.value)
+    made = [binding.value for binding in found[1]] if found is not None else []
+    names = [module.qualified(value.func) for value in made if isinstance(value, cst.Call)]
+    return any(name is not None and name.endswith("accelerate.Accelerator") for name in names)
+
+
+def origins(module: Module, node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
+    """The expressions that `node` stands for, from itself back to what made it."""
+    return _trace(module, node, None)
+
+
+def binding_origins(module: Module, binding: Binding) -> Iterator[cst.BaseExpression]:
+    """The expressions that a binding gives its name the value of, back to what made it."""
+    return _trace(module, binding.value, binding.index) if binding.kind in ("assign", "unpack") else iter(())
+
+
+def _trace(module: Module, node: cst.BaseExpression | None, index: int | None) -> Iterator[cst.BaseExpression]:
+    for _ in range(MAX_DEPTH):
+        node = unprepared(module, without_placement(node))
+        if node is None:
+            return
+        if index is None:
+            yield node
+        step = _element(module, node, index) or _back(module, node, index)
+        if step is None:
+            return
+        node, index = step
+
+
+def makes_pair(module: Module, node: cst.CSTNode) -> bool:
+    """Whether a call gives back (model, tokenizer)."""
+    return isinstance(node, cst.Call) and module.qualified(node.func) in PAIRS
+
+
+def _element(module: Module, node: cst.BaseExpression, index: int | None) -> tuple[cst.BaseExpression, None] | None:
+    if index == 0 and makes_pair(module, node):
+        return node, None
+    if index in (0, 1) and isinstance(node, cst.Call) and module.qualified(node.func) == CHAT_FORMAT:
+        named = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+        given = named.get("model" if index == 0 else "tokenizer")
+        if given is None and index < len(node.args) and node.args[index].keyword is None:
+            given = node.args[index].value
+        return (given, None) if given is not None else None
+    if index is None or not isinstance(node, cst.Tuple | cst.List) or index >= len(node.elements):
+        return None
+    return node.elements[index].value, None
+
+
+def _back(
+    module: Module, node: cst.BaseExpression, index: int | None
+) -> tuple[cst.BaseExpression | None, int | None] | None:
+    """One step back from an expression (of which part `index` is meant)."""
+    if isinstance(node, cst.Call) and (function := module.callees.get(node)) is not None:
+        if function.name.value == "__init__":
+            return None
+        values = returned(module, function)
+        return (values[0], index) if len(values) == 1 else None
+    binding = _maker(module, node)
+    if binding is None or index is not None:
+        return None
+    if binding.kind == "assign":
+        return binding.value, None
+    if binding.kind == "unpack":
+        return binding.value, binding.index
+    if binding.kind == "parameter" and isinstance(binding.node, cst.Param):
+        return _given(module, binding), None
+    return None
+
+
+def _maker(module: Module, node: cst.BaseExpression) -> Binding | None:
+    """The one binding that makes what a variable holds; `model = prepare(model)` gives it its own value again.
+
+    A question that comes up again while it is being answered (`a = b`, `b = a`) has no answer there. What was found
+    while another question was open may hang on that, and is kept until it is closed; the rest for good.
+    """
+    questions: _Questions = module.memory.setdefault("makers", _Questions())
+    for answers in (questions.answered, questions.meanwhile):
+        if node in answers:
+            return answers[node]
+    if node in questions.open:
+        return None
+    questions.open.add(node)
+    try:
+        answer = _find_maker(module, node)
+    finally:
+        questions.open.discard(node)
+    if questions.open:
+        questions.meanwhile[node] = answer
+    else:
+        questions.meanwhile.clear()
+        questions.answered[node] = answer
+    return answer
+
+
+@dataclass
+class _Questions:
+    """What `_maker` was asked of a file: what is open, what was answered meanwhile, what for good."""
+
+    open: set[cst.BaseExpression] = field(default_factory=set)
+    meanwhile: dict[cst.BaseExpression, Binding | None] = field(default_factory=dict)
+    answered: dict[cst.BaseExpression, Binding | None] = field(default_factory=dict)
+
+
+def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
+    found = module.meaning(node)
+    if found is None:
+        return None
+    made = found[1] if len(found[1]) == 1 else [item for item in found[1] if not _is_later(module, item, node)]
+    makers = made if len(made) == 1 else [item for item in made if not is_itself(module, item, node)]
+    makers = _without_adapters(module, makers, node)
+    return makers[0] if len(makers) == 1 and not may_not_run(module, makers[0], node) else None
+
+
+def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
+    """Whether a name is bound again behind the place where it is read, in the same function and in no loop with it."""
+    if binding.kind == "parameter" or module.span(binding.node)[0] < module.span(node)[1]:
+        return False
+    if function_around(module, binding.node) is not function_around(module, node):
+        return False
+    loops = {item for item in module.ancestors(node) if isinstance(item, cst.For | cst.While)}
+    return not any(item in loops for item in module.ancestors(binding.node))
+
+
+def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:
+    """Of `model = load(...)` and `model = get_peft_model(model, ...)` the one that holds where `node` stands."""
+    found = [(item, said) for item in makers if (said := _adapts(module, item, node)) != "no"]
+    wraps = [item for item, _ in found]
+    if len(makers) < 2 or len(wraps) != 1:
+        return makers
+    if (
+        may_not_run(module, wraps[0], node) or found[0][1] == "perhaps"
+    ):  # with adapters or without, the other one loads it
+        return [item for item in makers if item is not wraps[0]]
+    behind = module.span(wraps[0].node)[1] <= module.span(node)[0]
+    return wraps if behind else [item for item in makers if item is not wraps[0]]
+
+
+def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> Adapts:
+    """Whether a binding puts adapters into what the variable holds, here or in a function that it is given to.
+
+    Perhaps: the function may also give the model back as it is, `if not use_lora: return model`.
+    """
+    asked = binding.node
+    if asked in _ASKED or len(_ASKED) > MAX_NESTED or binding.kind not in ("assign", "unpack"):
+        return "no"
+    _ASKED.append(asked)
+    try:
+        chains = _chains(module, binding)
+        wrapped = [_wrapped(module, chain) for chain in chains]
+        others = [chain for chain, inner in zip(chains, wrapped, strict=True) if inner is None]
+        adapted = [list(origins(module, inner)) for inner in wrapped if inner is not None]
+        if not adapted or not all(any(is_same(module, v, variable) for v in one) for one in (*adapted, *others)):
+            return "no"
+        return "perhaps" if others else "yes"
+    finally:
+        _ASKED.pop()
+
+
+def _chains(module: Module, binding: Binding) -> list[list[cst.BaseExpression]]:
+    """What a binding's value may be, each back to what made it: one for every return of a function of the file."""
+    chain = [*binding_origins(module, binding)]
+    last = chain[-1] if chain else binding.value
+    function = module.callees.get(last) if isinstance(last, cst.Call) else None
+    if function is None or function.name.value == "__init__" or not (values := returned(module, function)):
+        return [chain] if chain else []
+    if chain or binding.index is None:
+        return [[*origins(module, value)] for value in values]
+    parts = [_element(module, value, binding.index) for value in values]
+    return [[*origins(module, part[0])] if part is not None else [] for part in parts]
+
+
+def _wrapped(module: Module, chain: list[cst.BaseExpression]) -> cst.BaseExpression | None:
+    """The model that a value puts adapters into; None when it puts none in."""
+    made = next((node for node in chain if _puts_in(module, node)), None)
+    return made.args[0].value if isinstance(made, cst.Call) else None
+
+
+_ASKED: list[cst.CSTNode] = []  # bindings that `_adapts` is at, so that no circle of names is followed
+
+
+def _puts_in(module: Module, value: cst.BaseExpression) -> bool:
+    if not isinstance(value, cst.Call) or not value.args:
+        return False
+    name = module.qualified(value.func) or ""
+    return name.endswith(".get_peft_model") or (name in SAVED and _is_trained(module, value))
+
+
+def is_same(module: Module, value: cst.BaseExpression, variable: cst.BaseExpression) -> bool:
+    """Whether two expressions are the same variable."""
+    one, other = module.meaning(value), module.meaning(variable)
+    same = one is not None and other is not None and one[0] is other[0]
+    return same and module.code(value) == module.code(variable)
+
+
+def _is_trained(module: Module, call: cst.Call) -> bool:
+    """Whether a saved adapter is loaded to be trained."""
+    asked = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "is_trainable"]
+    return any(module.code(arg.value) == "True" for arg in asked)
+
+
+def is_itself(module: Module, binding: Binding, variable: cst.BaseExpression) -> bool:
+    """Whether a binding gives a variable back what it holds: `model = model.to(device)`, `model = prepare(model)`."""
+    return any(is_same(module, value, variable) for value in binding_origins(module, binding))
+
+
+def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
+    """What the only call of a function gives for a parameter."""
+    assert isinstance(binding.node, cst.Param)
+    function = next((node for node in module.ancestors(binding.node) if isinstance(node, cst.FunctionDef)), None)
+    calls = calls_of(module, function) if function is not None else []
+    return argument_of(module, calls[0], binding.node.name.value) if len(calls) == 1 else None
+
+
+def holders(module: Module, site: Site) -> tuple[list[Place], list[cst.Call]]:
+    """The variables that hold what a site makes, its own first, and the calls used on the spot that give it back."""
+    starts: list[Place | cst.Call] = [site.node] if isinstance(site.node, cst.Call) else []
+    if site.variable is not None:
+        starts.insert(0, Place(site.variable, site.home))
+    return followed(module, starts, placed=site.role != "trainer")
+
+
+def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) -> tuple[list[Place], list[cst.Call]]:
+    """`starts`, and the variables and calls that are given the same value; `placed`: through `.to(device)`, too."""
+
+    def is_placed(around: cst.CSTNode) -> bool:
+        if not isinstance(around, cst.Attribute) or not placed:
+            return False
+        return around.attr.value in PLACEMENT or module.parents[around] in module.memory.get("merged", {})
+
+    def placed_on(node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
+        around = module.parents[node]
+        call = module.parents[around] if is_placed(around) else node
+        return handed_on(module, call) if isinstance(call, cst.BaseExpression) else iter(())
+
+    seen: dict[Place | cst.Call, None] = {}  # in order
+    pending = deque(starts)
+    while pending:
+        found = pending.popleft()
+        if found in seen:
+            continue
+        seen[found] = None
+        uses = module.references(found.variable, found.scope) if isinstance(found, Place) else [found]
+        for use in uses:
+            pending += placed_on(use)
+    places = [found for found in seen if isinstance(found, Place)]
+    calls = [found for found in seen if not isinstance(found, Place)]
+    used = [call for call in calls if isinstance(a := module.parents[call], cst.Attribute) and not is_placed(a)]
+    return places, used
+
+
+def handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
+    """The variables, and the calls of its function, that get the value of `node` from the place where it stands."""
+    parent = module.parents[node]
+    if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
+        yield from _bound_by(module, parent.targets[0].target, 0 if makes_pair(module, node) else None)
+    elif isinstance(parent, cst.AnnAssign) and parent.value is node:
+        yield from _bound_by(module, parent.target)
+    elif isinstance(parent, cst.Return):
+        yield from _callers_bind(module, parent, None)
+    elif isinstance(parent, cst.Element):
+        yield from _part_of(module, parent)
+    elif isinstance(parent, cst.Arg):
+        call = module.parents[parent]
+        if isinstance(call, cst.Call) and (unprepared(module, call) is node or unwraps(call)):
+            yield call
+            return
+        name = parameter_of(module, parent, call) if isinstance(call, cst.Call) else None
+        if name is not None and isinstance(call, cst.Call):
+            yield Place(name, module.scopes[module.callees[call]])
+
+
+def held_by(module: Module, node: cst.BaseExpression) -> list[Place]:
+    """The variables that directly get the value of an expression."""
+    return [place for place in handed_on(module, node) if isinstance(place, Place)]
+
+
+def unwraps(node: cst.CSTNode | None) -> bool:
+    """`accelerator.unwrap_model(model)`: the model itself."""
+    called = node.func if isinstance(node, cst.Call) else None
+    return isinstance(called, cst.Attribute) and called.attr.value == "unwrap_model"
+
+
+def _part_of(module: Module, element: cst.Element) -> Iterator[Place | cst.Call]:
+    holder = module.parents[element]
+    if not isinstance(holder, cst.Tuple | cst.List):
+        return
+    index = list(holder.elements).index(element)
+    around = module.parents[holder]
+    if isinstance(around, cst.Return):
+        yield from _callers_bind(module, around, index)
+    elif isinstance(around, cst.Assign) and around.value is holder and len(around.targets) == 1:
+        yield from _bound_by(module, around.targets[0].target, index)
+
+
+def _callers_bind(module: Module, node: cst.Return, index: int | None) -> Iterator[Place | cst.Call]:
+    function = function_around(module, node)
+    for call in calls_of(module, function) if function is not None else ():
+        parent = module.parents[call]
+        if index is None:
+            yield call
+        elif isinstance(parent, cst.Assign) and parent.value is call and len(parent.targets) == 1:
+            yield from _bound_by(module, parent.targets[0].target, index)
+        elif isinstance(parent, cst.Return):
+            yield from _callers_bind(module, parent, index)
+
+
+def _bound_by(module: Module, target: cst.BaseExpression, index: int | None = None) -> Iterator[Place]:
+    if index is not None:
+        if not isinstance(target, cst.Tuple | cst.List) or index >= len(target.elements):
+            return
+        target = target.elements[index].value
+    found = module.meaning(target)
+    if found is not None:
+        yield Place(module.code(target), found[0])

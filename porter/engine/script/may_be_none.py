@@ -1,0 +1,55 @@
+"""What may be None when the script runs: by a function that returns it, a branch, or a name that starts as it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ...source.calls import function_around
+from ...source.module import Module
+from .flow import origins
+
+
+def may_be_none(module: Module, node: cst.BaseExpression | None) -> bool:
+    """Whether what `node` stands for comes from a function that may give None instead."""
+    made = (module.callees.get(value) for value in origins(module, node) if isinstance(value, cst.Call))
+    return any(function is not None and _gives_none(module, function) for function in made)
+
+
+def is_none_somewhere(module: Module, node: cst.BaseExpression | None) -> bool:
+    """Whether `node` is None in a branch: `x if args.do_eval else None`, or a name that one of its lines sets to it."""
+    found = module.meaning(node) if isinstance(node, cst.Name) else None
+    given = [binding.value for binding in found[1] if binding.index is None] if found is not None else [node]
+    return may_be_none(module, node) or any(_has_none(value) for value in given)
+
+
+def _has_none(node: cst.BaseExpression | None) -> bool:
+    if isinstance(node, cst.IfExp):
+        return _has_none(node.body) or _has_none(node.orelse)
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _gives_none(module: Module, function: cst.FunctionDef) -> bool:
+    if function.name.value == "__init__":
+        return False
+    returns = (each for each in module.parents if isinstance(each, cst.Return))
+    own = [each.value for each in returns if function_around(module, each) is function]
+    bare = any(value is None or (isinstance(value, cst.Name) and value.value == "None") for value in own)
+    return bare or not _ends(function.body)
+
+
+def _ends(block: cst.CSTNode) -> bool:
+    """Whether a block surely returns or raises at its end."""
+    body = block.body if isinstance(block, cst.IndentedBlock | cst.SimpleStatementSuite) else ()
+    last = body[-1] if body else None
+    while isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    match last:
+        case cst.Return() | cst.Raise():
+            return True
+        case cst.If(orelse=cst.If() | cst.Else() as other):
+            return _ends(last.body) and _ends(other.body if isinstance(other, cst.Else) else cst.IndentedBlock([other]))
+        case cst.With():
+            return _ends(last.body)
+        case cst.Try():
+            return _ends(last.body) and all(_ends(handler.body) for handler in last.handlers)
+    return False

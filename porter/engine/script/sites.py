@@ -1,0 +1,296 @@
+"""Sites: the calls of a source that matter to the recipe, as text and offsets (no syntax trees).
+
+A site is what a table or rule matched: where it stands, what it is assigned to, and its arguments with
+`**kwargs` that the file itself builds already spread out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import libcst as cst
+
+from ...recipe import Origin, Value
+from ...source.filled import Item, built_items, chosen_items
+from ...source.module import Module
+from ...source.remarks import UNSAID, Remark, remarks_in
+from ...source.returned import ReturnedItem, returned_items
+from ...source.scopes import Scope
+from ...source.values import dict_items, read_value
+
+Place = Literal["line", "suite", "crowded"]
+
+# Calls that give back (model, tokenizer).
+PAIRS = frozenset({"unsloth.FastLanguageModel.from_pretrained", "unsloth.FastModel.from_pretrained"})
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a call: its keyword (`""` while positional), its value, its place and what is said of it.
+
+    `reference` is the variable that it is, a name or `self.x`; `certain` whether the call surely has it.
+    """
+
+    name: str
+    value: Value
+    line: int
+    column: int
+    remark: Remark = UNSAID
+    reference: str | None = None
+    node: cst.BaseExpression | None = None
+    certain: bool = True
+
+    @property
+    def text(self) -> str:
+        return self.value.text or self.value.code
+
+
+@dataclass(frozen=True)
+class Site:
+    """A matched call.
+
+    `start:end` is the call, `statement_start:statement_end` its statement without indentation and line end. `place`
+    says what shares the line with that statement: nothing (`line`), the header that it is the body of (`suite`,
+    `if x: trainer.train()`), or other code (`crowded`, where nothing may be replaced but the call itself).
+    `variable` is the name (or `self.name`) it is assigned to when the statement is exactly `name = call`, bound in
+    scope `home` (of `self.name` the class); `alone` when the statement is exactly the call. `unknown_keywords` is the
+    text of a `**` argument that can't be read.
+    """
+
+    role: str
+    rule: str
+    qualified: str
+    arguments: tuple[Argument, ...]
+    start: int
+    end: int
+    statement_start: int
+    statement_end: int
+    indent: str
+    line: int
+    column: int
+    place: Place
+    variable: str | None
+    alone: bool
+    unknown_keywords: str
+    scope: Scope
+    node: cst.Call | cst.For
+    is_bound: bool = True
+
+    @property
+    def home(self) -> Scope:
+        """The scope in which `variable` is bound."""
+        if self.variable is None:
+            return self.scope
+        if "." in self.variable:
+            name, scope = self.variable.split(".", 1)[0], self.scope
+            method = scope.lookup(name)
+            assert method is not None and method[0].parent is not None
+            return method[0].parent
+        found = self.scope.lookup(self.variable)
+        return found[0] if found is not None else self.scope
+
+    def argument(self, *names: str) -> Argument | None:
+        """The argument with one of `names`, or None."""
+        for argument in self.arguments:
+            if argument.name in names:
+                return argument
+        return None
+
+
+def read_site(
+    module: Module, call: cst.Call, role: str, rule: str, qualified: str, positional: tuple[str, ...]
+) -> Site:
+    """The Site of a call; positional arguments get their names from `positional`."""
+    start, end = module.span(call)
+    small, place = small_statement(module, call)
+    first, last = module.span(small if small is not None else call)
+    line, column = module.location(call)
+    unknown: list[str] = []
+    arguments = tuple(_named(_arguments(module, call, rule, unknown), positional))
+    return Site(
+        role=role,
+        rule=rule,
+        qualified=qualified,
+        arguments=arguments,
+        start=start,
+        end=end,
+        statement_start=first,
+        statement_end=last,
+        indent=indentation(module.text, first),
+        line=line,
+        column=column,
+        place=place,
+        variable=_assigned_to(module, call, role, qualified),
+        alone=isinstance(module.parents[call], cst.Expr) and place != "crowded",
+        unknown_keywords=", ".join(unknown),
+        scope=module.scope(call),
+        node=call,
+    )
+
+
+def _assigned_to(module: Module, call: cst.Call, role: str, qualified: str) -> str | None:
+    if qualified in PAIRS:
+        names = pair_names(module, call)
+        return names[0] if names is not None else None
+    return assigned_name(module, call) or (_unpacked_name(module, call) if role in ("model", "inject") else None)
+
+
+def pair_names(module: Module, call: cst.CSTNode) -> tuple[str, str] | None:
+    """`model` and `tokenizer` of the statement `model, tokenizer = call`; None when it is another."""
+    parent = module.parents[call]
+    if small_statement(module, call)[1] == "crowded" or not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+        return None
+    target = parent.targets[0].target
+    if not isinstance(target, cst.Tuple | cst.List) or len(target.elements) != 2:
+        return None
+    model, tokenizer = (_variable(module, element.value) for element in target.elements)
+    return (model, tokenizer) if model and tokenizer else None
+
+
+def assigned_name(module: Module, value: cst.CSTNode) -> str | None:
+    """`name` when the statement of `value` is exactly `name = value` (annotated or not); `self.name` too."""
+    parent = module.parents[value]
+    if small_statement(module, value)[1] == "crowded":
+        return None
+    target: cst.BaseExpression | None = None
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
+        target = parent.targets[0].target
+    elif isinstance(parent, cst.AnnAssign):
+        target = parent.target
+    return _variable(module, target)
+
+
+def _variable(module: Module, target: cst.BaseExpression | None) -> str | None:
+    if isinstance(target, cst.Name):
+        return target.value
+    return module.code(target) if target is not None and module.meaning(target) is not None else None
+
+
+def _unpacked_name(module: Module, value: cst.CSTNode) -> str | None:
+    """`model` for the first call of `model, tokenizer = from_pretrained(...), from_pretrained(...)`."""
+    element = module.parents[value]
+    values = module.parents[element] if isinstance(element, cst.Element) else None
+    statement = module.parents[values] if isinstance(values, cst.Tuple | cst.List) else None
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1 or statement.value is not values:
+        return None
+    assert isinstance(values, cst.Tuple | cst.List) and isinstance(element, cst.Element)
+    target = statement.targets[0].target
+    if not isinstance(target, cst.Tuple | cst.List) or len(target.elements) != len(values.elements):
+        return None
+    return _variable(module, target.elements[list(values.elements).index(element)].value)
+
+
+def indentation(text: str, offset: int) -> str:
+    """The spaces and tabs with which the line of `offset` begins; a form feed is no indentation."""
+    begin = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    space = re.match(r"\s*", text[begin:offset])
+    return space[0].replace("\f", "") if space else ""
+
+
+def small_statement(module: Module, node: cst.CSTNode) -> tuple[cst.BaseSmallStatement | None, Place]:
+    """The statement that holds `node`, and what shares its line; None where it stands in a compound one's header."""
+    for ancestor in (node, *module.ancestors(node)):
+        if isinstance(ancestor, cst.BaseSmallStatement):
+            holder = module.parents[ancestor]
+            alone = isinstance(holder, cst.SimpleStatementLine | cst.SimpleStatementSuite) and len(holder.body) == 1
+            if not alone:
+                return ancestor, "crowded"
+            return ancestor, "line" if isinstance(holder, cst.SimpleStatementLine) else "suite"
+        if isinstance(ancestor, cst.BaseCompoundStatement):
+            break
+    return None, "crowded"
+
+
+def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) -> Iterator[Argument]:
+    remarks = remarks_in(call)
+    for argument in call.args:
+        if argument.star == "**":
+            items = dict_items(module, argument.value)
+            if items is None and (built := built_items(module, argument.value, call)) is not None:
+                yield from (_held(module, _built(module, item, rule), argument.value) for item in built)
+                continue
+            if items is None and (chosen := chosen_items(module, argument.value)) is not None:
+                given = (_built(module, item, rule) for item in chosen)
+                yield from (item for item in given if not item.value.is_literal(None))
+                continue
+            if items is None:
+                returned = returned_items(module, argument.value)
+                if returned is None:
+                    unknown.append(module.code(argument))
+                    continue
+                yield from (_returned_argument(module, item, argument.value, rule) for item in returned)
+                continue
+            inside = remarks_in(argument.value) if isinstance(argument.value, cst.Dict | cst.Call) else {}
+            for name, value in items:
+                found = replace(_argument(module, name, value, rule), remark=inside.get(value, UNSAID))
+                yield _held(module, found, argument.value)
+        elif argument.star == "*":
+            unknown.append(module.code(argument))
+        else:
+            name = argument.keyword.value if argument.keyword is not None else ""
+            yield replace(_argument(module, name, argument.value, rule), remark=remarks[argument.value])
+
+
+def _held(module: Module, argument: Argument, keywords: cst.BaseExpression) -> Argument:
+    """What a dictionary of the script already made is read from there: `kwargs["train_dataset"]`, not loaded again."""
+    if not isinstance(keywords, cst.Name) or not argument.certain or not isinstance(argument.node, cst.Call):
+        return argument
+    if argument.value.known:
+        return argument
+    read = f'{keywords.value}["{argument.name}"]'
+    return replace(argument, value=replace(argument.value, code=read, text=read))
+
+
+def _built(module: Module, item: Item, rule: str) -> Argument:
+    """An item of a dictionary that the script fills step by step; what is set by condition is read when it runs."""
+    if not item.certain and item.read == module.code(item.value):
+        given = _argument(module, item.name, item.value, rule)
+        return replace(given, certain=given.value.known)
+    if not item.certain:
+        line, column = module.location(item.value)
+        value = Value("expression", item.read, Origin(module.path, line, column, rule), item.read)
+        return Argument(item.name, value, line, column, certain=False)
+    return _argument(module, item.name, item.value, rule)
+
+
+def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -> Argument:
+    line, column = module.location(value)
+    reference = module.code(value) if isinstance(value, cst.Name) or module.meaning(value) is not None else None
+    found = read_value(module, value, rule)
+    lines = "\n" in found.text and bool(value.lpar) and not found.known and not isinstance(value, cst.Call)
+    if lines or isinstance(value, cst.NamedExpr | cst.Yield):  # nowhere but in its parentheses
+        found = replace(found, code=f"({found.code})", text=f"({found.text or found.code})")
+    return Argument(name, found, line, column, UNSAID, reference, value)
+
+
+def _returned_argument(module: Module, item: ReturnedItem, place: cst.BaseExpression, rule: str) -> Argument:
+    """An argument that a function of the file put into a dict: read from the dict, unless it is certainly None."""
+    line, column = module.location(place)
+    origin = Origin(module.path, line, column, rule)
+    if isinstance(item.value, cst.Name) and item.value.value == "None":
+        return Argument(item.key, Value("literal", "None", origin, "None"), line, column)
+    return Argument(item.key, Value("expression", item.code, origin, item.code), line, column)
+
+
+def _named(arguments: Iterator[Argument], positional: tuple[str, ...]) -> Iterator[Argument]:
+    for index, argument in enumerate(arguments):
+        if argument.name:
+            yield argument
+        else:
+            yield replace(argument, name=positional[index] if index < len(positional) else f"argument {index + 1}")
+
+
+def shown(text: str) -> str:
+    """An expression for the report: on one line; a call spread over several lines without its arguments."""
+    if "\n" in text and (call := re.match(r"[\w.]+\(", text)):
+        return f"{call[0]}...)"
+    return " ".join(text.split())
+
+
+def shortened(code: str) -> str:
+    """Code for a message: on one line of at most 80 characters."""
+    code = shown(code)
+    return code if len(code) <= 80 else f"{code[:77]}..."

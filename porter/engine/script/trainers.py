@@ -1,0 +1,183 @@
+"""Several trainers in one file: each is read and written by itself, and what they say of the same lines must agree.
+
+`if args.use_peft:` one trainer, `else:` another; two stages one after the other; a function for each. A view is a
+`Porting` of its own over the same source; the edits of all views are one port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from ...source.calls import function_around
+from ...source.module import Module
+from ...source.scopes import Binding
+from ...text.edit import Edit
+from .flow import is_itself, unwraps
+from .porting import Names, Porting
+from .sites import Site, shown
+
+RULE = "TP190"
+
+
+def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting], None]) -> list[Porting]:
+    """A view of every trainer, read. A config that stays an object for one of them stays one for all."""
+    kept: frozenset[cst.CSTNode] = frozenset()
+    full: frozenset[cst.CSTNode] = frozenset()
+    while True:
+        views = [_view(whole, site, trainers, kept) for site in trainers]
+        mates: dict[object, list[Porting]] = {}
+        for view in views:
+            mates.setdefault(_holder(view), []).append(view)
+        for view in views:
+            _name(view, mates[_holder(view)])
+            if view.others:
+                view.full_elsewhere = bool(full)
+            read(view)
+        objects = {view.config.node for view in views if view.config is not None and view.arguments_object}
+        objects |= {site.node for view in views for site in whole.sites if site.role == "lora" and view.lora_object}
+        trained_whole = {view.model.node for view in views if view.model is not None and not _has_adapters(view)}
+        if len(views) == 1 or (objects <= kept and trained_whole <= full):
+            break
+        kept, full = kept | objects, full | trained_whole
+    injects = [view.inject for view in views if view.inject is not None]
+    injects += [site for view in views for site in view.own_injects]
+    for view in views:
+        view.own_injects = tuple(injects)
+        whole.todos.update(view.todos)
+    return views
+
+
+def _view(whole: Porting, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Porting:
+    others = tuple(other for other in trainers if other is not site)
+    names = Names()
+    todos = {line: list(said) for line, said in whole.todos.items()}
+    made = replace(whole, trainer=site, others=others, kept=kept, names=names, todos=todos)
+    made.edits, made.loads, made.remarked, made.headings = list(whole.edits), {}, set(), []
+    return made
+
+
+def _has_adapters(view: Porting) -> bool:
+    return bool(view.lora or view.lora_object or view.inject)
+
+
+def _holder(view: Porting) -> object:
+    """The variable that holds a view's trainer, and the scope that binds it."""
+    assert view.trainer is not None
+    return view.trainer.variable, view.trainer.home
+
+
+def _name(view: Porting, same: Sequence[Porting]) -> None:
+    """The trainer's name; trainers of one variable (the views `same`) share the names of their data, others have
+    their own."""
+    site = view.trainer
+    assert site is not None
+    view.names.trainer = site.variable or view.fresh_at(site.scope, "trainer")
+    view.mates = tuple(other for other in same if other is not view)
+
+
+def reaches(module: Module, site: Site, others: Sequence[Site], use: cst.CSTNode) -> bool:
+    """Whether a variable may hold this site's trainer where it is used, though other sites assign it as well."""
+    rivals = [other for other in others if other.variable == site.variable and other.home is site.home]
+    if not rivals or use is site.node:
+        return True
+    function = function_around(module, use)
+    if function is not function_around(module, site.node):
+        return not any(function is function_around(module, rival.node) for rival in rivals)
+    start = module.span(use)[0]
+    if start < site.start or _are_apart(module, site.node, use):
+        return False
+    later = (rival for rival in rivals if site.start < rival.start < start)
+    return not any(_block(module, rival.node) in [*module.ancestors(use)] for rival in later)
+
+
+def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
+    """Whether a variable of the model holds something else where it is used: bound anew behind the training.
+
+    `model = AutoPeftModelForCausalLM.from_pretrained("out")`, to merge or to generate, is torch's and works as it did.
+    """
+    module = porting.module
+    assert porting.trainer is not None
+    start = module.span(use)[0]
+    for binding in _bound_behind(porting, use):
+        if module.span(binding.node)[1] <= start and _block(module, binding.node) in [*module.ancestors(use)]:
+            if not is_itself(module, binding, use) and not unwraps(binding.value):
+                return True
+    return False
+
+
+def _bound_behind(porting: Porting, use: cst.BaseExpression) -> list[Binding]:
+    """The assignments, behind the training, of what a name or `self.x` means."""
+    found = porting.module.meaning(use)
+    if found is None:
+        return []
+    asked = ("bound behind", id(found[1]))  # the file keeps its bindings
+    if asked not in porting.answers:
+        made = [item for item in found[1] if item.kind != "parameter" and isinstance(item.node, cst.Assign)]
+        porting.answers[asked] = [item for item in made if is_behind(porting, item.node)]
+    bound: list[Binding] = porting.answers[asked]
+    return bound
+
+
+def is_behind(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether a statement runs after all trainers of its function, in no loop around them."""
+    module = porting.module
+    sites = [site for site in (porting.trainer, *porting.others) if site is not None]
+    here = [site for site in sites if function_around(module, site.node) is function_around(module, node)]
+    loops = any(isinstance(item, cst.For | cst.While) for item in module.ancestors(node))
+    return bool(here) and not loops and all(site.statement_end <= module.span(node)[0] for site in here)
+
+
+def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The block of statements in which `node` stands."""
+    return next((item for item in module.ancestors(node) if isinstance(item, cst.BaseSuite | cst.Module)), None)
+
+
+def _are_apart(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two nodes stand in branches of which only one runs."""
+    around = dict(_paths(module, one))
+    for item, inner in _paths(module, other):
+        if isinstance(item, cst.If) and item in around and around[item] is not inner:
+            return True
+    return False
+
+
+def _paths(module: Module, node: cst.CSTNode) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
+    found = []
+    for ancestor in module.ancestors(node):
+        found.append((ancestor, node))
+        node = ancestor
+    return found
+
+
+def merge(views: Sequence[Porting]) -> Porting:
+    """One Porting with the edits of all views; where they want different code at one place, a person is asked."""
+    whole = views[0]
+    if len(views) == 1:
+        return whole
+    edits: dict[object, Edit] = {}
+    for view in views:
+        for edit in view.edits:
+            place = (edit.start, edit.end)
+            rival = edits.setdefault(place if edit.end > edit.start else (place, edit.new), edit)
+            if rival.new != edit.new:
+                code = shown(whole.module.text[edit.start : edit.end])
+                message = f"{code}: the trainers of this file need different code here: {shown(edit.new)}"
+                view.find(RULE, "error", message, "Make it for each of them.", edit.line, edit.column)
+    whole.edits = list(edits.values())
+    return merge_findings(whole, views)
+
+
+def merge_findings(whole: Porting, views: Sequence[Porting]) -> Porting:
+    """The findings, fates and comments of all views in one."""
+    findings = dict.fromkeys(finding for view in [whole, *views] for finding in view.recipe.findings)
+    fields = dict.fromkeys(row for view in [whole, *views] for row in view.recipe.fields)
+    for view in views:
+        for line, said in view.todos.items():
+            have = whole.todos.setdefault(line, [])
+            have += [comment for comment in said if comment not in have]
+    others = tuple(replace(view.recipe, fields=(), findings=()) for view in views if view is not whole)
+    whole.recipe = replace(whole.recipe, findings=tuple(findings), fields=tuple(fields), others=others)
+    return whole

@@ -1,0 +1,130 @@
+"""Where the script uses the trainer and the model after it made them, and what it does with them there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from ...source.calls import function_around
+from ...source.scopes import Scope
+from .callback_methods import models_of_callbacks
+from .flow import Variable, held_by, holders
+from .porting import Porting
+from .sites import Site
+from .trainers import is_another, reaches
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a variable with a role: `chain` is the attributes behind it, `kind` call, assign, read or bare.
+
+    `name` is a name, `self.x`, a callback's `kwargs["model"]`, or the call of a function of the file that gives the
+    value back.
+    """
+
+    role: str
+    name: Variable
+    outer: cst.CSTNode
+    chain: str
+    kind: str
+
+    @property
+    def match(self) -> str:
+        end = {"call": "()", "assign": "=", "read": ""}.get(self.kind, "")
+        return f"@{self.role}.{self.chain}{end}" if self.chain else f"@{self.role}"
+
+
+def uses(porting: Porting, role: str, variable: str, scope: Scope) -> tuple[Use, ...]:
+    """Every loading use of a variable, with the attributes behind it."""
+    module, asked = porting.module, ("uses", role, variable, id(scope))  # the file keeps its scopes
+    if asked not in module.memory:
+        module.memory[asked] = tuple(_use(porting, role, name) for name in module.references(variable, scope))
+    found: tuple[Use, ...] = module.memory[asked]
+    return found
+
+
+def _use(porting: Porting, role: str, name: Variable) -> Use:
+    node: cst.CSTNode = name
+    chain: list[str] = []
+    while isinstance(parent := porting.module.parents[node], cst.Attribute) and parent.value is node:
+        chain.append(parent.attr.value)
+        node = parent
+    kind = "read"
+    if isinstance(parent, cst.Call) and parent.func is node:
+        node, kind = parent, "call"
+    elif isinstance(parent, cst.AssignTarget | cst.AugAssign | cst.AnnAssign) and parent.children[0] is node:
+        kind = "assign"
+    if not chain:
+        kind = "bare"
+    return Use(role, name, node, ".".join(chain), kind)
+
+
+def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
+    """Every use of the trainer, the model or both, wherever the file hands them, in source order for each."""
+    for role, site in made_by(porting):
+        if roles and role not in roles:
+            continue
+        places, calls = holders(porting.module, site)
+        rivals = [mate.trainer for mate in porting.mates if mate.trainer is not None]
+        nodes = [name for place in places for name in porting.module.references(place.variable, place.scope)]
+        for node in dict.fromkeys([*nodes, *calls]):
+            if _is_merging(porting, node):
+                continue
+            if role == "trainer" and not reaches(porting.module, site, rivals, node):
+                continue
+            if role == "model" and (is_another(porting, node) or _is_before(porting, site, node)):
+                continue
+            yield _use(porting, role, node)
+    if not roles or "model" in roles:
+        others: list[Variable] = [*_models_of_trainer(porting), *_trained(porting), *models_of_callbacks(porting)]
+        for other in others:
+            yield _use(porting, "model", other)
+
+
+def _is_merging(porting: Porting, use: cst.CSTNode) -> bool:
+    """Whether a use only has a saved adapter merged into the model."""
+    around = porting.module.parents[use]
+    return porting.module.parents.get(around) in porting.module.memory.get("merged", {})
+
+
+def _is_before(porting: Porting, site: Site, use: cst.CSTNode) -> bool:
+    """Whether a variable is read before it holds the model: `model = "org/name"`, `load_tokenizer(model)`."""
+    module = porting.module
+    if module.span(use)[0] >= site.start or function_around(module, use) is not function_around(module, site.node):
+        return False
+    return not any(isinstance(around, cst.For | cst.While) for around in module.ancestors(use))
+
+
+def _models_of_trainer(porting: Porting) -> list[cst.Name | cst.Attribute]:
+    """The uses of names that are given the trainer's model: `model = trainer.model`."""
+    module, site = porting.module, porting.trainer
+    assert site is not None
+    found: list[cst.Name | cst.Attribute] = []
+    for place in holders(module, site)[0]:
+        for name in module.references(place.variable, place.scope):
+            read = module.parents[name]
+            if isinstance(read, cst.Attribute) and read.attr.value == "model":
+                for held in held_by(module, read):
+                    found += module.references(held.variable, held.scope)
+    return found
+
+
+def _trained(porting: Porting) -> list[cst.Name | cst.Attribute]:
+    """What follows the trainer of the name that it was given, where that model comes from somewhere else."""
+    module, site = porting.module, porting.trainer
+    model = site.argument("model") if site is not None else None
+    if site is None or model is None or not porting.foreign_model or not model.reference:
+        return []
+    scope = module.scope(site.node)
+    meant = scope.lookup(model.text)
+    names = module.references(model.text, meant[0] if meant is not None else scope)
+    return [name for name in names if module.span(name)[0] >= site.end]
+
+
+def made_by(porting: Porting) -> list[tuple[str, Site]]:
+    """The sites that make the trainer and the model."""
+    further = [("model", site) for site in porting.branch_injects]
+    made = [("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject), *further]
+    return [(role, site) for role, site in made if site is not None]

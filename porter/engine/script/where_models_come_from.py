@@ -1,0 +1,69 @@
+"""By which calls of the file a model comes to be, for findings on one that the port can't follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import libcst as cst
+
+from ...files import is_file
+from ...source.merged import Merged
+from .fill_from_tables import bindings_of
+from .flow import binding_origins
+from .porting import Porting
+from .sites import Argument
+
+LIBRARIES = ("peft.", "transformers.", "unsloth.")
+
+
+def says_where(message: str) -> bool:
+    """Whether a finding is one of `where_from`."""
+    return "where this model comes from" in message or "which is decided when the script runs" in message
+
+
+def makers(porting: Porting, model: Argument) -> list[str]:
+    """The calls that a variable may hold the model of: `PeftModel.from_pretrained`, `get_peft_model`; each once."""
+    module = porting.module
+    found: list[str] = []
+    bindings = bindings_of(module, model.node)
+    if len(bindings) == 1 and not bindings[0].conditional:
+        return []
+    for binding in bindings:
+        for node in binding_origins(module, binding):
+            name = module.qualified(node.func) if isinstance(node, cst.Call) else None
+            if name is not None and name.startswith(LIBRARIES):
+                short = name.split(".", 1)[1]
+                found += [short] if short not in found else []
+                break
+    return found
+
+
+def _elsewhere(porting: Porting, model: Argument) -> str:
+    """The file of the project beside this one whose function makes the model, where it isn't ported with this one."""
+    module = porting.module
+    if isinstance(module, Merged):
+        return ""
+    values = [model.node, *(binding.value for binding in bindings_of(module, model.node))]
+    for value in values:
+        name = module.qualified(value.func) if isinstance(value, cst.Call) else None
+        parts = name.lstrip(".").split(".")[:-1] if name else []
+        file = Path(module.path).parent.joinpath(*parts).with_suffix(".py") if parts else None
+        if file is not None and is_file(file):
+            return "/".join(parts) + ".py"
+    return ""
+
+
+def where_from(porting: Porting, model: Argument) -> tuple[str, str]:
+    """What is wrong with where a model comes from, and what to do."""
+    made = makers(porting, model)
+    if not made:
+        message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
+        elsewhere = _elsewhere(porting, model)
+        if elsewhere:
+            return message, f"It is made in {elsewhere}: port the project's folder, where it is followed."
+        return message, f"Make {model.text} with rt.load_model and the mesh."
+    by = " or ".join(made)
+    return (
+        f"{model.text} is made by {by} in one branch, otherwise in another: which is decided when the script runs.",
+        f"Load {model.text} with rt.load_model in each; rt.apply_peft and rt.apply_adapter put adapters in.",
+    )

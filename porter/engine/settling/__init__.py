@@ -1,0 +1,1 @@
+"""What the other passes leave: constant conditions, empty blocks, statements and functions that nothing uses."""

@@ -1,0 +1,48 @@
+"""Blocks of which every statement went: their header goes with them, or `pass` stays where something must."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from ...source.module import Module
+from ...text.edit import Edit
+from ...text.edits import whole_lines
+from ..script.porting import Porting
+
+RULE = "TP001"
+REASON = "nothing is left in the block"
+
+
+def close_empty_blocks(porting: Porting) -> None:
+    """Take out `if` statements that have nothing left to do, innermost first; other headers keep a `pass`."""
+    porting.edits = without_empty_blocks(porting.module, porting.edits)
+
+
+def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
+    """The edits, those that leave a block without a statement replaced by one of it, or of its `if` statement."""
+    found = list(edits)
+    gone = [(edit.start, edit.end) for edit in found if edit.end > edit.start and not edit.new.strip()]
+    if not gone:
+        return found
+    blocks = [node for node in module.parents if isinstance(node, cst.IndentedBlock)]
+    for block in sorted(blocks, key=lambda node: -module.span(node)[0]):
+        spans = [module.span(statement) for statement in block.body]
+        if not all(any(start <= first and last <= end for start, end in gone) for first, last in spans):
+            continue
+        holder = module.parents[block]
+        parent = module.parents.get(holder)
+        is_elif = isinstance(parent, cst.If) and parent.orelse is holder
+        begin, stop = whole_lines(module.text, spans[0][0], spans[-1][1])
+        start, end, new = spans[0][0], spans[-1][1], "pass"
+        if isinstance(holder, cst.If) and holder.orelse is None and not is_elif:
+            begin, stop = start, end = whole_lines(module.text, *module.span(holder))
+            new = ""
+            gone.append((begin, stop))
+        if any(edit.start < begin and edit.end >= stop for edit in found):
+            continue  # the header goes anyway
+        found = [edit for edit in found if not (begin <= edit.start and edit.end <= stop)]
+        line, column = module.line_column(start)
+        found.append(Edit(start, end, new, RULE, REASON, line, column))
+    return found

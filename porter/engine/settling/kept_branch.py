@@ -1,0 +1,54 @@
+"""An `if` whose condition the port has settled: the branch that runs is kept, the others go."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...text.edits import within
+from ..script.porting import Porting
+from ..script.sites import indentation
+
+
+def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason: str) -> bool:
+    """Keep the body of an `if` (`taken`) or what stands behind it; False where its lines can't just be moved out."""
+    module, other = porting.module, holder.orelse
+    above = module.parents[holder]
+    if isinstance(above, cst.If) and above.orelse is holder:
+        return False
+    if not taken and other is None:
+        porting.remove_statement(holder, rule, reason)
+        return True
+    start, stop = module.span(holder)
+    if not taken and isinstance(other, cst.If):
+        porting.edit(start, module.span(other)[0] + len("el"), "", rule, reason)
+        return True
+    if taken and isinstance(other, cst.If):
+        return False
+    kept = holder.body if taken else other.body if other is not None else None
+    if not isinstance(kept, cst.IndentedBlock):
+        return False
+    if all(porting.is_gone(statement, leaves=("", "pass")) for statement in kept.body):
+        porting.remove_statement(holder, rule, reason)
+        return True
+    head = module.span(holder.test)[1] if taken or other is None else module.span(other)[0] + len("else")
+    colon = re.compile(r"[\s)]*:[ \t]*\r?\n\s*").match(module.text, head)
+    if colon is None:
+        return False
+    first, last = colon.end(), module.span(kept.body[-1])[1]  # comments above the first line stay
+    for edit in sorted(porting.edits, key=lambda edit: edit.start):
+        if start < edit.start <= first < edit.end and not edit.new:  # the first line goes
+            first = edit.end + len(module.text[edit.end :]) - len(module.text[edit.end :].lstrip(" \t"))
+    lines = module.text[first:last]
+    if '"""' in lines or "'''" in lines or "\\\n" in lines:
+        return False
+    if any("\n" in edit.new and within(edit.start, [(first, last)]) for edit in porting.edits):
+        return False  # new lines stand as deep as the old ones
+    step = len(indentation(module.text, module.span(kept.body[0])[0])) - len(indentation(module.text, start))
+    porting.edit(start, first, "", rule, reason)
+    for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
+        porting.edit(first + found.start(1), first + found.end(1), "", rule, reason)
+    if taken and other is not None:
+        porting.edit(module.text.index("\n", last), stop, "", rule, reason)
+    return True

@@ -1,0 +1,79 @@
+"""Statements that made something for the GPU side alone: gone when the last use went with a replaced site.
+
+`accelerator = Accelerator()` after every `accelerator.is_main_process` became JAX's, `BitsAndBytesConfig(...)` after
+the model is loaded by Tunix. Something the source itself never used stays: it is the user's.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...source.scopes import Binding, Scope
+from ...text.edits import within
+from ...text.import_lines import names_in
+from ..script.porting import Porting
+
+RULE = "TP001"
+LIBRARIES = frozenset({"torch", "accelerate", "bitsandbytes", "deepspeed"})
+OF_THE_GPU = frozenset(
+    {
+        "transformers.BitsAndBytesConfig",
+        "torch.device",
+        "torch.cuda.is_available",
+        "torch.cuda.is_bf16_supported",
+        "torch.cuda.device_count",
+        "torch.cuda.current_device",
+    }
+)
+
+
+def drop_leftovers(porting: Porting) -> None:
+    """Take out assignments of GPU-side values that only replaced code used; repeated until nothing more falls."""
+    while any(_drop(porting, scope) for scope in porting.module.scopes.values()):
+        pass
+
+
+def _drop(porting: Porting, scope: Scope) -> bool:
+    spans = [(edit.start, edit.end) for edit in porting.edits]
+    written = names_in(" ".join(edit.new for edit in porting.edits))
+    for name, bindings in scope.bindings.items():
+        if len(bindings) != 1 or not _is_of_the_gpu(porting, bindings[0]):
+            continue
+        value = bindings[0].value
+        assert value is not None
+        start, stop = porting.module.span(value)
+        if any(begin <= start and stop <= end for begin, end in spans if (begin, end) != (start, stop)):
+            continue
+        uses = [porting.module.span(use)[0] for use in porting.module.references(name, scope)]
+        if uses and all(within(use, spans) for use in uses) and not re.search(rf"\b{name}\b(?!\s*=[^=])", written):
+            inner = porting.module.span(value)
+            porting.edits = [edit for edit in porting.edits if not (inner[0] <= edit.start and edit.end <= inner[1])]
+            porting.remove_statement(value, RULE, f"nothing uses {name} any more")
+            return True
+    return False
+
+
+def _is_of_the_gpu(porting: Porting, binding: Binding) -> bool:
+    """Whether an assignment does no more than make or name something of a GPU library."""
+    node = binding.node
+    alone = isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
+    if binding.kind != "assign" or not alone or binding.value is None:
+        return False
+    value = binding.value
+    if isinstance(value, cst.IfExp):
+        parts = (value.body, value.orelse)
+        return _names_gpu_library(porting, value.test) or all(_names_gpu_library(porting, part) for part in parts)
+    return _names_gpu_library(porting, value)
+
+
+def _names_gpu_library(porting: Porting, value: cst.BaseExpression) -> bool:
+    if isinstance(value, cst.Call):
+        if isinstance(value.func, cst.Name) and value.func.value == "getattr" and value.args:
+            return _names_gpu_library(porting, value.args[0].value)
+        name = porting.module.qualified(value.func) or ""
+        makes = name.rsplit(".", 1)[-1][:1].isupper()
+        return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in LIBRARIES)
+    name = porting.module.qualified(value) or ""
+    return name.split(".", 1)[0] in LIBRARIES

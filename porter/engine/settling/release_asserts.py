@@ -1,0 +1,31 @@
+"""Assertions of what is installed: they hold for the GPU's environment, and end a port in the TPU's.
+
+    assert "LlamaTokenizer" in transformers._import_structure["models.llama"], "please reinstall it"
+    assert version.parse(trl.__version__) < version.parse("0.12")
+
+The release that a script was written for is read from them (`dating`); the port does as that release did.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ..script.porting import Porting
+
+RULE = "TP006"
+REASON = "it asks for the GPU environment's release"
+LIBRARIES = "transformers|trl|peft|accelerate|bitsandbytes|unsloth|deepspeed|flash_attn|torch"
+ASKS = re.compile(rf"\b_import_structure\b|\b(?:{LIBRARIES})\.__version__|\bversion\(\s*[\"'](?:{LIBRARIES})[\"']")
+
+
+def drop_release_asserts(porting: Porting) -> None:
+    """Take out `assert` statements about the release of a library of the GPU's side."""
+    module = porting.module
+    if "assert" not in module.text or ASKS.search(module.text) is None or not porting.options.active(RULE):
+        return
+    for node in list(module.parents):
+        if isinstance(node, cst.Assert) and ASKS.search(module.code(node.test)):
+            if not porting.covered(module.span(node)[0]):
+                porting.remove_statement(node, RULE, REASON)

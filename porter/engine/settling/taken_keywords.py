@@ -1,0 +1,52 @@
+"""Keywords of configurations that stay objects in the port: the runtime's class has to take them as the release did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from ...runtime.facts.argument_fields import keywords_of
+from ...runtime.facts.field_tables import version_key
+from ...text.edit import Edit
+from ...text.edits import within
+from ..script.fill_from_tables import plain_version, table_of
+from ..script.porting import Porting
+from ..script.sites import Site
+
+
+def refuse_keywords(porting: Porting, edits: Sequence[Edit]) -> None:
+    """An error for each keyword with which a class of the runtime would stop at the port's start."""
+    spans = [(edit.start, edit.end) for edit in edits]
+    for site in porting.sites:
+        for argument in site.arguments if _stays(porting, site, spans) else ():
+            name, release = _class_of(porting, site)
+            known = keywords_of(name, release)
+            if known is None or argument.name in known or argument.name.startswith("argument "):
+                continue
+            row = table_of(porting, site).table.row(argument.name)
+            if row is None:
+                continue  # said where it was read
+            text = f"{name}.{argument.name}: TRL {plain_version(porting.versions['trl'])} has no such keyword"
+            fix = "Name the release that the script was written for with --source-trl, or take it out."
+            porting.find(
+                site.rule, "error", f"{text}, and the port would stop there.", fix, argument.line, argument.column
+            )
+
+
+def _stays(porting: Porting, site: Site, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether the call itself is in the port; its name may be spelled anew."""
+    if not isinstance(site.node, cst.Call) or site.node not in porting.module.parents:
+        return False
+    inside = porting.module.span(site.node)[1] - 1
+    return not within(inside, spans)
+
+
+def _class_of(porting: Porting, site: Site) -> tuple[str, str | None]:
+    """The runtime's class that a call makes, and the release that it is asked for."""
+    name = site.qualified.rpartition(".")[2]
+    version = plain_version(porting.versions.get("trl", ""))
+    newest = max(
+        (rule.table.newest for pack in porting.packs for rule in pack.tables if rule.library == "trl"), default=""
+    )
+    return name, version if version and newest and version_key(version) < version_key(newest) else None

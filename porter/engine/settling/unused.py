@@ -1,0 +1,149 @@
+"""What nothing uses any more once the sites are replaced: functions of a GPU library, device maps.
+
+Only what the source itself used goes; something it never used is the user's.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...recipe import Finding
+from ...source.merged import Merged
+from ...source.scopes import Binding, Scope, walk
+from ...text.edits import within
+from ...text.import_lines import names_in
+from ..script.porting import Porting
+from .leftovers import LIBRARIES
+
+RULE = "TP001"
+PLACED = ("device_map",)  # keywords that say where a torch model lies
+# What the value of a device map may call; nothing of it does more than answer.
+ASKS = re.compile(r"int|str|dict|os\.(getenv|environ\.get)|(torch|accelerate)\..+")
+
+
+def drop_unused_functions(porting: Porting) -> None:
+    """Take out functions of a GPU library that only replaced code called; repeated, as they call one another."""
+    module = porting.module
+    if isinstance(module, Merged):  # another file may call them
+        return
+    functions = _of_gpu_libraries(porting)
+    again = bool(functions)
+    while again:
+        spans, written = _replaced(porting)
+        again = False
+        for function in functions:
+            start, end = module.span(function)
+            holder, name = module.scope(function), function.name.value
+            if within(start, spans) or name in written or len(holder.bindings.get(name, ())) != 1:
+                continue
+            uses = [use for use in module.references(name, holder) if not start <= module.span(use)[0] < end]
+            gone = bool(uses) and all(within(module.span(use)[0], spans) for use in uses)
+            if gone and not any(_for_a_person(porting, use) for use in uses):
+                porting.remove_statement(function, RULE, f"nothing calls {name} any more")
+                again = True
+
+
+def _for_a_person(porting: Porting, use: cst.CSTNode) -> bool:
+    """Whether a use stands in a statement that a person has to carry over, and needs the function to read."""
+    module = porting.module
+    start, end = module.span(module.statement(use))
+    places = (module.offset(finding.line, finding.column) for finding in _errors(porting))
+    return any(start <= place < end for place in places)
+
+
+def _errors(porting: Porting) -> list[Finding]:
+    return [finding for finding in porting.recipe.findings if finding.severity == "error" and finding.rule != "TP190"]
+
+
+def _of_gpu_libraries(porting: Porting) -> list[cst.FunctionDef]:
+    """The plain functions whose code names something of a GPU library, or such a function."""
+    module = porting.module
+    plain = [
+        node
+        for node in module.scopes
+        if isinstance(node, cst.FunctionDef)
+        and not node.decorators
+        and not isinstance(module.scope(node).node, cst.ClassDef)
+    ]
+    found: list[cst.FunctionDef] = []
+    while True:
+        names = {function.name.value for function in found}
+        more = [node for node in plain if node not in found and _names(porting, node, names)]
+        if not more:
+            return found
+        found += more
+
+
+def _names(porting: Porting, function: cst.FunctionDef, names: set[str]) -> bool:
+    for node in walk(function.body):
+        if isinstance(node, cst.Name) and node.value in names:
+            return True
+        name = porting.module.qualified(node) if isinstance(node, cst.Name | cst.Attribute) else None
+        if name is not None and name.split(".", 1)[0] in LIBRARIES:
+            return True
+    return False
+
+
+def drop_device_maps(porting: Porting) -> None:
+    """Take out variables that only said where a torch model lies, and what was calculated for them alone."""
+    module = porting.module
+    pending = [
+        (argument.value.value, module.scope(argument.value))
+        for call in module.calls
+        for argument in call.args
+        if argument.keyword is not None and argument.keyword.value in PLACED and isinstance(argument.value, cst.Name)
+    ]
+    done: set[tuple[str, Scope]] = set()
+    while pending:
+        name, here = pending.pop(0)
+        found = here.lookup(name)
+        if found is None or (name, found[0]) in done:
+            continue
+        values = _unused(porting, name, *found)
+        if values:
+            done.add((name, found[0]))
+        for value in values:
+            porting.remove_statement(value, RULE, f"nothing uses {name} any more")
+        gone = [part for value in values for part in (value, *_tests_around(porting, value))]
+        names = [node for part in gone for node in walk(part) if isinstance(node, cst.Name)]
+        pending += [(node.value, module.scope(node)) for node in names]
+
+
+def _tests_around(porting: Porting, value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The conditions that went with a value, as nothing else stood below them."""
+    module = porting.module
+    ifs = [node for node in module.ancestors(value) if isinstance(node, cst.If)]
+    return [node.test for node in ifs if porting.covered(module.span(node)[0])]
+
+
+def _unused(porting: Porting, name: str, scope: Scope, bindings: list[Binding]) -> list[cst.BaseExpression]:
+    """The values of a variable that only replaced code reads; none where one of them does more than answer."""
+    module = porting.module
+    spans, written = _replaced(porting)
+    uses = [module.span(use)[0] for use in module.references(name, scope)]
+    if name in written or not uses or not all(within(use, spans) for use in uses):
+        return []
+    values = [value for binding in bindings if (value := _plain(porting, binding)) is not None]
+    return values if len(values) == len(bindings) else []
+
+
+def _plain(porting: Porting, binding: Binding) -> cst.BaseExpression | None:
+    """The value of `name = value` that is no more than an answer."""
+    module, node, value = porting.module, binding.node, binding.value
+    alone = isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
+    if not alone or value is None or module.span(value)[0] in (edit.start for edit in porting.edits if edit.new):
+        return None
+    for part in walk(value):
+        if isinstance(part, cst.Call) and not ASKS.fullmatch(module.qualified(part.func) or module.code(part.func)):
+            return None
+        if isinstance(part, cst.Await | cst.Yield | cst.NamedExpr):
+            return None
+    return value
+
+
+def _replaced(porting: Porting) -> tuple[list[tuple[int, int]], set[str]]:
+    """The spans of replaced code, and the names in what replaces it."""
+    spans = [(edit.start, edit.end) for edit in porting.edits]
+    return spans, set(re.findall(r"\w+", names_in(" ".join(edit.new for edit in porting.edits))))

@@ -1,0 +1,139 @@
+"""Cases: the proof that a pack does what it says, before and after, and where it must keep its hands off.
+
+A pack's `cases/` folder holds, for each case, a folder with `before.py` and the `after.py` that it becomes, and
+`same_<name>.py` files in which no edit may be made. A case's `options.toml` may say how it is ported and what
+comes with it:
+
+    processes = 2                       # as on the command line: processes, mesh, source_trl, vendor
+    launch_config = "fsdp.yaml"         # a file of the case's folder
+    status = "partial"                  # default: ported
+    findings = ["TP190"]                # rules with a warning or an error, in order; default: none
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..engine.packs.packs import load_pack
+from ..errors import InputError
+from ..port import Options, Port
+from ..tables import packs as built_in_packs
+from .port_file import port_file
+
+OPTIONS = ("processes", "mesh", "source_trl", "launch_config", "vendor", "select", "ignore")
+EXPECTED = ("status", "findings")
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """How one case went; `detail` says what differs when it failed."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+
+def run_cases(path: Path) -> list[CaseResult]:
+    """Run every case of the pack in folder `path`, by name. InputError when the pack does not load."""
+    load_pack(path)
+    return [_run(case, _rules(path)) for case in cases_of(path)]
+
+
+def update_cases(path: Path) -> list[Path]:
+    """Write every case's `after.py` as tpu-port ports it now, and return those that changed: review them."""
+    changed: list[Path] = []
+    for case in cases_of(path):
+        if case.is_dir():
+            data = port_file(case / "before.py", _options(case, _rules(path))[0]).data
+            after = case / "after.py"
+            if not after.is_file() or after.read_bytes() != data:
+                after.write_bytes(data)
+                changed.append(after)
+    return changed
+
+
+def cases_of(path: Path) -> list[Path]:
+    """The cases of a pack: folders with a `before.py`, and files that must stay the same."""
+    folder = path / "cases"
+    found = [*(file.parent for file in folder.glob("*/before.py")), *folder.glob("same_*.py")]
+    return sorted(found, key=lambda case: case.name)
+
+
+def _rules(path: Path) -> tuple[Path, ...]:
+    """The packs to load for a pack's cases: itself, unless it is built in."""
+    built_in = {folder.resolve() for folder in built_in_packs()}
+    return () if path.resolve() in built_in else (path,)
+
+
+def _run(case: Path, rules: tuple[Path, ...]) -> CaseResult:
+    try:
+        problems = list(_same(case, rules) if case.suffix == ".py" else _changed(case, rules))
+    except InputError as error:
+        problems = [str(error)]
+    return CaseResult(case.name, not problems, "\n".join(problems))
+
+
+def _same(case: Path, rules: tuple[Path, ...]) -> Iterator[str]:
+    port = port_file(case, Options(rules=rules))
+    for edit in port.edits:
+        yield f"line {edit.line}: {edit.rule} edits a file that must not change: {edit.new!r}"
+    if port.data != case.read_bytes():
+        yield "the bytes differ"
+
+
+def _changed(case: Path, rules: tuple[Path, ...]) -> Iterator[str]:
+    options, expected = _options(case, rules)
+    port = port_file(case / "before.py", options)
+    want = case / "after.py"
+    if not want.is_file():
+        yield f"{want} does not exist; the port is:\n{port.after}"
+        return
+    if port.data != want.read_bytes():
+        yield _difference(
+            want.read_bytes().decode(port.encoding, "replace"), port.data.decode(port.encoding, "replace")
+        )
+    if port.status != expected.get("status", "ported"):
+        yield f"status is {port.status}, not {expected.get('status', 'ported')}"
+    yield from _findings(port, expected.get("findings", []))
+    again = port_file(want, Options(rules=rules))
+    if again.edits:
+        yield f"porting the port changes it, first at line {again.edits[0].line} by {again.edits[0].rule}"
+
+
+def _findings(port: Port, expected: list[str]) -> Iterator[str]:
+    serious = [finding for finding in port.findings if finding.severity != "info"]
+    if [finding.rule for finding in serious] != expected:
+        said = "; ".join(f"{finding.rule} at line {finding.line}: {finding.message}" for finding in serious)
+        yield f"findings are {said or 'none'}, not {', '.join(expected) or 'none'}"
+
+
+def _options(case: Path, rules: tuple[Path, ...]) -> tuple[Options, dict[str, Any]]:
+    file = case / "options.toml"
+    if not file.is_file():
+        return Options(rules=rules), {}
+    try:
+        data = tomllib.loads(file.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is no TOML: {error}", file, fix="mend it") from None
+    unknown = sorted(data.keys() - {*OPTIONS, *EXPECTED})
+    if unknown:
+        raise InputError(f"has unknown keys {', '.join(unknown)}", file, fix=f"use {', '.join((*OPTIONS, *EXPECTED))}")
+    given = {name: data[name] for name in OPTIONS if name in data}
+    if "launch_config" in given:
+        given["launch_config"] = case / given["launch_config"]
+    for name in ("select", "ignore"):
+        if name in given:
+            given[name] = tuple(given[name])
+    return Options(rules=rules, **given), data
+
+
+def _difference(want: str, got: str) -> str:
+    """A diff from what is expected to what came; line ends that differ are shown."""
+    visible = want.replace("\r", "") == got.replace("\r", "")
+    a, b = ([repr(line) for line in text.split("\n")] if visible else text.splitlines() for text in (want, got))
+    return "\n".join(difflib.unified_diff(a, b, "expected", "ported", lineterm="", n=2))

@@ -1,0 +1,56 @@
+"""How rows lie in the arrays of a micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from ..rows.packing import Span
+from ..rows.tokenization import IGNORED, Tokens
+
+Batch = dict[str, np.ndarray]
+
+
+def empty(rows: int, length: int, padding: int, *, documents: bool) -> Batch:
+    """A micro-batch of padding that trains nothing, see `SFTBatches`; `documents`: with their number in each row."""
+    shape = (rows, length)
+    batch = {
+        "input_tokens": np.full(shape, padding, np.int32),
+        "labels": np.full(shape, IGNORED, np.int32),
+        "positions": np.tile(np.arange(length, dtype=np.int32), (rows, 1)),
+        "segment_ids": np.zeros(shape, np.int32),
+        "scale": np.zeros(rows, np.float32),
+    }
+    return batch | {"documents": np.zeros(rows, np.int32)} if documents else batch
+
+
+def smoothed(batch: Batch, label_smoothing: float) -> Batch:
+    """The batch with what `token_loss` spreads over the vocabulary, where there is something to spread."""
+    if not label_smoothing:
+        return batch
+    return batch | {"smoothing": np.full(batch["scale"].shape, label_smoothing, np.float32)}
+
+
+def fill(batch: Batch, place: int, tokens: Tokens, spans: Sequence[Span], *, mask_first: bool) -> None:
+    """Put the documents of `spans` one after the other into row `place`; `mask_first`: their first tokens untrained."""
+    at = 0
+    for number, (start, stop) in enumerate(spans, 1):
+        end = at + stop - start
+        batch["input_tokens"][place, at:end] = tokens.ids[start:stop]
+        batch["labels"][place, at:end] = tokens.labels[start:stop]
+        batch["segment_ids"][place, at:end] = number
+        if at:  # positions start over with every document; padding counts on
+            batch["positions"][place, at:] -= batch["positions"][place, at]
+        if mask_first and stop > start:
+            batch["labels"][place, at] = IGNORED
+        at = end
+    if "documents" in batch:
+        batch["documents"][place] = len(spans)
+
+
+def divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:
+    """The smallest batch that holds the rows and that the mesh divides, however many JAX processes it lies in."""
+    unit = dict(mesh.shape).get("fsdp", 1)
+    return -(-rows_of_batch // unit) * unit

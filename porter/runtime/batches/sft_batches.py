@@ -1,0 +1,423 @@
+"""The batches of a GPU run, for a TPU mesh.
+
+The same rows in the same order and with the same number to an optimizer step as TRL's SFTTrainer; only the split of
+a step into micro-batches follows the mesh, which changes nothing, because the loss is summed over the whole step.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..facts import releases
+from ..facts.lengths import LENGTH_MULTIPLE, rounded
+from ..hosts.global_arrays import placed
+from ..rows import older_rows, rows, tokenization, unsloth_rows
+from ..rows.response_masks import LabelMask
+from ..rows.rows import Rows
+from . import order
+from . import step_packing as packer
+from .arrays import Batch, divisible, empty, fill, smoothed
+from .deal_rows import Deal
+from .evaluation_batches import EvaluationBatches
+from .steps import Steps
+
+# Argument of SFTBatches → field of SFTConfig
+_SAME = """
+    max_steps seed data_seed max_length completion_only_loss assistant_only_loss packing packing_strategy eval_packing
+    padding_free shuffle_dataset chat_template_path eos_token pad_token truncation_mode average_tokens_across_devices
+    pad_to_multiple_of
+""".split()
+_FIELDS = {name: name for name in _SAME} | {
+    "epochs": "num_train_epochs",
+    "accumulation": "gradient_accumulation_steps",
+    "text_field": "dataset_text_field",
+    "num_proc": "dataset_num_proc",
+    "label_smoothing": "label_smoothing_factor",
+    "neftune_noise_alpha": "neftune_noise_alpha",
+    "drop_last": "dataloader_drop_last",
+    "sampling": "train_sampling_strategy",
+}
+
+
+class SFTBatches:
+    """Batches of supervised fine-tuning, token for token those of TRL 1.16's SFTTrainer, or of the release `trl`.
+
+    Iterating (again and again, always the same) gives `accumulation` micro-batches for each of `steps` optimizer steps:
+    dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
+    padding, 1 and up the documents of a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches
+    over the trained tokens of the step, see `token_loss`. Packed runs add `documents` (B,) int32, how many a row holds.
+    B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the missing ones untrained. T is
+    the longest row in multiples of 128, and fixed, so that the step compiles once. With several JAX processes the
+    arrays are global ones, see `global_arrays`, and B is the same.
+
+    `buckets`: lengths that a micro-batch may have instead of T, each compiled once: the smallest that holds its rows.
+    A step's rows are then dealt by length, longest first, which changes nothing: its loss is their sum. `micro_batch`:
+    rows to make B from instead of `batch_size`; the step keeps its rows. `step_packing`: (B, T) that a micro-batch may
+    have, each compiled once. A step's rows are then packed, several in one where they fit, into as few micro-batches as
+    hold every step, which changes nothing either: each keeps its positions and sees itself alone.
+
+    `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
+    gradient_accumulation_steps; the other arguments are SFTConfig's, with its names and defaults (`epochs`:
+    num_train_epochs, `text_field`: dataset_text_field, `skip_prepare`: dataset_kwargs["skip_prepare_dataset"],
+    `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy, `label_smoothing`: label_smoothing_factor,
+    which `token_loss` finds in the batches; a step's loss is then the sum of its micro-batches' own means).
+    `neftune_noise_alpha`: noise on the embeddings, in training alone, of the size that the GPU run's padding gives it.
+
+    `dataset` is a `datasets.Dataset`, a list of dicts, or an IterableDataset, of which `max_steps` steps are read.
+    Where such a stream is too short and its end doesn't fill a step, those rows are left out (the Trainer lets their
+    gradients run into the next pass).
+    The tokenizer gets the pad token, end token and chat template asked for, as it does from SFTTrainer.
+
+    `trl` ("0.8.6"): prepare the data as that release did, see `releases.Release`: which tokens are trained, end and
+    start tokens, what `formatting_func` gets, packing; and the loss's mean by the transformers of its day, or by
+    `transformers`. `label_mask` masks tokens besides, see `CompletionOnly`; `add_special_tokens` and
+    `append_concat_token` are those of `dataset_kwargs` before 0.15. `unsloth` ("2026.8.19"): tokenise texts as this
+    release of Unsloth does, see `unsloth_rows`.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        tokenizer: Any,
+        mesh: jax.sharding.Mesh,
+        *,
+        epochs: float = 3.0,
+        max_steps: int = -1,
+        batch_size: int = 8,
+        accumulation: int = 1,
+        processes: int = 1,
+        seed: int = 42,
+        data_seed: int | None = None,
+        max_length: int | None = 1024,
+        text_field: str | None = None,
+        formatting_func: Callable[[Any], Any] | None = None,
+        completion_only_loss: bool | None = None,
+        assistant_only_loss: bool = False,
+        label_mask: LabelMask | None = None,
+        packing: bool = False,
+        packing_strategy: str = "bfd",
+        eval_packing: bool | None = None,
+        padding_free: bool = False,
+        shuffle_dataset: bool = False,
+        chat_template_path: str | None = None,
+        eos_token: str | None = None,
+        pad_token: str | None = None,
+        truncation_mode: str = "keep_start",
+        num_proc: int | None = None,
+        skip_prepare: bool = False,
+        drop_last: bool = False,
+        sampling: str = "random",
+        average_tokens_across_devices: bool = True,
+        pad_to_multiple_of: int | str | None = None,
+        label_smoothing: float = 0.0,
+        neftune_noise_alpha: float | None = None,
+        buckets: Sequence[int] | None = None,
+        micro_batch: int | None = None,
+        step_packing: Sequence[tuple[int, int]] | None = None,
+        trl: str | None = None,
+        transformers: str | None = None,
+        add_special_tokens: bool = True,
+        append_concat_token: bool = True,
+        unsloth: str | None = None,
+    ) -> None:
+        self._release = releases.release(trl, transformers)
+        first = tokenization.first_row(dataset)
+        if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
+            completion_only_loss = "prompt" in first and ("completion" in first or not self._release.since(0, 22))
+        self._deal = Deal(
+            batch_size=batch_size,
+            accumulation=accumulation,
+            processes=processes,
+            drop_last=drop_last,
+        )
+        tokenization.set_up_tokenizer(
+            tokenizer, chat_template_path=chat_template_path, eos_token=eos_token, pad_token=pad_token
+        )
+        self._tokenizer = tokenizer
+        self._mesh = mesh
+        self._tokenise = functools.partial(
+            unsloth_rows.tokenised,
+            tokenizer=tokenizer,
+            max_length=max_length,
+            text_field=text_field or "text",
+            formatting_func=formatting_func,
+            release=unsloth,
+        )
+        self._plan = functools.partial(
+            older_rows.prepare,
+            release=self._release,
+            tokenizer=tokenizer,
+            text_field=text_field,
+            formatting_func=formatting_func,
+            completion_only_loss=completion_only_loss,
+            assistant_only_loss=assistant_only_loss,
+            max_length=max_length,
+            truncation_mode=truncation_mode,
+            skip_prepare=skip_prepare,
+            label_mask=label_mask,
+            add_special_tokens=add_special_tokens,
+            append_concat_token=append_concat_token,
+        )
+        self._max_length = max_length
+        self._skip_prepare = skip_prepare
+        self._padding_free = padding_free
+        strategy = self._release.packing_strategy(packing_strategy)
+        self._packing = strategy if packing else None
+        self._eval_packing = self._packing if eval_packing is None else strategy if eval_packing else None
+        self._seed = seed
+        self._num_proc = num_proc
+        self._shuffle_seed = seed if shuffle_dataset else None
+        multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
+        self._pad_to_multiple_of = multiple
+        self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
+
+        self._rows = self._prepare(dataset, self._packing, max_steps)
+        self.rows = len(self._rows)
+        self._tokens_of_all = average_tokens_across_devices or processes == 1
+        self._label_smoothing = label_smoothing
+        self.neftune_noise_alpha = neftune_noise_alpha
+        self._steps = Steps(
+            self._rows,
+            self._deal,
+            self._release,
+            epochs=epochs,
+            max_steps=max_steps,
+            seed=seed if data_seed is None or sampling == "group_by_length" else data_seed,
+            sampling=sampling,
+            tokens_of_all=average_tokens_across_devices,
+            micro_batches_apart=label_smoothing > 0,
+            width=np.sum if self._flattens(self._packing) else lambda lengths: rounded(np.max(lengths), multiple),
+        )
+        self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
+        self.batch_size = divisible(micro_batch or batch_size, mesh)
+        self._micro_batches = math.ceil(batch_size * self._steps.largest / self.batch_size)
+        self.length = self._fixed_length(self._rows)
+        self.buckets = () if buckets is None else self._lengths(buckets)
+        self.shapes = () if step_packing is None else self._shapes(step_packing)
+        if self.shapes:
+            if neftune_noise_alpha:
+                raise ValueError("step_packing puts rows together whose NEFTune noise differs: use buckets instead")
+            if buckets is not None or micro_batch is not None:
+                raise ValueError("step_packing says what shapes micro-batches have: leave out buckets and micro_batch")
+            self._micro_batches = packer.fewest_micro_batches(self._step_lengths(), self.shapes)
+            self.batch_size, self.length = (max(sizes) for sizes in zip(*self.shapes, strict=True))
+        self.accumulation = self._micro_batches if self._micro_batches > 1 else None
+        if jax.process_index() == 0:
+            print(self)
+
+    @classmethod
+    def from_args(
+        cls,
+        training_args: Any,
+        dataset: Any,
+        tokenizer: Any,
+        mesh: jax.sharding.Mesh,
+        *,
+        processes: int = 1,
+        **own: Any,
+    ) -> SFTBatches:
+        """The batches of an SFTConfig (or TrainingArguments) whose values are known only when the script runs.
+
+        `processes`: how many processes the GPU run was launched with. `own` are arguments as of this class that the
+        script gives elsewhere: `formatting_func`, `trl`, what it told its trainer.
+        """
+        settings = {
+            name: getattr(training_args, field) for name, field in _FIELDS.items() if hasattr(training_args, field)
+        }
+        return cls(
+            dataset,
+            tokenizer,
+            mesh,
+            batch_size=training_args.per_device_train_batch_size * processes,
+            processes=processes,
+            **settings
+            | {"sampling": order.sampling_of(training_args)}
+            | _of_kwargs(getattr(training_args, "dataset_kwargs", None))
+            | own,
+        )
+
+    def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._mesh)
+
+    def _made(self) -> Iterator[Batch]:
+        draws = np.random.RandomState(self._seed & 0xFFFFFFFF)
+        for picked, scale, widths in self._by_length():
+            if self.shapes:
+                yield from self._packed(picked, scale)
+                continue
+            made = self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing)
+            yield from made if not self.neftune_noise_alpha else self._with_noise(made, widths, draws)
+
+    def __repr__(self) -> str:
+        size = f"{self.batch_size} x {' or '.join(map(str, self.buckets or (self.length,)))}"
+        slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
+        if self.buckets:
+            epoch = itertools.islice(self._by_length(), self.steps_per_epoch)
+            starts = range(0, self._micro_batches * self.batch_size, self.batch_size)
+            parts = (picked[start:][: self.batch_size] for picked, *_ in epoch for start in starts)
+            slots = self.batch_size * sum(self._bucket(self._rows, part) for part in parts)
+        if self.shapes:
+            size = f"({' or '.join(f'{rows} x {length}' for rows, length in self.shapes)})"
+            found = [self._placed(lengths) for lengths in itertools.islice(self._step_lengths(), self.steps_per_epoch)]
+            slots = sum(rows * length for step in found for (rows, length), _ in step)
+        filled = int(self._rows.lengths.sum())
+        return (
+            f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
+            f"as {self._micro_batches} x {size} tokens, "
+            f"{1 - min(filled / slots, 1):.0%} padding"
+        )
+
+    @property
+    def train_dataset(self) -> Sequence[dict[str, list[int]]]:
+        """The rows as they are trained, `input_ids` and `labels` each: what the trainer's `train_dataset` holds."""
+        return self._rows.prepared()
+
+    def evaluation(self, dataset: Any, *, batch_size: int = 8, packing: bool | None = None) -> EvaluationBatches:
+        """Batches of an evaluation set; the mean of their losses, which Tunix reports, is HF's `eval_loss`.
+
+        `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
+        processes). `packing` None: as `eval_packing` says, else as in training.
+        """
+        other = self._packing or self._release.packing_strategy("bfd")
+        strategy = self._eval_packing if packing is None else other if packing else None
+        if rows.is_stream(dataset):
+            dataset = list(dataset)
+        prepared = self._prepare(dataset, strategy)
+        return EvaluationBatches(self, prepared, batch_size, divisible(batch_size, self._mesh), strategy)
+
+    def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1) -> Rows:
+        dataset = self._tokenise(dataset)
+        dataset, preparation, buffered = self._plan(
+            dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
+        )
+        if rows.is_stream(dataset):
+            if max_steps <= 0:
+                raise ValueError("a streamed dataset has no length: set max_steps")
+            if self._shuffle_seed is not None:
+                raise ValueError("shuffle_dataset=True on a streamed dataset: call dataset.shuffle(seed=...) instead")
+            return rows.stream(
+                dataset,
+                preparation,
+                packing=packing,
+                max_length=self._max_length,
+                steps=max_steps,
+                step_rows=self._deal.step_rows,
+                steps_of=functools.partial(self._deal.steps, full=True),
+            )
+        return rows.prepare(
+            dataset,
+            preparation,
+            packing=packing,
+            max_length=self._max_length,
+            skip_prepare=self._skip_prepare,
+            shuffle_seed=self._shuffle_seed,
+            num_proc=self._num_proc,
+            buffered=buffered,
+            masks_first=self._release.masks_first_packed,
+            flattens=self._flattens(packing),
+        )
+
+    def _flattens(self, packing: str | None) -> bool:
+        """Whether TRL's collator runs the rows together, which masks the first label of every document."""
+        return self._padding_free or packing in ("bfd", "bfd_split")
+
+    def _masks_first(self, packing: str | None) -> bool:
+        return self._flattens(packing) and self._release.masks_first_packed
+
+    def _fixed_length(self, prepared: Rows) -> int:
+        return rounded(prepared.lengths.max(), self._multiple)
+
+    def _by_length(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Rows of every optimizer step, their scale and the width that the GPU run gave them, (rows,) each; the longest
+        rows first where lengths differ."""
+        for picked, share, widths in self._steps:
+            if self.buckets:
+                longest = np.argsort(-self._rows.lengths[picked], kind="stable")
+                picked, share, widths = picked[longest], share[longest], widths[longest]
+            yield picked, self._micro_batches * share, widths
+
+    def _with_noise(self, made: Iterator[Batch], widths: np.ndarray, draws: np.random.RandomState) -> Iterator[Batch]:
+        """A step's micro-batches with the bound and the seed of each row's noise, see `noisy_embeddings`."""
+        bounds = np.zeros(self._micro_batches * self.batch_size, np.float32)
+        bounds[: len(widths)] = self.neftune_noise_alpha / np.sqrt(widths)
+        seeds = draws.randint(0, 2**32, size=len(bounds), dtype=np.uint32)
+        for number, batch in enumerate(made):
+            own = slice(start := number * self.batch_size, start + self.batch_size)
+            yield batch | {"noise": bounds[own], "noise_seeds": seeds[own]}
+
+    def _lengths(self, buckets: Sequence[int]) -> tuple[int, ...]:
+        """`buckets` as lengths that batches have: rounded up as T is, none longer than T, and T itself."""
+        wrong = [bucket for bucket in buckets if bucket < 1]
+        if wrong:
+            raise ValueError(f"buckets={list(buckets)}: a row can't be {wrong[0]} tokens long")
+        lengths = {rounded(bucket, self._multiple) for bucket in buckets}
+        return (*sorted(length for length in lengths if length < self.length), self.length)
+
+    def _bucket(self, prepared: Rows, picked: np.ndarray, length: int = 0) -> int:
+        """The smallest bucket that holds these rows; without buckets `length`."""
+        longest = int(prepared.lengths[picked].max()) if len(picked) else 0
+        return next((bucket for bucket in self.buckets if longest <= bucket <= (length or bucket)), length)
+
+    def _assemble(
+        self, prepared: Rows, picked: np.ndarray, scale: np.ndarray, batch_size: int, length: int, packing: str | None
+    ) -> Iterator[Batch]:
+        """The picked rows as micro-batches of `batch_size`."""
+        count = self._micro_batches if prepared is self._rows else math.ceil(len(picked) / batch_size)
+        for first in range(0, count * batch_size, batch_size):
+            rows_of_batch = slice(first, first + batch_size)
+            batch = self._empty(batch_size, self._bucket(prepared, picked[rows_of_batch], length), packing)
+            for place, (row, weight) in enumerate(zip(picked[rows_of_batch], scale[rows_of_batch], strict=True)):
+                fill(batch, place, prepared.tokens, prepared.rows[int(row)], mask_first=self._masks_first(packing))
+                batch["scale"][place] = weight
+            yield batch
+
+    def _packed(self, picked: np.ndarray, scale: np.ndarray) -> Iterator[Batch]:
+        """A step's rows as micro-batches of `shapes`."""
+        for (batch_size, length), places in self._placed(self._rows.lengths[picked].tolist()):
+            batch = self._empty(batch_size, length, self._packing)
+            for place, together in enumerate(places):
+                spans = [span for one in together for span in self._rows.rows[int(picked[one])]]
+                fill(batch, place, self._rows.tokens, spans, mask_first=True)
+                batch["scale"][place] = scale[0]
+            yield batch
+
+    def _placed(self, lengths: list[int]) -> list[tuple[packer.Shape, packer.Bins]]:
+        found = packer.packed(lengths, self.shapes, self._micro_batches)
+        assert found is not None, "fewest_micro_batches has seen every step"
+        return found
+
+    def _step_lengths(self) -> Iterator[list[int]]:
+        """Lengths of every step's rows."""
+        return (self._rows.lengths[picked].tolist() for picked, *_ in self._steps)
+
+    def _shapes(self, shapes: Sequence[tuple[int, int]]) -> tuple[packer.Shape, ...]:
+        """`step_packing` as shapes that the mesh divides, of rounded lengths."""
+        apart = self._label_smoothing and self._deal.accumulation * self._deal.processes > 1
+        if not self._tokens_of_all or not self._release.counts_tokens or apart:
+            raise ValueError(
+                "step_packing puts rows of several GPU processes together, which average_tokens_across_devices=False "
+                "(label_smoothing, or transformers before 4.46) weighs apart: use buckets instead"
+            )
+        wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
+        if wrong or not shapes:
+            raise ValueError(f"step_packing={list(shapes)}: expected pairs (rows, tokens)")
+        return tuple((divisible(r, self._mesh), rounded(t, self._multiple)) for r, t in shapes)
+
+    def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
+        documents = packing in ("bfd", "bfd_split") or self._rows.tokens.parts is not None or bool(self.shapes)
+        batch = empty(batch_size, length, self._tokenizer.pad_token_id, documents=documents)
+        return smoothed(batch, self._label_smoothing)
+
+
+def _of_kwargs(dataset_kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """SFTConfig's `dataset_kwargs` as arguments."""
+    given = dataset_kwargs or {}
+    own = {name: given[name] for name in ("add_special_tokens", "append_concat_token") if name in given}
+    return own | {"skip_prepare": bool(given.get("skip_prepare_dataset"))}

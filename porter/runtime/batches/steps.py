@@ -1,0 +1,131 @@
+"""The optimizer steps of the GPU run: which rows each reads, and what a token of each row counts in its loss."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..facts.releases import Release
+from ..rows.rows import Rows
+from . import accumulation as older
+from . import order
+from .deal_rows import Deal
+
+
+class Steps:
+    """All optimizer steps of a run over `rows`; iterating gives (rows, share, widths) of each, all of shape (rows,).
+
+    `share` is what a token's loss counts in the step's, so that the sum over the step is what the Trainer trains on.
+    `micro_batches_apart`: each micro-batch of a process counts its own mean, and the step's loss is their sum.
+    `widths`: how long the GPU run made the micro-batch of each row, which is `width` of its rows' lengths.
+    `count`: how many steps there are, `per_epoch` of an epoch, `largest` the micro-batches of the largest.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        deal: Deal,
+        release: Release,
+        *,
+        epochs: float,
+        max_steps: int,
+        seed: int,
+        sampling: str = "random",
+        tokens_of_all: bool = True,
+        micro_batches_apart: bool = False,
+        width: Callable[[np.ndarray], int] = np.max,
+    ) -> None:
+        self._rows = rows
+        self._deal = deal
+        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed}
+        if sampling == "group_by_length":
+            self._sampling |= {"lengths": rows.lengths, "group": deal.batch_size // deal.processes * deal.accumulation}
+        self._together = tokens_of_all or deal.processes == 1
+        self._width = width
+        self._release = release
+        self._apart = micro_batches_apart and release.counts_tokens  # before, they were means of their own anyway
+        epoch_rows = len(rows) if rows.epochs is None else len(rows.epochs[0])
+        made = deal.steps(epoch_rows)
+        deal.check(len(rows), made)
+        self.per_epoch = made if release.rounds_steps_up else max(deal.steps(epoch_rows, full=True), 1)
+        self.count = max_steps if max_steps > 0 else math.ceil(epochs * self.per_epoch)
+        self.largest = deal.accumulation
+        if not release.rounds_steps_up:
+            self.largest = max(sum(len(group.batches) for group in groups) for groups in self._groups())
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        return self._steps() if self._release.rounds_steps_up else self._older_steps()
+
+    def _steps(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        passes = self._rows.epochs
+        epochs = order.epoch_orders(len(self._rows), **self._sampling) if passes is None else passes
+        for group in itertools.islice(self._deal.groups(epochs, full=passes is not None), self.count):
+            yield np.concatenate(group), self._share(group, group, self._together), self._widths(group)
+
+    def _older_steps(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """As transformers before 4.52 made them; before 4.46 every process took the mean of each micro-batch alone."""
+        by_token = self._release.counts_tokens
+        weight = 1.0 if by_token else 1 / self._deal.accumulation
+        together = self._together and (by_token or self._deal.processes == 1)
+        for groups in self._groups():
+            rows: list[np.ndarray] = []
+            shares: list[np.ndarray] = []
+            for group in groups:
+                batches, over = ([self._batches(at)[number] for at, number in part] for part in group)
+                rows += batches
+                shares.append(weight * self._share(batches, over, together))
+            yield np.concatenate(rows), np.concatenate(shares), self._widths(rows)
+
+    def _groups(self) -> Iterator[list[older.Group]]:
+        return older.older_steps(
+            lambda epoch: len(self._batches(epoch)),
+            self._deal.accumulation,
+            steps=self.count,
+            rows=len(self._rows),
+            transformers=self._release.transformers,
+            streamed=self._rows.epochs is not None,
+        )
+
+    @functools.lru_cache(maxsize=2)  # noqa: B019 - a step reads two epochs at most, and the object lives as long as the run
+    def _batches(self, epoch: int) -> list[np.ndarray]:
+        passes = self._rows.epochs
+        if passes is not None:
+            return self._deal.batches(passes[epoch])
+        return self._deal.batches(order.epoch_order(len(self._rows), **self._sampling, epoch=epoch))
+
+    def _share(self, group: list[np.ndarray], over: list[np.ndarray], together: bool) -> np.ndarray:
+        """What a token of each row of `group` counts when the loss is a mean over the tokens of `over`.
+
+        Each process takes its own mean, and these are averaged, unless they count `together`.
+        """
+        if self._apart:
+            factor = self._deal.processes if self._together else 1
+            return factor * np.concatenate([self._mean(batch) for batch in group])
+        processes = 1 if together else self._deal.processes
+        trained = self._rows.trained[np.concatenate(over)]
+        if self._release.counts_firsts:
+            trained = trained + self._rows.firsts[np.concatenate(over)]
+        totals = np.bincount(self._ranks(over, processes), weights=trained, minlength=processes)
+        return 1 / (processes * np.maximum(totals, 1.0)[self._ranks(group, processes)])
+
+    def _widths(self, group: list[np.ndarray]) -> np.ndarray:
+        found = []
+        for batch in group:
+            ranks = self._ranks([batch], self._deal.processes)
+            lengths = self._rows.lengths[batch]
+            found += [int(self._width(lengths[ranks == rank])) for rank in ranks]
+        return np.array(found)
+
+    def _mean(self, batch: np.ndarray) -> np.ndarray:
+        """What a token counts in the mean over the processes of each one's own mean of a micro-batch."""
+        ranks = self._ranks([batch], self._deal.processes)
+        totals = np.bincount(ranks, weights=self._rows.trained[batch], minlength=self._deal.processes)
+        return np.asarray(1 / (self._deal.processes * np.maximum(totals, 1.0)[ranks]))
+
+    def _ranks(self, group: list[np.ndarray], processes: int) -> np.ndarray:
+        return np.concatenate([np.arange(len(batch)) * processes // self._deal.batch_size for batch in group])

@@ -1,0 +1,435 @@
+"""The batches of transformers' Trainer from a tokenised dataset and its collator, for a TPU mesh.
+
+The collator is called with the rows that each GPU process gave it, in the GPU run's order; only the split of an
+optimizer step into micro-batches follows the mesh, which changes nothing, because the loss is summed over the step.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..facts import releases
+from ..facts.lengths import LENGTH_MULTIPLE, rounded
+from ..hosts.global_arrays import placed
+from ..rows.collation import (
+    COLUMNS,
+    IGNORED,
+    CollatedRow,
+    Collator,
+    only,
+    read_rows,
+    read_whole,
+    without_torch,
+)
+from ..rows.rows import is_stream
+from . import accumulation as older
+from . import order
+from .arrays import Batch, divisible, smoothed
+from .deal_rows import Deal
+from .predictions import Share, WholeBatches
+
+_FIRST_LOOK = 64  # rows that are collated at a time to find the longest
+
+
+class TrainerBatches:
+    """Batches of a causal language model, token for token those of transformers 5.12's Trainer.
+
+    Iterating (again and again, always the same) gives `accumulation` micro-batches for each of `steps` optimizer steps:
+    dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
+    padding, 1 a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches over the trained tokens of the
+    step, see `token_loss`. Where padding is trained on, or tokens are predicted from padding, there is also `attended`
+    (B, T) bool, which tokens may be seen. (Padding so far behind the text that a sliding window holds none of it sees
+    other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the
+    missing ones untrained. T is the longest row in multiples of 128, so that the step compiles once. With several JAX
+    processes the arrays are global ones, see `global_arrays`, and B is the same.
+
+    `dataset` is a `datasets.Dataset`, any object with `__len__` and `__getitem__`, or a stream, of which `max_steps`
+    steps are read. `collator` makes a batch with `input_ids` and `labels` of a list of rows: transformers' collators
+    return NumPy arrays here, a collator of your own may return torch tensors.
+
+    `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
+    gradient_accumulation_steps; the other arguments are TrainingArguments', with its names and defaults (`epochs`:
+    num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `mean_over`: the loss
+    is the mean over all trained tokens of the step, or ("micro_batch") the mean of the GPU run's micro-batches of each
+    one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `label_smoothing`:
+    label_smoothing_factor, which `token_loss` finds in the batches; transformers' LabelSmoother takes the mean of each
+    micro-batch, and a step's loss is their sum, which isn't divided by their number. `inputs`: what of the collator's
+    batch the model is called with, keyword → key, where that isn't all of it by its name: with {"labels": "input_ids"}
+    in it padding trains, too. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
+    `transformers` ("4.40.2"): the steps and the mean of that release: before 4.52 an epoch's rest made no step of its
+    own, before 4.46 the loss was the mean of the micro-batches' means, and from then to 5.9 the tokens that a step's
+    loss is divided by took in each row's first one, which nothing predicts.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        collator: Collator,
+        mesh: jax.sharding.Mesh,
+        *,
+        epochs: float = 3.0,
+        max_steps: int = -1,
+        batch_size: int = 8,
+        accumulation: int = 1,
+        processes: int = 1,
+        seed: int = 42,
+        data_seed: int | None = None,
+        drop_last: bool = False,
+        sampling: str = "random",
+        remove_unused_columns: bool = True,
+        average_tokens_across_devices: bool = True,
+        mean_over: str = "step",
+        label_smoothing: float = 0.0,
+        inputs: Mapping[str, str] | None = None,
+        micro_batch: int | None = None,
+        transformers: str | None = None,
+    ) -> None:
+        self._release = releases.release(None, transformers)
+        if not self._release.counts_tokens:
+            mean_over = "micro_batch"
+        if mean_over not in ("step", "micro_batch"):
+            raise ValueError(f"mean_over={mean_over!r}: it is 'step' or 'micro_batch'")
+        self._mean_over = mean_over
+        self._label_smoothing = label_smoothing
+        self._mesh = mesh
+        self._keep = COLUMNS if remove_unused_columns else None
+        self._collator = without_torch(collator) if inputs is None else only(without_torch(collator), inputs)
+        self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
+        self._tokens_of_all = average_tokens_across_devices or processes == 1
+        self._passes: list[np.ndarray] | None = None
+        if is_stream(dataset):
+            dataset, self._passes = self._read_stream(dataset, max_steps)
+        self._dataset = self._columns(dataset)
+        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
+        if sampling == "group_by_length":
+            lengths = [len(row["input_ids"]) for row in self._dataset]
+            own = batch_size // processes * accumulation
+            self._sampling |= {"seed": seed, "lengths": lengths, "group": own}
+
+        self.rows = len(self._dataset)
+        if not self.rows:
+            raise ValueError("the dataset is empty: there is nothing to train on")
+        epoch_rows = self.rows if self._passes is None else len(self._passes[0])
+        self.steps_per_epoch = self._deal.steps(epoch_rows, full=self._passes is not None)
+        self._deal.check(self.rows, self.steps_per_epoch)
+        if not self._rounds_up:
+            self.steps_per_epoch = max(self._deal.steps(epoch_rows, full=True), 1)
+        self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
+        self.batch_size = divisible(micro_batch or batch_size, mesh)
+        largest = accumulation if self._rounds_up else max(len(group) for group in self._groups())
+        self._micro_batches = math.ceil(batch_size * largest / self.batch_size)
+        self.accumulation = self._micro_batches if self._micro_batches > 1 else None
+        self._shape = Shape.of(self._rows_of(self._dataset))
+        if jax.process_index() == 0:
+            print(self)
+
+    @classmethod
+    def from_args(
+        cls,
+        training_args: Any,
+        dataset: Any,
+        collator: Collator,
+        mesh: jax.sharding.Mesh,
+        *,
+        processes: int = 1,
+        transformers: str | None = None,
+    ) -> TrainerBatches:
+        """The batches of TrainingArguments whose values are known only when the script runs.
+
+        `processes`: how many processes the GPU run was launched with; `transformers`: the release to step like.
+        """
+        return cls(
+            dataset,
+            collator,
+            mesh,
+            epochs=training_args.num_train_epochs,
+            max_steps=training_args.max_steps,
+            batch_size=training_args.per_device_train_batch_size * processes,
+            accumulation=training_args.gradient_accumulation_steps,
+            processes=processes,
+            seed=training_args.seed,
+            data_seed=training_args.data_seed,
+            drop_last=training_args.dataloader_drop_last,
+            sampling=order.sampling_of(training_args),
+            remove_unused_columns=training_args.remove_unused_columns,
+            average_tokens_across_devices=training_args.average_tokens_across_devices,
+            label_smoothing=training_args.label_smoothing_factor,
+            transformers=transformers,
+        )
+
+    @property
+    def length(self) -> int:
+        """T, the tokens of a row."""
+        return self._shape.length
+
+    def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._mesh)
+
+    def _made(self) -> Iterator[Batch]:
+        for group in itertools.islice(self._groups(), self.steps):
+            rows, places = self._collate(self._dataset, group, self._deal.batch_size)
+            scale = self._micro_batches * self._weights(rows, places)
+            yield from self._assemble(rows, scale, self._micro_batches, self.batch_size, self._shape)
+
+    @property
+    def _rounds_up(self) -> bool:
+        """Whether an epoch's short last group is a step of its own; of a stream's passes only full steps count."""
+        return self._release.rounds_steps_up or self._passes is not None
+
+    def _groups(self) -> Iterator[list[np.ndarray]]:
+        """The micro-steps of each optimizer step."""
+        if self._passes is not None:
+            return self._deal.groups(self._passes, full=True)
+        orders = order.epoch_orders(self.rows, **self._sampling)
+        if self._rounds_up:
+            return self._deal.groups(orders)
+        return older.older_groups(
+            (self._deal.batches(epoch) for epoch in orders),
+            self._deal.accumulation,
+            steps=self.steps,
+            rows=self.rows,
+            transformers=self._release.transformers,
+        )
+
+    def _weights(self, rows: Sequence[CollatedRow], places: np.ndarray) -> np.ndarray:
+        """What a token of each row counts in the step's loss, (n,)."""
+        processes = self._deal.processes
+        if self._label_smoothing and self._release.counts_tokens:
+            together, means = places[:, 0] * processes + places[:, 1], 1 if self._tokens_of_all else processes
+        elif self._mean_over == "micro_batch":
+            together, means = places[:, 0] * processes + places[:, 1], self._deal.accumulation * processes
+        elif self._tokens_of_all:
+            together, means = np.zeros(len(rows), int), 1
+        else:
+            together, means = places[:, 1], processes
+        counts_firsts = self._release.counts_firsts and self._mean_over == "step" and not self._label_smoothing
+        counted = [row.labelled if counts_firsts else row.trained for row in rows]
+        totals = np.bincount(together, weights=counted)
+        return 1 / (means * np.maximum(totals, 1.0)[together])
+
+    def __repr__(self) -> str:
+        slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
+        return (
+            f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
+            f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens, "
+            f"{1 - min(self._shape.tokens / slots, 1):.0%} padding"
+            f"{'; some tokens are predicted for or from padding, as on the GPU' if self._shape.masked else ''}"
+        )
+
+    def evaluation(self, dataset: Any, *, batch_size: int = 8) -> TrainerEvaluation:
+        """Batches of an evaluation set; the mean of their losses, which Tunix reports, is HF's `eval_loss`.
+
+        `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
+        processes).
+        """
+        return TrainerEvaluation(self, self._columns(list(dataset) if is_stream(dataset) else dataset), batch_size)
+
+    def _columns(self, dataset: Any) -> Any:
+        """The dataset without the columns that its library takes away before rows are read."""
+        if self._keep is None or not hasattr(dataset, "remove_columns"):
+            return dataset
+        gone = [name for name in dataset.column_names if name not in self._keep]
+        if len(gone) == len(dataset.column_names):
+            raise ValueError(
+                f"no column of the dataset is an input of the model (it has {', '.join(gone)}): tokenise it first, or "
+                "set remove_unused_columns=False where the collator does"
+            )
+        return dataset.remove_columns(gone)
+
+    def _features(self, dataset: Any, rows: Sequence[int] | np.ndarray) -> list[Any]:
+        """Rows as the collator gets them."""
+        numbers = [int(row) for row in rows]
+        fetch = getattr(dataset, "__getitems__", None)
+        features = fetch(numbers) if fetch is not None else [dataset[number] for number in numbers]
+        if self._keep is None:
+            return list(features)
+        keep = self._keep
+        return [
+            {name: value for name, value in feature.items() if name in keep} if isinstance(feature, dict) else feature
+            for feature in features
+        ]
+
+    def _collate(
+        self, dataset: Any, group: Sequence[np.ndarray], batch_size: int
+    ) -> tuple[list[CollatedRow], np.ndarray]:
+        """Rows of consecutive micro-steps as the processes collated them; micro-step and process of each, (n, 2)."""
+        rows: list[CollatedRow] = []
+        places: list[tuple[int, int]] = []
+        share = batch_size // self._deal.processes
+        for number, batch in enumerate(group):
+            for rank, start in enumerate(range(0, len(batch), share)):
+                found = read_rows(self._collator(self._features(dataset, batch[start : start + share])))
+                rows += found
+                places += [(number, rank)] * len(found)
+        return rows, np.array(places, int).reshape(-1, 2)
+
+    def _rows_of(self, dataset: Any) -> Iterator[CollatedRow]:
+        """All rows as the collator makes them: many at a time, or one by one where it only takes rows of a length."""
+        at_once = _FIRST_LOOK
+        start = 0
+        while start < len(dataset):
+            features = self._features(dataset, range(start, min(start + at_once, len(dataset))))
+            try:
+                rows = list(read_rows(self._collator(features)))
+            except Exception:
+                if at_once == 1:
+                    raise
+                at_once = 1
+                continue
+            yield from rows
+            start += at_once
+
+    def _read_stream(self, dataset: Any, max_steps: int) -> tuple[list[Any], list[np.ndarray]]:
+        """The rows of the first `max_steps` steps of a stream, and their numbers pass by pass."""
+        if max_steps <= 0:
+            raise ValueError("a streamed dataset has no length: set max_steps")
+        self._passes = []
+        rows: list[Any] = []
+        steps = 0
+        while steps < max_steps:
+            if self._passes and hasattr(dataset, "set_epoch"):
+                dataset.set_epoch(len(self._passes))  # a shuffled stream gives another order in every pass
+            first = len(rows)
+            rows += itertools.islice(dataset, (max_steps - steps) * self._deal.step_rows)
+            made = self._deal.steps(len(rows) - first, full=True)
+            if not made:
+                raise ValueError(f"a pass over the streamed dataset gives {len(rows) - first} rows, less than a step")
+            self._passes.append(np.arange(first, len(rows)))
+            steps += made
+        return rows, self._passes
+
+    def _assemble(
+        self, rows: Sequence[CollatedRow], scale: np.ndarray, count: int, batch_size: int, shape: Shape
+    ) -> Iterator[Batch]:
+        """The rows as `count` micro-batches of `batch_size`."""
+        if len(rows) > count * batch_size:
+            raise ValueError(
+                f"the collator makes {len(rows)} rows of the {count * batch_size} that a step has room for"
+            )
+        for row in rows:
+            shape.include(row)
+        for first in range(0, count * batch_size, batch_size):
+            batch = smoothed(shape.empty(batch_size), self._label_smoothing)
+            for place, row in enumerate(rows[first : first + batch_size]):
+                stop = len(row.ids)
+                batch["input_tokens"][place, :stop] = row.ids
+                batch["labels"][place, :stop] = row.labels
+                batch["segment_ids"][place, :stop] = 1
+                if "attended" in batch:
+                    batch["attended"][place, :stop] = row.attended
+                batch["scale"][place] = scale[first + place]
+            yield batch
+
+
+class Shape:
+    """What all batches of a run have in common: T, and whether some tokens may not be seen; `tokens` of all rows."""
+
+    def __init__(self) -> None:
+        self.length = LENGTH_MULTIPLE
+        self.masked = False
+        self.tokens = 0
+
+    @classmethod
+    def of(cls, rows: Iterator[CollatedRow]) -> Shape:
+        shape = cls()
+        for row in rows:
+            shape.include(row)
+            shape.tokens += len(row.ids)
+        return shape
+
+    def include(self, row: CollatedRow) -> None:
+        """Make room for a row: one collated with others may be longer than the first look at the dataset showed."""
+        self.length = max(self.length, rounded(len(row.ids)))
+        self.masked = self.masked or not row.attended.all()
+
+    def empty(self, batch_size: int) -> Batch:
+        shape = (batch_size, self.length)
+        batch = {
+            "input_tokens": np.zeros(shape, np.int32),
+            "labels": np.full(shape, IGNORED, np.int32),
+            "positions": np.tile(np.arange(self.length, dtype=np.int32), (batch_size, 1)),
+            "segment_ids": np.zeros(shape, np.int32),
+            "scale": np.zeros(batch_size, np.float32),
+        }
+        if self.masked:
+            batch["attended"] = np.ones(shape, bool)
+        return batch
+
+
+class TrainerEvaluation:
+    """Batches of an evaluation set, in order; made by `TrainerBatches.evaluation`.
+
+    HF takes the mean over rows of each row's batch loss, itself a mean over trained tokens. That weight stands in
+    `scale`, so that the batches can have the mesh's size.
+    """
+
+    def __init__(self, training: TrainerBatches, dataset: Any, batch_size: int) -> None:
+        self.rows = len(dataset)
+        self._dealt = training._deal.batches(np.arange(self.rows), batch_size)
+        if not self._dealt:
+            raise ValueError(f"{self.rows} evaluation rows don't fill one batch of {batch_size}")
+        self.batch_size = divisible(batch_size, training._mesh)
+        self._count = math.ceil(sum(map(len, self._dealt)) / self.batch_size)
+        self._parts = (training, dataset, batch_size)
+        self._shape = Shape.of(training._rows_of(dataset))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._parts[0]._mesh)
+
+    def _made(self) -> Iterator[Batch]:
+        training, dataset, batch_size = self._parts
+        rows: list[CollatedRow] = []
+        weights: list[float] = []
+        seen = 0
+        for batch in self._dealt:
+            found, places = training._collate(dataset, [batch], batch_size)
+            rows += found
+            weights += (self._count * self._weights(found, places[:, 1], seen)).tolist()
+            seen += len(batch)
+            full = len(rows) // self.batch_size
+            done = full * self.batch_size
+            yield from training._assemble(rows[:done], np.array(weights), full, self.batch_size, self._shape)
+            rows, weights = rows[done:], weights[done:]
+        if rows:
+            yield from training._assemble(rows, np.array(weights), 1, self.batch_size, self._shape)
+
+    @functools.cached_property
+    def whole(self) -> WholeBatches:
+        """The same rows as the collator padded them for each GPU process, for a metric of the predictions."""
+        training, dataset, batch_size = self._parts
+        per_process = batch_size // training._deal.processes
+        steps, seen = [], 0
+        for batch in self._dealt:
+            starts = range(0, len(batch), per_process)
+            features = [training._features(dataset, batch[start : start + per_process]) for start in starts]
+            read = [read_whole(training._collator(each)) for each in features]
+            ranks = np.repeat(np.arange(len(read)), [len(ids) for ids, _, _ in read])
+            rows = [CollatedRow(*row) for arrays in read for row in zip(*arrays, strict=True)]
+            weights = self._weights(rows, ranks, seen)
+            steps.append([Share(*arrays, weights[ranks == rank]) for rank, arrays in enumerate(read)])
+            seen += len(batch)
+        kept = training._deal.kept(self.rows, self._dealt)
+        return WholeBatches(steps, training._mesh, kept, training._label_smoothing)
+
+    def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
+        """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
+        training, processes = self._parts[0], self._parts[0]._deal.processes
+        firsts = training._release.evaluates_firsts and not training._label_smoothing
+        totals = np.bincount(ranks, weights=[row.labelled if firsts else row.trained for row in rows])
+        of_batch = 1 / np.maximum(1.0, totals)
+        if training._tokens_of_all and training._release.evaluates_by_token:
+            of_batch = processes * (of_batch if training._label_smoothing else 1 / max(1.0, totals.sum()))
+        sizes = np.bincount(ranks)
+        before = seen + np.cumsum(sizes) - sizes
+        counted = np.clip(self.rows - before, 0, sizes)
+        return np.asarray((counted * of_batch)[ranks] / min(self.rows, sum(map(len, self._dealt))))

@@ -1,0 +1,1 @@
+"""Distillation: its rows, batches and trainer."""

@@ -1,0 +1,1 @@
+"""Sampling: prompts, completions, a text generation pipeline."""

@@ -1,0 +1,159 @@
+"""What a run of GRPO samples from: prompts and their tokens, sizes of generation batches, lengths, end tokens."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..facts.families import text_config
+from ..rows import tokenization
+from ..rows.rows import is_stream
+
+
+def tokenised_prompts(
+    rows: Sequence[Mapping[str, Any]], tokenizer: Any, longest: int | None, template: Mapping[str, Any]
+) -> list[list[int]]:
+    """Token ids of every prompt, as TRL gives them to `generate`; of longer ones the last `longest`.
+
+    `template`: further arguments of the chat template. ValueError for a prompt without a token.
+    """
+    prompts = [row["prompt"] for row in rows]
+    found: list[list[int]] = []
+    for start in range(0, len(prompts), 1000):
+        some = prompts[start : start + 1000]
+        if tokenization.is_conversational({"prompt": some[0]}):
+            encoded = tokenizer.apply_chat_template(
+                some, add_generation_prompt=True, tokenize=True, return_dict=True, **template
+            )
+        else:
+            encoded = tokenizer(text=some)
+        found += [list(ids) for ids in encoded["input_ids"]]
+    if any(not ids for ids in found):
+        raise ValueError(f"prompt {next(n for n, ids in enumerate(found) if not ids)} of the dataset has no token")
+    return found if longest is None else [ids[-longest:] for ids in found]
+
+
+def end_tokens(model: Any, tokenizer: Any) -> tuple[int, ...]:
+    """The tokens that end a completion: those of the checkpoint's generation_config.json, and the tokenizer's."""
+    file = Path(model.porter.path) / "generation_config.json"
+    config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    ends = config.get("eos_token_id", text_config(model.porter.config).get("eos_token_id"))
+    found = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+    own = [] if tokenizer.eos_token_id is None or tokenizer.eos_token_id in found else [tokenizer.eos_token_id]
+    if not own and not found:
+        raise ValueError("neither the tokenizer nor generation_config.json names a token that ends a completion")
+    return (*own, *found)
+
+
+def shared_settings(args: Any, processes: int) -> dict[str, Any]:
+    """What GRPOConfig and RLOOConfig have both, as arguments of their batches."""
+    strategy = str(getattr(args.eval_strategy, "value", args.eval_strategy))
+    if strategy != "no":
+        raise ValueError(f"eval_strategy={strategy!r}: the port doesn't sample for evaluation; leave it out")
+    return {
+        "epochs": args.num_train_epochs,
+        "max_steps": args.max_steps,
+        "batch_size": args.per_device_train_batch_size * processes,
+        "accumulation": args.gradient_accumulation_steps,
+        "processes": processes,
+        "seed": args.seed,
+        "num_generations": args.num_generations,
+        "num_iterations": args.num_iterations,
+        "steps_per_generation": args.steps_per_generation,
+        "generation_batch_size": args.generation_batch_size,
+        "max_prompt_length": getattr(args, "max_prompt_length", None),
+        "max_completion_length": args.max_completion_length,
+        "temperature": args.temperature,
+        "top_p": args.top_p,
+        "top_k": args.top_k,
+        "min_p": args.min_p,
+        "repetition_penalty": args.repetition_penalty,
+        "mask_truncated_completions": args.mask_truncated_completions,
+        "shuffle_dataset": args.shuffle_dataset,
+        "chat_template_kwargs": args.chat_template_kwargs,
+    }
+
+
+def micro_steps_of(batch_size: int, accumulation: int, steps: int | None, rows: int | None) -> int:
+    """Micro-steps that a generation batch lasts; ValueError where the two ways to say it disagree."""
+    if steps is not None and rows is not None:
+        raise ValueError("generation_batch_size and steps_per_generation say the same thing: set one of them")
+    if rows is not None:
+        if rows % batch_size:
+            raise ValueError(f"generation_batch_size={rows} is no multiple of the {batch_size} rows of a micro-step")
+        return rows // batch_size
+    return accumulation if steps is None else steps
+
+
+def whole_groups(rows: int, generations: int) -> int:
+    """Prompts of a generation batch; ValueError where it doesn't hold whole groups."""
+    if generations < 2:
+        raise ValueError(f"num_generations={generations}: an advantage needs at least 2 completions of a prompt")
+    if rows % generations:
+        raise ValueError(
+            f"num_generations={generations} does not divide the generation batch of {rows} completions "
+            "(per_device_train_batch_size x processes x steps_per_generation)"
+        )
+    return rows // generations
+
+
+def prompt_rows(dataset: Any, needed: int, seed: int | None) -> Sequence[Mapping[str, Any]]:
+    """The dataset's rows; of a stream the first `needed`, passed over again where it is short."""
+    first = tokenization.first_row(dataset)
+    if "prompt" not in first:
+        raise ValueError(f"the dataset has the columns {', '.join(first)}; GRPO needs 'prompt'")
+    if not is_stream(dataset):
+        return [dict(row) for row in dataset]
+    if not needed:
+        raise ValueError("a streamed dataset has no length: set max_steps")
+    dataset = dataset if seed is None else dataset.shuffle(seed=seed)
+    found: list[Mapping[str, Any]] = []
+    while len(found) < needed:
+        found += itertools.islice(dataset, needed - len(found))
+    return found
+
+
+def check_rows(model: Any, longest: int) -> None:
+    """ValueError for rows of `longest` tokens that are longer than the model's context."""
+    context = text_config(model.porter.config).get("max_position_embeddings")
+    if context and longest > context:
+        raise ValueError(
+            f"a row of {longest} tokens is longer than the model's context of {context}: set max_length={context} or "
+            "less"
+        )
+
+
+def check_context(model: Any, prompt: int, completion: int, name: str = "max_completion_length") -> None:
+    """ValueError for prompts and completions that are longer than the model's context; `name`: what sets the latter."""
+    config = text_config(model.porter.config)
+    context = config.get("max_position_embeddings")
+    said = f"the longest prompt has {prompt} tokens, and {name}={completion}"
+    if context and prompt + completion > context:
+        raise ValueError(f"{said}: together more than the model's context of {context} tokens")
+    window = getattr(model.config, "sliding_window_size", None)
+    if model.porter.family.name == "gemma2" and window and prompt + completion > window:
+        raise ValueError(
+            f"{said}: together more than Gemma 2's sliding window of {window}, which google-tunix applies wrongly to "
+            "padded prompts; make them shorter"
+        )
+
+
+def padded_window(model: Any, real: Any, length: int, capacity: int, most: int) -> tuple[int, int]:
+    """The lengths to compile for, `length` and `capacity`, or those of the prompts `real` (B, P) and `most` themselves
+    where padding would pass Gemma 2's sliding window, which google-tunix 0.1.7 applies wrongly to padded prompts.
+
+    ValueError where the prompts themselves are padded and pass it.
+    """
+    window = getattr(model.config, "sliding_window_size", None)
+    if model.porter.family.name != "gemma2" or not window or length + capacity <= window:
+        return length, capacity
+    width = real.shape[1]
+    if not real.all() and width + most > window:
+        raise ValueError(
+            f"prompts of up to {width} tokens and {most} more pass Gemma 2's sliding window of {window}, which "
+            "google-tunix applies wrongly to padded prompts: generate from one prompt at a time"
+        )
+    return width, most

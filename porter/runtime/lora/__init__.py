@@ -1,0 +1,1 @@
+"""LoRA as PEFT trains it: rules, initial values, the training step."""

@@ -1,0 +1,1 @@
+"""Losses: of tokens, preferences and policies; the noise of NEFTune."""

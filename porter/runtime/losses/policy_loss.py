@@ -1,0 +1,227 @@
+"""The policy losses of TRL's GRPOTrainer and RLOOTrainer for Tunix's PeftTrainer.
+
+    batches = rt.GRPOBatches(..., loss=rt.PolicyLoss("dapo", beta=0.04))
+    PeftTrainer(...).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(batches.loss)
+
+The formulas are those of TRL 1.16 (`GRPOTrainer._compute_loss`, `RLOOTrainer._compute_loss`). What a loss is divided by
+(a row's tokens, all tokens of the generation batch, a constant) is in the batches' `scale`, so that the split of a step
+into micro-batches changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from ..models.head import hidden_states
+from .token_loss import call_of, chosen_logits
+
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "rloo")
+LEVELS = ("token", "sequence")
+CHUNK = 64  # tokens of each row that have logits at one time
+
+
+@dataclass(frozen=True)
+class PolicyLoss:
+    """The loss of given completions; GRPOConfig's names, and its defaults in TRL 1.16.
+
+    `temperature` divides the logits, as it did when the completions were sampled: `GRPOBatches` sets it.
+    ValueError for a loss type, a level or a bound that TRL doesn't know.
+    """
+
+    loss_type: str = "dapo"
+    beta: float = 0.0
+    epsilon: float = 0.2
+    epsilon_high: float | None = None
+    delta: float | None = None
+    importance_sampling_level: str = "token"
+    use_bias_correction_kl: bool = True
+    sapo_temperature_pos: float = 1.0
+    sapo_temperature_neg: float = 1.05
+    vespo_k_pos: float = 2.0
+    vespo_lambda_pos: float = 3.0
+    vespo_k_neg: float = 3.0
+    vespo_lambda_neg: float = 2.0
+    off_policy_mask_threshold: float | None = None
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, known in (("loss_type", LOSS_TYPES), ("importance_sampling_level", LEVELS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not known; choose one of {', '.join(known)}")
+        if self.temperature <= 0:
+            raise ValueError(f"temperature={self.temperature}: sampling needs a temperature above 0")
+
+    def __call__(
+        self,
+        model: nnx.Module,
+        input_tokens: jax.Array,
+        positions: jax.Array,
+        attention_mask: jax.Array,
+        segment_ids: jax.Array,
+        completion_mask: jax.Array,
+        advantages: jax.Array,
+        scale: jax.Array,
+        old_logps: jax.Array | None = None,
+        reference_logps: jax.Array | None = None,
+    ) -> jax.Array:
+        """The loss of a micro-batch, a float32 scalar: the sum over tokens, each row times its `scale`.
+
+        `input_tokens`, `positions`, `segment_ids`: (B, P + C) int32, prompts padded on the left, completions on the
+        right. `completion_mask`: (B, C). `advantages`, `scale`: (B,) float32. `old_logps`: (B, C) of the policy that
+        sampled, None where that is the present one; `reference_logps`: (B, C), with `beta`.
+        """
+        length = completion_mask.shape[1]
+        logps = completion_logps(
+            model, input_tokens, positions, attention_mask, segment_ids, length, temperature=self.temperature
+        )
+        return self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps)
+
+    def of_logps(
+        self,
+        logps: jax.Array,
+        completion_mask: jax.Array,
+        advantages: jax.Array,
+        scale: jax.Array,
+        old_logps: jax.Array | None = None,
+        reference_logps: jax.Array | None = None,
+    ) -> jax.Array:
+        """The same from the completions' log-probabilities, (B, C)."""
+        mask = completion_mask.astype(jnp.float32)
+        logps = jnp.where(mask > 0, logps, 0.0)
+        old = jax.lax.stop_gradient(logps) if old_logps is None else old_logps
+        losses = self.per_token(logps, old, reference_logps, advantages, mask)
+        return jnp.sum(losses.sum(axis=-1) * scale)
+
+    def per_token(
+        self,
+        logps: jax.Array,
+        old_logps: jax.Array,
+        reference_logps: jax.Array | None,
+        advantages: jax.Array,
+        mask: jax.Array,
+    ) -> jax.Array:
+        """Losses of the tokens, 0 where `mask` is: (B, C), for "rloo" (B, 1). All arguments (B, C), advantages (B,)."""
+        advantages = advantages[:, None]
+        ratios = logps - old_logps
+        if self.loss_type == "rloo":
+            return self._rloo(jnp.sum(ratios * mask, axis=-1, keepdims=True), advantages)
+        if self.importance_sampling_level == "sequence":
+            tokens = jnp.maximum(mask.sum(axis=-1, keepdims=True), 1.0)
+            weight = jnp.exp(jnp.sum(ratios * mask, axis=-1, keepdims=True) / tokens)
+        else:
+            weight = jnp.exp(ratios)
+        losses = self._surrogate(weight, logps, ratios, advantages, mask)
+        if self.off_policy_mask_threshold is not None:
+            losses = losses * self._on_policy(logps, old_logps, advantages, mask)
+        if self.beta:
+            assert reference_logps is not None, "beta needs the reference's log-probabilities"
+            kl = k3(logps, reference_logps)
+            losses = losses + self.beta * (kl * weight if self.use_bias_correction_kl else kl)
+        return losses * mask
+
+    def _surrogate(
+        self, weight: jax.Array, logps: jax.Array, ratios: jax.Array, advantages: jax.Array, mask: jax.Array
+    ) -> jax.Array:
+        high = self.epsilon if self.epsilon_high is None else self.epsilon_high
+        if self.loss_type == "cispo":
+            return -jax.lax.stop_gradient(jnp.minimum(weight, high)) * advantages * logps
+        if self.loss_type == "sapo":
+            warmth = jnp.where(advantages > 0, self.sapo_temperature_pos, self.sapo_temperature_neg)
+            return -jax.nn.sigmoid(warmth * (weight - 1)) * 4 / warmth * advantages
+        if self.loss_type == "vespo":
+            return -jax.lax.stop_gradient(self._gamma(ratios, advantages, mask)) * advantages * logps
+        clipped = jnp.clip(weight, 1 - self.epsilon, 1 + high)
+        if self.delta is not None:
+            weight = jnp.minimum(weight, self.delta)
+        return -jnp.minimum(weight * advantages, clipped * advantages)
+
+    def _rloo(self, log_ratio: jax.Array, advantages: jax.Array) -> jax.Array:
+        weight = jnp.exp(log_ratio)
+        high = self.epsilon if self.epsilon_high is None else self.epsilon_high
+        clipped = jnp.clip(weight, 1 - self.epsilon, 1 + high)
+        return -jnp.minimum(weight * advantages, clipped * advantages)
+
+    def _gamma(self, ratios: jax.Array, advantages: jax.Array, mask: jax.Array) -> jax.Array:
+        """VESPO's weight of a sequence, (B, 1)."""
+        log_weight = jnp.sum(jnp.clip(ratios, -20.0, 20.0) * mask, axis=-1, keepdims=True)
+        log_weight = jnp.clip(log_weight, math.log(1e-8), 20.0)
+        good = advantages >= 0
+        power = jnp.where(good, self.vespo_k_pos, self.vespo_k_neg)
+        decay = jnp.maximum(jnp.where(good, self.vespo_lambda_pos, self.vespo_lambda_neg), 1e-4)
+        weight = jnp.exp(decay + power * log_weight - decay * jnp.exp(log_weight))
+        return jnp.where(jnp.isfinite(weight), weight, 0.0)
+
+    def _on_policy(self, logps: jax.Array, old_logps: jax.Array, advantages: jax.Array, mask: jax.Array) -> jax.Array:
+        """1 for sequences that count, (B, 1): good ones, and bad ones that the policy has not moved away from."""
+        tokens = jnp.maximum(mask.sum(axis=-1, keepdims=True), 1.0)
+        moved = jnp.sum((old_logps - jax.lax.stop_gradient(logps)) * mask, axis=-1, keepdims=True) / tokens
+        return ((advantages >= 0) | (moved <= self.off_policy_mask_threshold)).astype(mask.dtype)
+
+    @property
+    def divides_by(self) -> str:
+        """What `scale` has to divide a token's loss by: "row", "micro", "batch", "length" or "rows"."""
+        kinds = {"bnpo": "micro", "dr_grpo": "length", "grpo": "row", "sapo": "row", "luspo": "rows", "rloo": "rows"}
+        return kinds.get(self.loss_type, "batch")
+
+    @classmethod
+    def from_args(cls, args: Any) -> PolicyLoss:
+        """The loss that a GRPOConfig asks for."""
+        return cls(
+            loss_type=args.loss_type,
+            beta=args.beta,
+            epsilon=args.epsilon,
+            epsilon_high=args.epsilon_high,
+            delta=args.delta,
+            importance_sampling_level=args.importance_sampling_level,
+            use_bias_correction_kl=args.use_bias_correction_kl,
+            sapo_temperature_pos=args.sapo_temperature_pos,
+            sapo_temperature_neg=args.sapo_temperature_neg,
+            vespo_k_pos=args.vespo_k_pos,
+            vespo_lambda_pos=args.vespo_lambda_pos,
+            vespo_k_neg=args.vespo_k_neg,
+            vespo_lambda_neg=args.vespo_lambda_neg,
+            off_policy_mask_threshold=args.off_policy_mask_threshold,
+        )
+
+
+def k3(logps: jax.Array, reference_logps: jax.Array) -> jax.Array:
+    """Schulman's estimate of the divergence from the reference, of each token: never negative, TRL's.
+
+    google-tunix 0.1.7 takes the plain log ratio (k1) unless it is asked for `low_var_kl`.
+    """
+    ratio = reference_logps - logps
+    return jnp.exp(ratio) - ratio - 1
+
+
+def completion_logps(
+    model: nnx.Module,
+    input_tokens: jax.Array,
+    positions: jax.Array,
+    attention_mask: jax.Array,
+    segment_ids: jax.Array,
+    length: int,
+    *,
+    temperature: float = 1.0,
+) -> jax.Array:
+    """Log-probabilities of the last `length` tokens of each row, (B, length) float32, at a temperature.
+
+    The head is applied to these tokens only, `CHUNK` at a time, and again in the backward pass: logits of a whole batch
+    would take more memory than the model.
+    """
+    call = call_of(model, input_tokens, positions, attention_mask, segment_ids, None)
+    hidden, head = hidden_states(model, *call.arguments, **call.named)
+    hidden, targets = hidden[:, -length - 1 : -1], input_tokens[:, -length:]
+
+    def part(states: jax.Array, wanted: jax.Array) -> jax.Array:
+        logits = head(states) / temperature
+        return chosen_logits(logits, wanted) - jax.nn.logsumexp(logits, axis=-1)
+
+    part = jax.checkpoint(part)
+    parts = [part(hidden[:, at : at + CHUNK], targets[:, at : at + CHUNK]) for at in range(0, length, CHUNK)]
+    return jnp.concatenate(parts, axis=1)

@@ -1,0 +1,185 @@
+"""TRL's training loss for Tunix's PeftTrainer, and the model inputs it needs.
+
+`trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from ..models import patches
+from ..models.head import hidden_states
+from .neftune import noisy_embeddings
+
+IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
+
+
+def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of `token_loss` from a batch of `SFTBatches` or `TrainerBatches`; runs inside the jitted step.
+
+    Adds `attention_mask`, (B, T, T) bool: causal, within one document. Padding is a document of its own, so
+    that no query is left without a key (its softmax would be NaN). `attended` (B, T), where a batch has it, takes keys
+    away; a query that has none left gets nothing from its attention, as in torch.
+    """
+    segments = batch["segment_ids"]
+    length = segments.shape[-1]
+    causal = jnp.tril(jnp.ones((length, length), dtype=bool))
+    inputs = {**batch, "attention_mask": causal & (segments[:, :, None] == segments[:, None, :])}
+    if "attended" in inputs:
+        patches.see_nothing()
+        inputs["attention_mask"] &= inputs.pop("attended")[:, None, :]
+    return inputs
+
+
+def token_loss(
+    model: nnx.Module,
+    input_tokens: jax.Array,
+    labels: jax.Array,
+    positions: jax.Array,
+    attention_mask: jax.Array,
+    scale: jax.Array,
+    segment_ids: jax.Array | None = None,
+    documents: jax.Array | None = None,
+    smoothing: jax.Array | None = None,
+    noise: jax.Array | None = None,
+    noise_seeds: jax.Array | None = None,
+) -> jax.Array:
+    """Sum over tokens of the negative log likelihood, each row times its `scale`: a float32 scalar.
+
+    With `SFTBatches`' scale (micro-batches over trained tokens of the whole accumulated group), the mean that
+    optax.MultiSteps takes over the micro-batches is TRL's loss: the mean over all tokens of the group
+    (`num_items_in_batch` of transformers' Trainer), and not a mean of means.
+
+    `input_tokens`, `labels`, `positions`, `segment_ids`: (B, T) int32; label -100 is not trained, and the token at t
+    predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32. `documents`: (B,) int32,
+    there in packed batches only. `smoothing`: (B,) float32, where batches have a `label_smoothing`: the share of the
+    loss that is the mean over the vocabulary, as in transformers' LabelSmoother. `noise` (B,) float32,
+    `noise_seeds` (B,) uint32: where batches have a `neftune_noise_alpha`, see `noisy_embeddings`.
+    """
+    call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
+    with noisy_embeddings(model, noise, noise_seeds):
+        logits, _ = model(*call.arguments, **call.named)
+    return jnp.sum(target_nll(logits, next_labels(labels), smoothing) * scale[:, None])
+
+
+def forward(
+    model: nnx.Module, input_tokens: jax.Array, positions: jax.Array, attention_mask: jax.Array, segment_ids: jax.Array
+) -> jax.Array:
+    """Logits (B, T, vocabulary) of rows that hold one document each; see `token_loss` for the arguments."""
+    call = call_of(model, input_tokens, positions, attention_mask, segment_ids, None)
+    logits, _ = model(*call.arguments, **call.named)
+    return logits
+
+
+def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
+    """`token_loss` that makes logits of a part of T at a time: `.with_loss_fn(rt.chunked_token_loss(8))`.
+
+    The head is applied to `chunks` parts one after the other, and again in the backward pass. The sum is the same.
+    """
+    if chunks < 1:
+        raise ValueError(f"chunked_token_loss({chunks}): a row has at least one part")
+
+    def loss(
+        model: nnx.Module,
+        input_tokens: jax.Array,
+        labels: jax.Array,
+        positions: jax.Array,
+        attention_mask: jax.Array,
+        scale: jax.Array,
+        segment_ids: jax.Array | None = None,
+        documents: jax.Array | None = None,
+        smoothing: jax.Array | None = None,
+        noise: jax.Array | None = None,
+        noise_seeds: jax.Array | None = None,
+    ) -> jax.Array:
+        call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
+        with noisy_embeddings(model, noise, noise_seeds):
+            hidden, head = hidden_states(model, *call.arguments, **call.named)
+        return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), smoothing, chunks) * scale[:, None])
+
+    return loss
+
+
+class Call(NamedTuple):
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+def call_of(
+    model: Any, input_tokens: Any, positions: Any, attention_mask: Any, segment_ids: Any, documents: Any
+) -> Call:
+    """What a Tunix model is called with."""
+    if documents is not None:
+        check_packing(model, input_tokens.shape[1])
+    flash = getattr(getattr(model, "config", None), "use_flash_attention", False)
+    extra = {"segment_ids": segment_ids} if flash and segment_ids is not None else {}  # flash attention reads no mask
+    return Call((input_tokens, positions, None, attention_mask), extra)
+
+
+def token_nll(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """Negative log likelihood of the next token, float32 (B, T): 0 where the next label is -100, and at the end.
+
+    The labels are moved instead of the logits cut, which keeps T what the hardware likes.
+    """
+    return target_nll(logits, next_labels(labels))
+
+
+def next_labels(labels: jax.Array) -> jax.Array:
+    """(B, T): the label that each token predicts, -100 at the end."""
+    return jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORED)
+
+
+def target_nll(logits: jax.Array, targets: jax.Array, smoothing: jax.Array | None = None) -> jax.Array:
+    """Negative log likelihood of `targets` (B, T) where they stand, float32: 0 where one is -100."""
+    logits = logits.astype(jnp.float32)
+    wanted = chosen_logits(logits, targets)
+    if smoothing is not None:
+        wanted = (1 - smoothing[:, None]) * wanted + smoothing[:, None] * jnp.mean(logits, axis=-1)
+    return jnp.where(targets != IGNORED, jax.nn.logsumexp(logits, axis=-1) - wanted, 0.0)
+
+
+def chosen_logits(logits: jax.Array, tokens: jax.Array) -> jax.Array:
+    """The logit of each token, (B, T, vocabulary) and (B, T) → (B, T); 0 for a token outside the vocabulary.
+
+    Exactly a gather's values. But the gradient of a gather is scattered into another (B, T, vocabulary), 1.5 GiB a chip
+    for 6144 tokens of Gemma 4 31B on tp=4; this comparison XLA fuses into the passes over the logits that the
+    logsumexp makes anyway, on each chip for its share of the vocabulary.
+    """
+    places = jax.lax.broadcasted_iota(tokens.dtype, logits.shape, logits.ndim - 1)
+    return jnp.sum(jnp.where(places == tokens[..., None], logits, 0), axis=-1)
+
+
+def _chunked_nll(
+    hidden: jax.Array, head: Any, targets: jax.Array, smoothing: jax.Array | None, chunks: int
+) -> jax.Array:
+    """`target_nll` of head(hidden), (B, T), of which a part of T has logits at a time; the last may be shorter."""
+    length = hidden.shape[1]
+    size = -(-length // min(chunks, length))
+    part = jax.checkpoint(lambda states, wanted: target_nll(head(states), wanted, smoothing))
+    found: list[jax.Array] = []
+    for start in range(0, length, size):
+        if found:
+            # Otherwise XLA may compute the parts side by side, which is what is to be avoided.
+            hidden, found[-1] = jax.lax.optimization_barrier((hidden, found[-1]))
+        found.append(part(hidden[:, start : start + size], targets[:, start : start + size]))
+    return jnp.concatenate(found, axis=1)
+
+
+def check_packing(model: nnx.Module, length: int) -> None:
+    """ValueError when this model can't be trained on packed rows of `length` tokens.
+
+    google-tunix 0.1.7 builds Gemma 2's sliding window from positions on one side and key indices on the other
+    (tunix/models/gemma/model.py), which disagree once positions start over within a row.
+    """
+    window = getattr(getattr(model, "config", None), "sliding_window_size", None)
+    family = getattr(getattr(getattr(model, "porter", None), "family", None), "name", None)
+    if family == "gemma2" and window is not None and length > window:
+        raise ValueError(
+            f"packed rows of {length} tokens are longer than Gemma 2's sliding window of {window}, which google-tunix "
+            f"applies wrongly to packed rows: set packing=False, or max_length={window} or less"
+        )

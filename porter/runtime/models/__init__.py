@@ -1,0 +1,1 @@
+"""Models: loading a checkpoint, its weights, quantisation, patches, memory."""

@@ -1,0 +1,45 @@
+"""How TRL loads a model that the trainer gets by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..facts.dtypes import jax_type
+from .quantization import Quantization
+
+# Choices among PyTorch implementations and ways to fetch files: the weights are the same.
+_IDLE = {
+    "attn_implementation", "device_map", "experts_implementation", "low_cpu_mem_usage", "max_memory",
+    "offload_folder", "token", "use_cache", "use_kernels", "use_safetensors",
+}  # fmt: skip
+
+
+def load_arguments(training_args: Any) -> dict[str, Any]:
+    """Arguments of rt.load_model that follow from an SFTConfig, as SFTTrainer reads them for a model's name.
+
+    `dtype`: the weights' dtype from `model_init_kwargs`, float32 when it isn't given there (TRL's default, not
+    transformers', which ORPOTrainer and CPOTrainer take), the checkpoint's for "auto" or None. `compute_dtype`:
+    bfloat16 for `bf16` and `fp16`, which autocast on a GPU. `revision` from `model_init_kwargs`, and `quantization`
+    where it asks for one.
+
+    ValueError for an argument of from_pretrained without a counterpart, by name.
+    """
+    given = dict(training_args.model_init_kwargs or {})
+    default = "auto" if type(training_args).__name__ in ("ORPOConfig", "CPOConfig") else "float32"
+    dtype = given.pop("dtype", given.pop("torch_dtype", default))
+    revision = given.pop("revision", None)
+    given.pop("trust_remote_code", None)  # Tunix has the families that it has, by their own code
+    keywords = {name: given.pop(name, None) for name in ("load_in_4bit", "load_in_8bit")}
+    quantization = Quantization.read(given.pop("quantization_config", None) or keywords)
+    unknown = sorted(name for name in set(given) - _IDLE if given[name] is not None)
+    if unknown:
+        raise ValueError(f"model_init_kwargs: {', '.join(unknown)} can't be handed to rt.load_model")
+    halved = training_args.bf16 or training_args.fp16
+    found = {
+        "dtype": jax_type(dtype),
+        "compute_dtype": jnp.bfloat16 if halved else None,
+        "revision": revision,
+    }
+    return {**found, "quantization": quantization} if quantization is not None else found

@@ -1,0 +1,1 @@
+"""Preference training: its rows, batches and trainer."""

@@ -1,0 +1,413 @@
+"""The batches of a preference run on GPUs, for a TPU mesh.
+
+The same rows in the same order and with the same number to an optimizer step as TRL's trainers; the split of a step
+into micro-batches follows the mesh where the loss allows it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import datasets
+import jax
+import numpy as np
+
+from ..batches import accumulation as older
+from ..batches import order
+from ..batches.arrays import Batch, divisible
+from ..batches.deal_rows import Deal
+from ..facts import releases
+from ..facts.lengths import LENGTH_MULTIPLE, rounded
+from ..hosts.global_arrays import placed
+from ..rows.tokenization import IGNORED, set_up_tokenizer
+from . import preference_rows
+from .preference_rows import Documents
+
+
+class PreferenceBatches:
+    """Batches of preference pairs, token for token those of TRL 1.16's DPOTrainer.
+
+    Iterating (again and again, always the same) gives `accumulation` micro-batches for each of `steps` optimizer steps:
+    dicts of NumPy arrays `input_tokens`, `labels` (-100 = prompt or padding), `positions` and `segment_ids` (0 =
+    padding), all (B, T) int32, the chosen answer of a pair in one row and the rejected in the next. `scale` (B,)
+    float32 is what a pair's loss counts: TRL takes the mean over the pairs of each process's micro-batch, then over
+    the micro-batches of the step. `nll_scale` (B,) is the same for the tokens of the chosen answers. B is the smallest
+    multiple of the mesh's fsdp axis that holds `batch_size` pairs; rows that are missing count 0. T is the longest row
+    in multiples of 128. With several JAX processes the arrays are global ones, see `global_arrays`, and B is the same.
+
+    `batch_size` is the pairs of one micro-step of the GPU run over all its `processes`, `accumulation` its
+    gradient_accumulation_steps; the other arguments are DPOConfig's (`epochs`: num_train_epochs, `num_proc`:
+    dataset_num_proc, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy; `max_prompt_length` and
+    `max_completion_length` are those of TRL before 0.29).
+
+    `whole_micro_batches`: one micro-batch of the GPU run is one here, for losses that compare the rows of a micro-batch
+    (`aot`, `aot_unpaired`, KTO's KL). `processes` (B,) int32 then tells which process of the GPU run had the row.
+
+    `trl` ("0.19.1"): prepare the pairs as that release did, see `older_preferences`, and make as many steps as the
+    transformers of its day, or `transformers`.
+
+    The tokenizer gets a pad token, as it does from DPOTrainer.
+    """
+
+    documents = 2  # rows of the batch for each row of the dataset
+    whole = False  # whether the loss always compares the rows of a micro-batch
+
+    def __init__(
+        self,
+        dataset: Any,
+        tokenizer: Any,
+        mesh: jax.sharding.Mesh,
+        *,
+        epochs: float = 3.0,
+        max_steps: int = -1,
+        batch_size: int = 8,
+        accumulation: int = 1,
+        processes: int = 1,
+        seed: int = 42,
+        data_seed: int | None = None,
+        max_length: int | None = 1024,
+        truncation_mode: str = "keep_start",
+        max_prompt_length: int | None = None,
+        max_completion_length: int | None = None,
+        pad_token: str | None = None,
+        pad_to_multiple_of: int | str | None = None,
+        num_proc: int | None = None,
+        drop_last: bool = False,
+        sampling: str = "random",
+        whole_micro_batches: bool = False,
+        trl: str | None = None,
+        transformers: str | None = None,
+    ) -> None:
+        self._release = releases.release(trl, transformers)
+        self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
+        set_up_tokenizer(tokenizer, chat_template_path=None, eos_token=None, pad_token=pad_token)
+        self._tokenizer = tokenizer
+        self._mesh = mesh
+        self._max_length = max_length
+        self._cut: dict[str, Any] = {
+            "truncation_mode": truncation_mode,
+            "max_prompt_length": max_prompt_length,
+            "max_completion_length": max_completion_length,
+        }
+        self._num_proc = num_proc
+        self._whole = whole_micro_batches or self.whole
+        multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
+        self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
+        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
+
+        self._rows = self._prepare(dataset, batch_size // processes)
+        limit = getattr(tokenizer, "model_max_length", None)
+        if limit and self._rows.longest > limit:
+            raise ValueError(
+                f"a row of {self._rows.longest} tokens is longer than the model's context of {limit} (the tokenizer's "
+                f"model_max_length): set max_length={limit} or less"
+            )
+        self.rows = len(self._rows)
+        self.steps_per_epoch = self._deal.steps(self.rows)
+        self._deal.check(self.rows, self.steps_per_epoch)
+        if not self._release.rounds_steps_up:
+            self.steps_per_epoch = max(self._deal.steps(self.rows, full=True), 1)
+        self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
+        self.batch_size = self._divisible(batch_size)
+        pairs = self.batch_size // self.documents
+        largest = accumulation
+        if not self._release.rounds_steps_up:
+            largest = max(len(group) for group in self._groups())
+        self._micro_batches = largest if self._whole else math.ceil(batch_size * largest / pairs)
+        self.accumulation = self._micro_batches if self._micro_batches > 1 else None
+        self.length = self._fixed_length(self._rows)
+        if jax.process_index() == 0:
+            print(self)
+
+    @classmethod
+    def from_args(
+        cls,
+        training_args: Any,
+        dataset: Any,
+        tokenizer: Any,
+        mesh: jax.sharding.Mesh,
+        *,
+        processes: int = 1,
+        **own: Any,
+    ) -> PreferenceBatches:
+        """The batches of a DPOConfig (or the like) whose values are known only when the script runs.
+
+        `processes`: how many processes the GPU run was launched with; `own`: what the script gives its trainer instead.
+        """
+        settings = dict(
+            epochs=training_args.num_train_epochs,
+            max_steps=training_args.max_steps,
+            batch_size=training_args.per_device_train_batch_size * processes,
+            accumulation=training_args.gradient_accumulation_steps,
+            processes=processes,
+            seed=training_args.seed,
+            data_seed=training_args.data_seed,
+            max_length=training_args.max_length,
+            num_proc=training_args.dataset_num_proc,
+            drop_last=training_args.dataloader_drop_last,
+            sampling=order.sampling_of(training_args),
+            **cls._own_arguments(training_args),
+        )
+        return cls(dataset, tokenizer, mesh, **settings | own)
+
+    @classmethod
+    def _own_arguments(cls, training_args: Any) -> dict[str, Any]:
+        return {
+            "truncation_mode": training_args.truncation_mode,
+            "max_prompt_length": getattr(training_args, "max_prompt_length", None),
+            "max_completion_length": getattr(training_args, "max_completion_length", None),
+            "pad_token": training_args.pad_token,
+            "pad_to_multiple_of": training_args.pad_to_multiple_of,
+            "whole_micro_batches": any(name.startswith("aot") for name in training_args.loss_type),
+        }
+
+    def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._mesh)
+
+    def _made(self) -> Iterator[Batch]:
+        for group in itertools.islice(self._groups(), self.steps):
+            shares = [share for batch in group for share in self._shares(batch)]
+            weights = np.full(len(shares), 1 / len(shares))
+            yield from self._assemble(self._rows, group, weights, self._micro_batches, self.length)
+
+    def _groups(self) -> Iterator[list[np.ndarray]]:
+        """The micro-steps of each optimizer step; before transformers 4.52 an epoch's rest made no step of its own."""
+        if self._release.rounds_steps_up:
+            return self._deal.groups(order.epoch_orders(self.rows, **self._sampling))
+        return older.older_groups(
+            (self._deal.batches(epoch) for epoch in order.epoch_orders(self.rows, **self._sampling)),
+            self._deal.accumulation,
+            steps=self.steps,
+            rows=self.rows,
+            transformers=self._release.transformers,
+        )
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
+        return self._rows.longest
+
+    def __repr__(self) -> str:
+        slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
+        filled = sum(len(ids) for row in self._rows.ids for ids in row)
+        return (
+            f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows as {self._micro_batches} x "
+            f"{self.batch_size // self.documents} x {self.documents} x {self.length} tokens, "
+            f"{1 - min(filled / slots, 1):.0%} padding"
+        )
+
+    def evaluation(self, dataset: Any, *, batch_size: int = 8) -> PreferenceEvaluation:
+        """Batches of an evaluation set; the mean of their losses, which Tunix reports, is HF's `eval_loss`.
+
+        `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
+        processes).
+        """
+        prepared = self._prepare(dataset, self._deal.batch_size // self._deal.processes)
+        return PreferenceEvaluation(self, prepared, batch_size)
+
+    def _prepare(self, dataset: Any, per_process: int) -> Documents:
+        return preference_rows.pairs(
+            dataset, self._tokenizer, max_length=self._max_length, release=self._release, **self._cut
+        )
+
+    def _nll_tokens(self, rows: Documents, row: int) -> int:
+        """Tokens that the negative log-likelihood of a row's first document is a mean over."""
+        wraps = rows.wraps is not None and rows.wraps[row][0]
+        return int(np.sum(rows.labels[row][0][1:] != IGNORED)) + wraps
+
+    def _divisible(self, pairs: int) -> int:
+        """The smallest batch of whole pairs that holds `pairs` and that the mesh divides."""
+        unit = math.lcm(divisible(1, self._mesh), self.documents)
+        return -(-pairs * self.documents // unit) * unit
+
+    def _fixed_length(self, prepared: Documents) -> int:
+        return rounded(prepared.longest, self._multiple)
+
+    def _shares(self, batch: np.ndarray) -> list[np.ndarray]:
+        """The rows of a micro-step by the process of the GPU run that had them."""
+        size = math.ceil(len(batch) / self._deal.processes)
+        return [batch[start : start + size] for start in range(0, len(batch), size)]
+
+    def _assemble(
+        self, rows: Documents, group: list[np.ndarray], weights: np.ndarray, count: int, length: int, pairs: int = 0
+    ) -> Iterator[Batch]:
+        """`count` micro-batches out of the micro-steps of a group; `weights`: what each process's share of one
+        counts."""
+        pairs = pairs or self.batch_size // self.documents
+        shares = [share for batch in group for share in self._shares(batch)]
+        of_each = [np.full(len(share), i % self._deal.processes) for i, share in enumerate(shares)]
+        processes = np.concatenate(of_each)
+        picked = np.concatenate(shares)
+        each = np.concatenate([np.full(len(share), w / len(share)) for share, w in zip(shares, weights, strict=True)])
+        nll = np.concatenate(
+            [
+                np.full(len(share), w / max(1, sum(self._nll_tokens(rows, int(row)) for row in share)))
+                for share, w in zip(shares, weights, strict=True)
+            ]
+        )
+        if self._whole:
+            ends = np.cumsum([len(batch) for batch in group])
+            spans = [(int(end - len(batch)), int(end)) for batch, end in zip(group, ends, strict=True)]
+        else:
+            spans = [(at, min(at + pairs, len(picked))) for at in range(0, count * pairs, pairs)]
+        spans += [(0, 0)] * (count - len(spans))
+        for start, stop in spans:
+            batch = self._empty(pairs * self.documents, length)
+            for place, at in enumerate(range(start, max(start, stop))):
+                self._fill(batch, place, rows, int(picked[at]))
+                here = slice(place * self.documents, (place + 1) * self.documents)
+                batch["scale"][here] = each[at] * count
+                batch["nll_scale"][here] = nll[at] * count
+                if self._whole:
+                    batch["processes"][here] = processes[at]
+            yield batch
+
+    def _empty(self, rows: int, length: int) -> Batch:
+        shape = (rows, length)
+        batch = {
+            "input_tokens": np.full(shape, self._tokenizer.pad_token_id, np.int32),
+            "labels": np.full(shape, IGNORED, np.int32),
+            "positions": np.tile(np.arange(length, dtype=np.int32), (rows, 1)),
+            "segment_ids": np.zeros(shape, np.int32),
+            "scale": np.zeros(rows, np.float32),
+            "nll_scale": np.zeros(rows, np.float32),
+        }
+        batch |= {"processes": np.full(rows, -1, np.int32)} if self._whole else {}
+        return batch | ({} if self._rows.wraps is None else {"wraps": np.zeros(rows, bool)})
+
+    def _fill(self, batch: Batch, place: int, rows: Documents, row: int) -> None:
+        documents = zip(rows.ids[row], rows.labels[row], strict=True)
+        for at, (ids, labels) in enumerate(documents, place * self.documents):
+            batch["input_tokens"][at, : len(ids)] = ids
+            batch["labels"][at, : len(ids)] = labels
+            batch["segment_ids"][at, : len(ids)] = 1
+        if rows.wraps is not None:
+            batch["wraps"][place * self.documents : (place + 1) * self.documents] = rows.wraps[row]
+
+
+class ORPOBatches(PreferenceBatches):
+    """`PreferenceBatches` as TRL 1.16's ORPOTrainer makes them: BOS and EOS around the text, the answer alone cut.
+
+    The negative log-likelihood counts the prompt as well. `trl` before 0.28: the prompt is cut first, to
+    `max_prompt_length`, at the end that `truncation_mode` doesn't keep.
+    """
+
+    def _prepare(self, dataset: Any, per_process: int) -> Documents:
+        return preference_rows.text_pairs(
+            dataset,
+            self._tokenizer,
+            max_length=self._max_length,
+            max_prompt_length=self._cut["max_prompt_length"],
+            truncation_mode=self._cut["truncation_mode"],
+            release=self._release,
+        )
+
+    def _nll_tokens(self, rows: Documents, row: int) -> int:
+        return len(rows.ids[row][0]) - 1
+
+    @classmethod
+    def _own_arguments(cls, training_args: Any) -> dict[str, Any]:
+        own = ("max_prompt_length", "truncation_mode")
+        return {name: getattr(training_args, name) for name in own if hasattr(training_args, name)}
+
+
+class CPOBatches(ORPOBatches):
+    """`PreferenceBatches` as TRL 1.16's CPOTrainer makes them: as ORPOTrainer's, with the answers' likelihood alone."""
+
+    _nll_tokens = PreferenceBatches._nll_tokens
+
+
+class KTOBatches(PreferenceBatches):
+    """Batches of single completions with a label, token for token those of TRL 1.16's KTOTrainer.
+
+    As `PreferenceBatches`, but each row is followed by the same prompt with the completion of the row before it in its
+    batch, which KTO estimates its KL term from; `desirable` (B,) bool is the label. Pairs of chosen and rejected are
+    taken apart. `estimate_kl`: False for loss_type="apo_zero_unpaired", whose batches are single rows.
+    """
+
+    whole = True
+
+    def __init__(self, *args: Any, estimate_kl: bool = True, sampling: str = "sequential", **kwargs: Any) -> None:
+        if estimate_kl and sampling != "sequential":
+            raise ValueError(f"train_sampling_strategy={sampling!r} breaks up the batches of KTO's KL term: sequential")
+        self.documents = 2 if estimate_kl else 1
+        super().__init__(*args, sampling=sampling, **kwargs)
+
+    def _prepare(self, dataset: Any, per_process: int) -> Documents:
+        rotate = per_process if self.documents == 2 else None
+        if self._release.shuffles_completions:  # with data_seed; without one in an order that nobody can repeat
+            rows = dataset if isinstance(dataset, datasets.Dataset) else datasets.Dataset.from_list(list(dataset))
+            dataset = rows.shuffle(seed=self._sampling["seed"])
+        return preference_rows.completions(
+            dataset,
+            self._tokenizer,
+            max_length=self._max_length,
+            rotate=rotate,
+            num_proc=self._num_proc,
+            max_prompt_length=self._cut["max_prompt_length"],
+            truncation_mode=self._cut["truncation_mode"],
+            release=self._release,
+        )
+
+    def _empty(self, rows: int, length: int) -> Batch:
+        return {**super()._empty(rows, length), "desirable": np.zeros(rows, bool)}
+
+    def _fill(self, batch: Batch, place: int, rows: Documents, row: int) -> None:
+        super()._fill(batch, place, rows, row)
+        batch["desirable"][place * self.documents : (place + 1) * self.documents] = rows.desirable[row]
+
+    @classmethod
+    def _own_arguments(cls, training_args: Any) -> dict[str, Any]:
+        return {
+            "pad_to_multiple_of": training_args.pad_to_multiple_of,
+            "max_prompt_length": getattr(training_args, "max_prompt_length", None),
+            "truncation_mode": getattr(training_args, "truncation_mode", "keep_end"),
+            "estimate_kl": training_args.loss_type != "apo_zero_unpaired",
+        }
+
+
+class PreferenceEvaluation:
+    """Batches of an evaluation set, in order; made by `PreferenceBatches.evaluation`.
+
+    HF takes the mean over rows of each row's batch loss on its process. That weight stands in `scale`, so that the
+    batches can have the mesh's size.
+    """
+
+    def __init__(self, training: PreferenceBatches, prepared: Documents, batch_size: int) -> None:
+        dealt = training._deal.batches(np.arange(len(prepared)), batch_size)
+        if not dealt:
+            raise ValueError(f"{len(prepared)} evaluation rows don't fill one batch of {batch_size}")
+        self.rows = len(prepared)
+        self.batch_size = training._divisible(batch_size)
+        self.length = training._fixed_length(prepared)
+        pairs = self.batch_size // training.documents
+        self._count = len(dealt) if training._whole else math.ceil(sum(map(len, dealt)) / pairs)
+        self._weights = self._share_weights(training, dealt, batch_size)
+        self._parts = (training, prepared, dealt)
+
+    def __iter__(self) -> Iterator[Batch]:
+        training, prepared, dealt = self._parts
+        pairs = self.batch_size // training.documents
+        made = training._assemble(prepared, dealt, self._weights, self._count, self.length, pairs)
+        return placed(made, training._mesh)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _share_weights(self, training: PreferenceBatches, dealt: list[np.ndarray], batch_size: int) -> np.ndarray:
+        """What each process's share of a batch counts in HF's eval_loss.
+
+        HF repeats a share's loss once for each of its rows, and of the last batch counts as many as rows of the dataset
+        are left over.
+        """
+        counts = []
+        for batch in dealt:
+            left = self.rows % batch_size if batch is dealt[-1] else 0
+            for share in training._shares(batch):
+                entries = len(share)
+                counts.append(min(entries, left) if self.rows % batch_size and batch is dealt[-1] else entries)
+                left -= counts[-1]
+        return np.asarray(counts) / sum(counts)

@@ -1,0 +1,1 @@
+"""Training on completions that are sampled and rewarded: GRPO and RLOO."""

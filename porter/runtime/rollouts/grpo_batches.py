@@ -1,0 +1,410 @@
+"""Completions sampled while training, scored, and dealt to micro-batches: TRL's GRPOTrainer on a mesh.
+
+The prompts, their order, how many completions an optimizer step trains on and from which weights they were sampled are
+those of TRL 1.16; only the random numbers are others. Batches go to Tunix's PeftTrainer like those of supervised
+training: the next ones are sampled, from the weights as they are by then, when the trainer asks for them.
+
+Tunix's own GRPOLearner is not used: in google-tunix 0.1.7 it trains completions without their end token, samples anew
+for every optimizer step and repeats one seed, keeps the completions of a prompt in one micro-batch, and divides losses
+by the micro-batch (docs/grpo.md has the list).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+
+from ..batches import order
+from ..batches.arrays import Batch, divisible
+from ..facts.files import to_host
+from ..facts.lengths import rounded
+from ..generation.prompts import (
+    check_context,
+    end_tokens,
+    micro_steps_of,
+    prompt_rows,
+    shared_settings,
+    tokenised_prompts,
+    whole_groups,
+)
+from ..generation.sampling import Sampler, Sampling
+from ..hosts import processes as hosts
+from ..hosts.global_arrays import on_mesh, placed
+from ..losses.policy_loss import PolicyLoss, completion_logps
+from ..losses.token_loss import model_inputs
+from ..rows import tokenization
+from ..rows.rows import is_stream
+from .rewards import RewardFunc, Rewards, TrainerState, group_advantages, weighted
+
+OTHER = ("prompt", "completion", "completion_ids")  # columns that reward functions don't get as such
+
+
+@dataclass
+class Rollout:
+    """One completion: token ids, how many of them are trained, and what they are worth."""
+
+    prompt: list[int]
+    completion: list[int]
+    trained: int
+    tokens: int = 0  # trained, of the whole generation batch
+    advantage: float = 0.0
+    old_logps: np.ndarray | None = None
+    reference_logps: np.ndarray | None = None
+
+
+class GRPOBatches:
+    """Batches of GRPO: iterating samples completions from `model`, scores them and gives them to the trainer.
+
+    Each of `steps` optimizer steps has `accumulation` micro-batches: dicts of `input_tokens`, `positions` and
+    `segment_ids` (0 = padding), (B, P + C) int32 with the prompts padded on the left and the completions on the right,
+    `completion_mask` (B, C), `advantages` and `scale` (B,) float32, and where the loss needs them `old_logps` and
+    `reference_logps`, (B, C) float32. B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows.
+    P is that of the longest prompt, so that all compiles once. `loss` is the loss function for these batches.
+
+    `batch_size`: completions of one micro-step of the GPU run over all its `processes` (TRL counts completions, Tunix's
+    own learner prompts); `model` is the one that trains, its adapters in. The reference of `loss.beta` is the model as
+    it is now: with new adapters the base model. The other arguments are GRPOConfig's, with its names and defaults
+    (`epochs`: num_train_epochs). `max_prompt_length`, of releases before 0.28, keeps the last tokens of longer prompts.
+
+    ValueError at once for lengths that don't fit the model's context, batches that groups of `num_generations` don't
+    fill, and reward functions that can't be called as TRL does. Of several JAX processes the first one calls the reward
+    functions, once for each completion; the others are told their values.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        tokenizer: Any,
+        mesh: jax.sharding.Mesh,
+        model: nnx.Module,
+        *,
+        reward_funcs: RewardFunc | Sequence[RewardFunc],
+        loss: PolicyLoss | None = None,
+        epochs: float = 3.0,
+        max_steps: int = -1,
+        batch_size: int = 8,
+        accumulation: int = 1,
+        processes: int = 1,
+        seed: int = 42,
+        num_generations: int = 8,
+        num_iterations: int = 1,
+        steps_per_generation: int | None = None,
+        generation_batch_size: int | None = None,
+        max_prompt_length: int | None = None,
+        max_completion_length: int = 512,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        top_k: int | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float = 1.0,
+        reward_weights: Sequence[float] | None = None,
+        scale_rewards: str | bool = "group",
+        multi_objective_aggregation: str = "sum_then_normalize",
+        mask_truncated_completions: bool = False,
+        shuffle_dataset: bool = True,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        if batch_size % processes:
+            raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
+        self.loss = replace(loss or PolicyLoss(), temperature=temperature)
+        self._tokenizer, self._mesh, self._model = tokenizer, mesh, model
+        self._source, self._processes = (batch_size, accumulation), processes
+        self._parts = micro_steps_of(batch_size, accumulation, steps_per_generation, generation_batch_size)
+        self._generations, self._iterations = num_generations, num_iterations
+        self._prompts_at_once = whole_groups(batch_size * self._parts, num_generations)
+        self._advantage_settings: dict[str, Any] = {"scale": scale_rewards, "aggregation": multi_objective_aggregation}
+        none = np.zeros((num_generations, 1))
+        group_advantages(none, np.ones(1), num_generations, **self._advantage_settings)  # refuses what it doesn't know
+        self._mask_truncated = mask_truncated_completions
+        tokenization.set_up_tokenizer(tokenizer, chat_template_path=None, eos_token=None, pad_token=None)
+
+        step_parts = math.ceil(max_steps * accumulation / (self._parts * num_iterations)) if max_steps > 0 else 0
+        self._rows = prompt_rows(dataset, step_parts * self._prompts_at_once, seed if shuffle_dataset else None)
+        self._shuffled = shuffle_dataset and not is_stream(dataset)
+        self._seed = seed
+        columns = [name for name in self._rows[0] if name not in OTHER]
+        self._rewards = Rewards(reward_funcs, reward_weights, columns)
+        chunks = len(self._rows) // self._prompts_at_once
+        if not chunks:
+            raise ValueError(
+                f"{len(self._rows)} prompts don't fill a generation batch of {self._prompts_at_once} prompts x "
+                f"{num_generations} completions"
+            )
+        self.steps_per_epoch = math.ceil(chunks * self._parts * num_iterations / accumulation)
+        self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
+        self.state = TrainerState(max_steps=self.steps, num_train_epochs=math.ceil(self.steps / self.steps_per_epoch))
+
+        self._prompts = tokenised_prompts(self._rows, tokenizer, max_prompt_length, chat_template_kwargs or {})
+        longest = max(map(len, self._prompts))
+        check_context(model, longest, max_completion_length)
+        self._completion_length = max_completion_length
+        self.length = rounded(longest + max_completion_length)
+        self.batch_size = divisible(batch_size, mesh)
+        self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
+        self.accumulation = self._micro_batches if self._micro_batches > 1 else None
+        ends = end_tokens(model, tokenizer)
+        sampling = Sampling(
+            max_completion_length, ends, tokenizer.pad_token_id, temperature, top_p, top_k, min_p, repetition_penalty
+        )
+        self._ends = {*ends, tokenizer.pad_token_id}
+        self._sampler = Sampler(model, mesh, sampling, self.length - max_completion_length)
+        self._wrt = nnx.LoRAParam if jax.tree.leaves(nnx.state(model, nnx.LoRAParam)) else nnx.Param
+        self._reference = jax.tree.map(lambda array: array, nnx.state(model, self._wrt)) if self.loss.beta else None
+        graph = nnx.graphdef(model)
+        self._logps = jax.jit(partial(_logps, graph, length=max_completion_length, temperature=temperature))
+        self._metrics: list[list[dict[str, float]]] = []
+        self._said_by_rewards: dict[str, float] = {}
+        self._skipped = 0
+        if jax.process_index() == 0:
+            print(self)
+
+    @classmethod
+    def from_args(
+        cls,
+        training_args: Any,
+        dataset: Any,
+        tokenizer: Any,
+        mesh: jax.sharding.Mesh,
+        model: nnx.Module,
+        *,
+        reward_funcs: RewardFunc | Sequence[RewardFunc],
+        processes: int = 1,
+    ) -> GRPOBatches:
+        """The batches of a GRPOConfig whose values are known only when the script runs.
+
+        `processes`: how many processes the GPU run was launched with.
+        """
+        return cls(
+            dataset,
+            tokenizer,
+            mesh,
+            model,
+            reward_funcs=reward_funcs,
+            loss=PolicyLoss.from_args(training_args),
+            reward_weights=training_args.reward_weights,
+            scale_rewards=training_args.scale_rewards,
+            multi_objective_aggregation=training_args.multi_objective_aggregation,
+            **shared_settings(training_args, processes),
+        )
+
+    def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._mesh)
+
+    def _made(self) -> Iterator[Batch]:
+        rollouts: list[list[Rollout]] = []
+        last = -1
+        for done, group in enumerate(self._steps()):
+            if done < self._skipped:
+                yield from self._micro([], np.zeros(0, np.float32))
+                continue
+            self.state.global_step, self.state.epoch = done, done / self.steps_per_epoch
+            self._metrics += [[] for _ in range(done + 1 - len(self._metrics))]
+            picked = []
+            for number, chunk, part in group:
+                if number != last:
+                    rollouts, said = self._generate(chunk, number)
+                    self._metrics[done].append(said)
+                    last = number
+                picked.append(rollouts[part])
+            yield from self._micro(list(itertools.chain(*picked)), self._scale(picked))
+
+    def __repr__(self) -> str:
+        rows = math.prod(self._source)
+        return (
+            f"{len(self._rows)} prompts, {self.steps} steps of {rows} completions "
+            f"({self._generations} of each prompt, {self._prompts_at_once} prompts sampled at once) "
+            f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens"
+        )
+
+    def skip(self, steps: int) -> None:
+        """Samples nothing for the first `steps` steps, which a resumed trainer passes over."""
+        self._skipped = steps
+
+    def metrics(self, after: int, until: int) -> dict[str, float]:
+        """TRL's metrics of the completions sampled for optimizer steps `after` + 1 to `until`, their means."""
+        said = list(itertools.chain(*self._metrics[after:until]))
+        names = dict.fromkeys(name for metrics in said for name in metrics)
+        values = {name: [m[name] for m in said if not math.isnan(m.get(name, math.nan))] for name in names}
+        return {name: sum(found) / len(found) for name, found in values.items() if found}
+
+    def _steps(self) -> Iterator[list[tuple[int, Sequence[int], int]]]:
+        """The micro-steps of every optimizer step: number of the generation batch, its prompts, which part of it."""
+        number, done = 0, 0
+        size, count = self._prompts_at_once, len(self._rows)
+        orders = order.randperms(count, self._seed) if self._shuffled else itertools.repeat(np.arange(count))
+        for epoch in orders:
+            micro = []
+            for start in range(0, count - size + 1, size):
+                parts = list(range(self._parts)) * self._iterations
+                micro += [(number, epoch[start : start + size].tolist(), part) for part in parts]
+                number += 1
+            for start in range(0, len(micro), self._source[1]):
+                if done == self.steps:
+                    return
+                done += 1
+                yield micro[start : start + self._source[1]]
+
+    def _generate(self, chunk: Sequence[int], number: int) -> tuple[list[list[Rollout]], dict[str, float]]:
+        """The completions of a generation batch in as many parts as it lasts micro-steps, and their metrics."""
+        repeated = [row for row in chunk for _ in range(self._generations)]
+        key = jax.random.fold_in(jax.random.key(self._seed), number)
+        prompts = [self._prompts[row] for row in repeated]
+        completions = self._sampler(prompts, key)
+        cut = [ids[-1] not in self._ends for ids in completions]
+        rollouts = [
+            Rollout(prompt, ids, 0 if self._mask_truncated and short else len(ids))
+            for prompt, ids, short in zip(prompts, completions, cut, strict=True)
+        ]
+        tokens = sum(rollout.trained for rollout in rollouts)
+        self._add_logps(rollouts)
+        rewards = self._score(repeated, completions)
+        advantages = self._advantages(rewards, rollouts)
+        for rollout, advantage in zip(rollouts, advantages, strict=True):
+            rollout.advantage, rollout.tokens = float(advantage), tokens
+        return self._dealt(rollouts, number), self._said(rewards, completions, cut)
+
+    def _dealt(self, rollouts: list[Rollout], number: int) -> list[list[Rollout]]:
+        """Parts of the batch, the rows of each process shuffled and cut on their own, as TRL does."""
+        share = len(rollouts) // self._processes
+        size = share // self._parts
+        parts: list[list[Rollout]] = [[] for _ in range(self._parts)]
+        for process in range(self._processes):
+            places = process * share + mixed(share, self._seed + process, number)
+            for part, picked in zip(parts, places.reshape(self._parts, size), strict=True):
+                part += [rollouts[place] for place in picked]
+        return parts
+
+    def _score(self, rows: Sequence[int], completions: Sequence[list[int]]) -> np.ndarray:
+        prompts = [self._rows[row]["prompt"] for row in rows]
+        texts: list[Any] = self._tokenizer.batch_decode(completions, skip_special_tokens=True)
+        if tokenization.is_conversational({"prompt": prompts[0]}):
+            texts = [[{"role": "assistant", "content": text}] for text in texts]
+        columns = {
+            name: [self._rows[row].get(name) for row in rows] for name in self._rows[rows[0]] if name not in OTHER
+        }
+
+        def scored() -> Any:
+            rewards = self._rewards(prompts, texts, completions, columns, self.state)
+            return [rewards.tolist(), self._rewards.take_metrics()]
+
+        rewards, self._said_by_rewards = hosts.from_first("a reward function", scored)
+        return np.asarray(rewards, np.float32)
+
+    def _advantages(self, rewards: np.ndarray, rollouts: Sequence[Rollout]) -> np.ndarray:
+        return group_advantages(rewards, self._rewards.weights, self._generations, **self._advantage_settings)
+
+    @property
+    def _needs_old(self) -> bool:
+        """Whether the weights have moved on when some of a generation batch is trained."""
+        return self._source[1] % (self._parts * self._iterations) != 0
+
+    def _add_logps(self, rollouts: list[Rollout]) -> None:
+        """Log-probabilities of the completions by the present policy and the reference, where the loss needs them."""
+        if not self._needs_old and self._reference is None:
+            return
+        for start in range(0, len(rollouts), self.batch_size):
+            rows = rollouts[start : start + self.batch_size]
+            batch = self._assembled(rows, np.zeros(len(rows), np.float32))
+            tokens = {name: batch[name] for name in ("input_tokens", "positions", "segment_ids")}
+            tokens = {name: on_mesh(array, self._mesh) for name, array in tokens.items()}
+            _, trained, rest = nnx.split(self._model, self._wrt, ...)
+            with self._mesh:
+                old = to_host(self._logps(trained, rest, tokens)) if self._needs_old else None
+                first = self._reference
+                reference = None if first is None else to_host(self._logps(first, rest, tokens))
+            for place, rollout in enumerate(rows):
+                rollout.old_logps = None if old is None else old[place]
+                rollout.reference_logps = None if reference is None else reference[place]
+
+    def _scale(self, parts: list[list[Rollout]]) -> np.ndarray:
+        """What each row's tokens count, so that the mean over the micro-batches of a step is TRL's loss."""
+        rows = list(itertools.chain(*parts))
+        tokens = np.array([max(rollout.trained, 1) for rollout in rows], np.float32)
+        kind, count = self.loss.divides_by, len(rows)
+        if kind == "row":
+            divisor = tokens * count
+        elif kind == "length":
+            divisor = np.full(count, count * self._completion_length, np.float32)
+        elif kind == "rows":
+            divisor = np.full(count, count, np.float32)
+        elif kind == "batch":
+            share = len(parts) / self._parts  # of the generation batch
+            divisor = np.array([max(rollout.tokens, 1) * share for rollout in rows], np.float32)
+        else:
+            divisor = np.concatenate([self._micro_tokens(part) for part in parts]) * len(parts) * self._processes
+        return (self._micro_batches / divisor).astype(np.float32)
+
+    def _micro_tokens(self, part: list[Rollout]) -> np.ndarray:
+        """For each row the trained tokens of its micro-batch on its process."""
+        trained = np.array([rollout.trained for rollout in part], np.float32).reshape(self._processes, -1)
+        return np.repeat(np.maximum(trained.sum(axis=1), 1), trained.shape[1])
+
+    def _micro(self, rollouts: list[Rollout], scale: np.ndarray) -> Iterator[Batch]:
+        for start in range(0, self._micro_batches * self.batch_size, self.batch_size):
+            yield self._assembled(rollouts[start : start + self.batch_size], scale[start : start + self.batch_size])
+
+    def _assembled(self, rollouts: Sequence[Rollout], scale: np.ndarray) -> Batch:
+        """Rows as arrays; what is missing to a full batch trains nothing."""
+        shape = (self.batch_size, self.length)
+        begin = self.length - self._completion_length
+        short = (self.batch_size, self._completion_length)
+        batch: Batch = {
+            "input_tokens": np.full(shape, self._tokenizer.pad_token_id, np.int32),
+            "positions": np.zeros(shape, np.int32),
+            "segment_ids": np.zeros(shape, np.int32),
+            "completion_mask": np.zeros(short, np.int32),
+            "advantages": np.zeros(self.batch_size, np.float32),
+            "scale": np.zeros(self.batch_size, np.float32),
+        }
+        if self._needs_old:
+            batch["old_logps"] = np.zeros(short, np.float32)
+        if self.loss.beta and self.loss.loss_type != "rloo":
+            batch["reference_logps"] = np.zeros(short, np.float32)
+        for place, (rollout, weight) in enumerate(zip(rollouts, scale, strict=True)):
+            first, end = begin - len(rollout.prompt), begin + len(rollout.completion)
+            batch["input_tokens"][place, first:end] = [*rollout.prompt, *rollout.completion]
+            batch["segment_ids"][place, first:end] = 1
+            batch["positions"][place, first:] = np.arange(self.length - first)
+            batch["completion_mask"][place, : rollout.trained] = 1
+            batch["advantages"][place], batch["scale"][place] = rollout.advantage, weight
+            for name in ("old_logps", "reference_logps"):
+                if name in batch and getattr(rollout, name) is not None:
+                    batch[name][place] = getattr(rollout, name)
+        return batch
+
+    def _said(self, rewards: np.ndarray, completions: list[list[int]], cut: list[bool]) -> dict[str, float]:
+        """TRL's metrics of a generation batch."""
+        total = weighted(rewards, self._rewards.weights)
+        lengths = [len(ids) for ids in completions]
+        with np.errstate(invalid="ignore"):
+            spread = np.nanstd(total.reshape(-1, self._generations), axis=1)
+            said = {
+                "reward": float(np.nanmean(total)) if not np.isnan(total).all() else math.nan,
+                "reward_std": float(np.nanstd(total, ddof=1)) if (~np.isnan(total)).sum() > 1 else math.nan,
+                "frac_reward_zero_std": float(np.mean(np.isclose(spread, 0))),
+            }
+            for name, column in zip(self._rewards.names, rewards.T, strict=True):
+                said[f"rewards/{name}/mean"] = float(np.nanmean(column)) if not np.isnan(column).all() else math.nan
+        said["completions/mean_length"] = sum(lengths) / len(lengths)
+        said["completions/clipped_ratio"] = sum(cut) / len(cut)
+        return {**said, **self._said_by_rewards}
+
+
+def mixed(count: int, seed: int, number: int) -> np.ndarray:
+    """The order in which a process deals the `count` completions of generation batch `number` to its micro-steps."""
+    return np.random.default_rng((seed, number)).permutation(count)
+
+
+def _logps(
+    graph: Any, trained: Any, rest: Any, tokens: dict[str, jax.Array], *, length: int, temperature: float
+) -> jax.Array:
+    inputs = model_inputs(tokens)
+    return completion_logps(nnx.merge(graph, trained, rest), **inputs, length=length, temperature=temperature)

@@ -1,0 +1,1 @@
+"""From text and messages to rows: templates, tokens, masks, packing, collation."""

@@ -1,0 +1,107 @@
+"""Checkpoint folders: Orbax resumes from whatever it finds, the Trainer only when asked to."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+
+from etils import epath  # type: ignore[import-untyped]
+
+from ..facts import sidecar
+from ..hosts import processes as hosts
+
+SEEN_WITHIN = 10.0  # seconds in which a shared folder shows what another host wrote
+
+
+def fresh_dir(path: str | os.PathLike[str]) -> str:
+    """`path` for TrainingConfig.checkpoint_root_directory: absolute, and sure to hold no checkpoints.
+
+    A file in it notes what the checkpoints will hold, for `tpu-port export` (see sidecar.py).
+
+    FileExistsError when an earlier run left some: Tunix would silently resume from them. ValueError where several JAX
+    processes have different folders of this name, each on its own disk.
+    """
+    folder = _absolute(path)
+    _check_shared(folder)
+    steps = _saved_steps(folder)
+    if steps:
+        raise FileExistsError(
+            f"{folder} holds checkpoints of an earlier run (steps {', '.join(map(str, steps))}), from which Tunix "
+            "would resume; remove them, choose another folder, or write rt.resume_dir to resume"
+        )
+    sidecar.checkpoints_in(folder)
+    return str(folder)
+
+
+def resume_dir(path: str | os.PathLike[str], checkpoint: str | os.PathLike[str] | bool | None = True) -> str:
+    """`path` for TrainingConfig.checkpoint_root_directory: absolute, with a checkpoint to resume from.
+
+    `path` is the folder of a run, or its newest checkpoint in there. `checkpoint` is what the Trainer's
+    `resume_from_checkpoint` was given: a path takes the place of `path`, and its run goes on in its own folder.
+    FileNotFoundError when there is no checkpoint that Orbax wrote: a PyTorch `checkpoint-500` can't be resumed.
+    """
+    folder = _absolute(path if isinstance(checkpoint, bool | None) else checkpoint)
+    _check_shared(folder)
+    if folder.name.isdigit() and _saved_steps(folder.parent):
+        newest = _saved_steps(folder.parent)[-1]
+        if int(folder.name) != newest:
+            raise FileNotFoundError(f"Tunix resumes from the newest checkpoint, which is {folder.parent / str(newest)}")
+        folder = folder.parent
+        sidecar.checkpoints_in(folder)
+        return str(folder)
+    if not _saved_steps(folder):
+        raise FileNotFoundError(
+            f"{folder} holds no checkpoint of a Tunix run to resume from"
+            + ("; a PyTorch checkpoint can't be resumed" if folder.name.startswith("checkpoint-") else "")
+        )
+    sidecar.checkpoints_in(folder)
+    return str(folder)
+
+
+def get_last_checkpoint(path: str | os.PathLike[str]) -> str | None:
+    """The newest checkpoint that Orbax finished in `path`, or None: transformers' function of this name for Orbax.
+
+    `rt.resume_dir` takes what it returns.
+    """
+    folder = _absolute(path)
+    steps = _saved_steps(folder)
+    return str(folder / str(steps[-1])) if steps else None
+
+
+def _check_shared(folder: epath.Path) -> None:
+    """Orbax's processes write into one folder: on disks of their own they wait 20 minutes for each other, in vain."""
+    if hosts.count() == 1:
+        return
+
+    def write() -> str:
+        probe = f".tpu_port_{secrets.token_hex(8)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / probe).write_text("")
+        return probe
+
+    probe = hosts.from_first("writing to the checkpoint folder", write)
+    until = time.monotonic() + SEEN_WITHIN
+    while not (seen := (folder / probe).exists()) and time.monotonic() < until:
+        time.sleep(0.5)
+    answers = hosts.gathered("the checkpoint folder", "seen" if seen else "")
+    if hosts.is_first():
+        (folder / probe).unlink()
+    apart = [str(number) for number, answer in enumerate(answers) if not answer]
+    if apart:
+        raise ValueError(
+            f"{folder} is a disk of its own on process {', '.join(apart)}: the checkpoints of several hosts need one "
+            "folder that all of them see, such as gs://BUCKET/FOLDER or a mounted share"
+        )
+
+
+def _absolute(path: str | os.PathLike[str]) -> epath.Path:
+    text = os.fspath(path)
+    return epath.Path(text if "://" in text else os.path.abspath(os.path.expanduser(text)))
+
+
+def _saved_steps(folder: epath.Path) -> list[int]:
+    """Steps with a finished Orbax checkpoint in `folder`, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(int(child.name) for child in folder.iterdir() if child.name.isdigit() and child.is_dir())

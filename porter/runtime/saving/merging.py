@@ -1,0 +1,117 @@
+"""Adapters added to the weights, as PEFT's `merge_and_unload` does: the trained ones at the end of a script, and saved
+ones before its training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from ..models import weights
+from .adapters import adapter_state, apply_adapter
+from .main_process import push_to_hub
+from .save_model import save_whole, tensors_of
+
+
+class MergedModel:
+    """The whole model with its adapters merged in, to be saved: what PEFT's `merge_and_unload` is used for.
+
+    `unmerged`: the model with its adapters beside the weights, which samples the same tokens up to rounding.
+    """
+
+    def __init__(self, model: nnx.Module) -> None:
+        self.unmerged = model
+
+    def save_pretrained(self, save_directory: str | Path, **unused: Any) -> None:
+        """Writes the merged weights under the names and in the dtype of the base, with its config.json.
+
+        `unused`: how transformers would write them (`safe_serialization`, `max_shard_size`). All processes call this.
+        """
+        save_whole(self.unmerged, Path(save_directory), _merged(self.unmerged))
+
+    def push_to_hub(self, repo_id: str, **settings: Any) -> str | None:
+        """Saves the merged weights into a folder of the repository's name, and uploads it from one host."""
+        folder = Path(repo_id.rsplit("/", 1)[-1])
+        self.save_pretrained(folder)
+        known = {
+            name: settings[name] for name in ("private", "revision", "token", "commit_message") if name in settings
+        }
+        return push_to_hub(folder, repo_id, **known)
+
+
+def merge_and_unload(model: nnx.Module) -> MergedModel:
+    """The model with its adapters merged in: W + scale · B · A in float32, rounded to the weights' dtype.
+
+    ValueError without adapters, and for a quantised base, whose rounding would be merged, too: there,
+    `tpu-port export --merged` adds them to the full-precision base instead.
+    """
+    if getattr(model, "lora", None) is None:
+        raise ValueError("this model has no adapters to merge")
+    if model.porter.quantization is not None:
+        raise ValueError("a quantised base can't be merged into: save the adapter, then tpu-port export --merged")
+    return MergedModel(model)
+
+
+def merge_adapter(
+    model: nnx.Module, adapter: str | Path, mesh: jax.sharding.Mesh, *, subfolder: str = "", revision: str | None = None
+) -> nnx.Module:
+    """`model` with a saved adapter merged into its weights, to train from there: PeftModel.from_pretrained(model,
+    adapter).merge_and_unload().
+
+    W + scale · B · A in float32, rounded to the weights' dtype. ValueError for a quantised base, and as
+    `rt.apply_adapter` has them. Call it before `rt.apply_lora`.
+    """
+    if getattr(model, "lora", None) is not None:
+        raise ValueError("merge the saved adapter before new ones are put in")
+    if model.porter.quantization is not None:
+        raise ValueError("a quantised base can't be merged into: load it in full precision")
+    adapted = apply_adapter(model, adapter, mesh, subfolder=subfolder, revision=revision, dropout=False)
+    state, scales, info = adapter_state(adapted), _scales(adapted), model.porter
+    plan = weights.plan(info.family, info.config, weights.read_headers(Path(info.path)), info.id)
+    held = dict(nnx.to_flat_state(nnx.state(model, nnx.Param)))
+    names = {"/".join(map(str, path)): path for path in held}
+    for name, tensor in plan.tensors.items():
+        linear = name.removesuffix(".weight")
+        if linear not in scales:
+            continue
+        a, b = (state[f"base_model.model.{linear}.lora_{letter}.weight"] for letter in "AB")
+        path = names[tensor.tunix]
+        old = held[path].get_value()
+        added = weights.to_tunix(tensor, scales.pop(linear) * (b @ a))
+        part = old[tensor.slot] if tensor.slots > 1 else old
+        new = (part.astype(jnp.float32) + added).astype(old.dtype)
+        new = old.at[tensor.slot].set(new) if tensor.slots > 1 else new
+        held[path] = held[path].replace(jax.device_put(new, old.sharding))
+    if scales:
+        raise ValueError(f"the checkpoint has no tensors of these names: {', '.join(sorted(scales)[:3])}")
+    nnx.update(model, nnx.from_flat_state(held))
+    return model
+
+
+def _scales(model: nnx.Module) -> dict[str, float]:
+    """alpha / rank by the linears that have adapters, under the checkpoint's names."""
+    return {block.hf: site.alpha / site.rank for site in model.lora.sites for block in site.blocks}
+
+
+def _merged(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
+    """The tensors of the checkpoint with what the adapters add."""
+    state, scales = adapter_state(model), _scales(model)
+    left = set(scales)
+    for name, tensor in tensors_of(model):
+        linear = name.removesuffix(".weight")
+        if linear in scales:
+            a, b = (state[f"base_model.model.{linear}.lora_{letter}.weight"] for letter in "AB")
+            added = scales[linear] * (b.astype(np.float32) @ a.astype(np.float32))
+            tensor = (tensor.astype(np.float32) + added).astype(tensor.dtype)
+            left.discard(linear)
+        yield name, tensor
+    if left and jax.process_index() == 0:
+        raise ValueError(
+            f"the checkpoint has no tensors of these names: {', '.join(sorted(left)[:3])}; save the adapter, then "
+            "tpu-port export --merged"
+        )

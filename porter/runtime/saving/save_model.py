@@ -1,0 +1,119 @@
+"""`save_model`: a trained Tunix model as transformers and PEFT would have written it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+
+from ..facts.files import to_host, write_json, write_tensors
+from ..hosts import processes as hosts
+from ..models import weights
+from ..models.load_model import Buffer
+from ..models.vocabulary import TABLES
+from .adapters import save_adapter
+
+# Bytes of one file: what is gathered on the host at a time.
+SHARD_BYTES = 5 * 1024**3
+
+
+def save_model(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> None:
+    """Writes what transformers' Trainer.save_model writes: a LoRA model's adapter, or the whole model.
+
+    A whole model goes into safetensors under the names it was loaded from, in the weights' dtype, with config.json and
+    generation_config.json; parts outside the text model (a vision tower) are copied from the checkpoint. Its weights
+    appear under their names only when all are written. `tokenizer` is saved beside it. All processes must call this;
+    the first one writes.
+    """
+    folder = Path(path)
+    if getattr(model, "lora", None) is not None:
+        save_adapter(model, folder)
+    else:
+        save_whole(model, folder, tensors_of(model))
+    if tokenizer is not None and jax.process_index() == 0:
+        tokenizer.save_pretrained(folder)
+
+
+def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.ndarray]]) -> None:
+    """Writes `tensors`, (name, value) in the checkpoint's order, as the whole model's, with its configs beside them."""
+    info, first = model.porter, jax.process_index() == 0
+    if info.quantization is not None:
+        raise ValueError("a quantised base is frozen and has no adapters here: there is nothing trained to save")
+    hosts.together("saving the model")
+    written: list[tuple[Path, list[str]]] = []
+    total = 0
+    for shard in _shards(tensors):
+        file = folder / f"{len(written)}.safetensors.new"
+        total += sum(array.nbytes for array in shard.values())
+        written.append((file, list(shard)))
+        if first:
+            write_tensors(file, shard)
+    if not first:
+        return
+    for old in (*folder.glob("model*.safetensors"), folder / "model.safetensors.index.json"):
+        old.unlink(missing_ok=True)  # of an earlier save with other shards: transformers would read them, too
+    weight_map = {}
+    for i, (file, names) in enumerate(written, 1):
+        name = "model.safetensors" if len(written) == 1 else f"model-{i:05d}-of-{len(written):05d}.safetensors"
+        os.replace(file, folder / name)
+        weight_map.update(dict.fromkeys(names, name))
+    if len(written) > 1:
+        write_json(
+            folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map}
+        )
+    generation = Path(info.path) / "generation_config.json"
+    if generation.exists():
+        write_json(folder / generation.name, json.loads(generation.read_text(encoding="utf-8")))
+    write_json(folder / "config.json", _config(info.config, _parameters(model), info.vocabulary))
+
+
+def tensors_of(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and value of every tensor of the checkpoint that the model was loaded from, as it is now."""
+    info, parameters = model.porter, _parameters(model)
+    source = Path(info.path)
+    headers = weights.read_headers(source)
+    plan = weights.plan(info.family, info.config, headers, info.id)
+    for name, tensor in plan.tensors.items():
+        if info.vocabulary is not None and tensor.tunix in TABLES:
+            tensor = replace(tensor, shape_hf=(info.vocabulary, *tensor.shape_hf[1:]))
+        yield name, np.ascontiguousarray(weights.to_hf(tensor, to_host(parameters[tensor.tunix])))
+    from safetensors import safe_open
+
+    for name in plan.other:
+        if name != "lm_head.weight":  # a tied head that the checkpoint repeats would keep the old embedding
+            with safe_open(source / headers[name].file, framework="flax") as file:
+                yield name, np.asarray(file.get_tensor(name))
+
+
+def _shards(tensors: Iterator[tuple[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
+    shard: dict[str, np.ndarray] = {}
+    for name, array in tensors:
+        if shard and sum(held.nbytes for held in shard.values()) + array.nbytes > SHARD_BYTES:
+            yield shard
+            shard = {}
+        shard[name] = array
+    yield shard
+
+
+def _parameters(model: nnx.Module) -> dict[str, jax.Array]:
+    state = nnx.to_flat_state(nnx.state(model, nnx.Any(nnx.Param, Buffer)))
+    return {"/".join(map(str, path)): leaf.get_value() for path, leaf in state}
+
+
+def _config(config: dict[str, Any], parameters: dict[str, jax.Array], vocabulary: int | None) -> dict[str, Any]:
+    """The model's config.json with the dtype that its weights have now, and the rows of its embedding."""
+    dtype = next(iter(parameters.values())).dtype.name
+    for part in (config, config.get("text_config", {})):
+        if vocabulary is not None and "vocab_size" in part:
+            part["vocab_size"] = vocabulary
+        for key in ("dtype", "torch_dtype"):
+            if key in part:
+                part[key] = dtype
+    return config

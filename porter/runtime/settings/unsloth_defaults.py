@@ -1,0 +1,42 @@
+"""The defaults that TRL's config classes have once Unsloth is imported before them.
+
+`rules/unsloth/defaults.toml` says them by Unsloth's release. Standard library alone: porting reads them too.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from typing import Any
+
+from ..facts.field_tables import at_version, rules_root, version_key
+from .post_init import OF_TRL
+
+
+def unsloth_defaults(name: str, version: str | None = None, transformers: str | None = None) -> dict[str, str]:
+    """Field → literal text of its default in the config class `name`; empty for a class that Unsloth leaves alone.
+
+    `version`: Unsloth's (the newest when None); before 2025.2.5 it changed none. `transformers`: 5, the newest, when
+    None, which has `warmup_steps` for `warmup_ratio`.
+    """
+    if name not in OF_TRL:
+        return {}
+    data = _table()
+    found = {}
+    for field, history in {**data["every"], **data.get(name, {})}.items():
+        default = at_version(history, version or data["newest"])
+        if default is not None:
+            found[field] = default
+    if "warmup_ratio" in found and version_key(transformers or "5") >= (5,):
+        found["warmup_steps"] = found.pop("warmup_ratio")
+    return found
+
+
+def newest_unsloth() -> str:
+    """The release that a script is read as when nothing says another."""
+    return str(_table()["newest"])
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads((rules_root() / "unsloth" / "defaults.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,1 @@
+"""The training itself: settings, optimizers, schedules, logs, what it returns."""

@@ -1,0 +1,194 @@
+"""The log lines of transformers' Trainer, from Tunix's training hooks.
+
+Tunix reports a step's loss one step late, the last one after `on_train_end`, and an evaluation before the
+step that caused it; the lines here come out in the Trainer's order.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from tqdm import tqdm  # type: ignore[import-untyped]
+from tunix.sft.hooks import TrainingHooks
+
+from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
+from .stopping import Stopping
+
+
+def log_every(
+    steps: float | None,
+    *,
+    first_step: bool = False,
+    schedule: optax.Schedule | None = None,
+    steps_per_epoch: int | None = None,
+    callbacks: Sequence[TrainerCallback | type[TrainerCallback]] = (),
+    args: Any = None,
+    metrics: Callable[[int, int], dict[str, float]] | None = None,
+    metric_for_best_model: str | None = None,
+    greater_is_better: bool | None = None,
+    processing_class: Any = None,
+) -> LogLines:
+    """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process.
+
+    `loss` is the mean over the steps since the last line, `learning_rate` the rate of the step itself,
+    `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in optimizer steps. Rewards and
+    the like of a `PreferenceTrainer` are means over the same steps.
+
+    Args:
+        steps: `logging_steps`; below 1 a share of the whole run, rounded up; None for evaluation lines only.
+        first_step: `logging_first_step`.
+        schedule: the learning rate by optimizer step; without it the lines have no `learning_rate`.
+        steps_per_epoch: optimizer steps of an epoch; without it the lines have no `epoch`.
+        callbacks: of `porter.runtime.callbacks`, called with `args`, the script's config object.
+        metrics: further values of the steps after one and up to another, as `GRPOBatches.metrics` gives them.
+        metric_for_best_model: what `rt.KeepBest` and early stopping compare, eval_loss without; one of the metrics of
+            a `MetricsTrainer`.
+        greater_is_better: whether more of it is better; without, unless its name ends with "loss".
+        processing_class: the tokenizer that the callbacks are given.
+    """
+    best = BestMetric.named(metric_for_best_model, greater_is_better)
+    events = Events(callbacks, args, steps_per_epoch, best, processing_class)
+    return LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics)
+
+
+class LogLines(TrainingHooks):
+    """See `log_every`. `history` holds the lines as the Trainer's `state.log_history` does."""
+
+    def __init__(
+        self,
+        steps: float | None,
+        first_step: bool,
+        schedule: optax.Schedule | None,
+        steps_per_epoch: int | None,
+        events: Events | None = None,
+        metrics: Callable[[int, int], dict[str, float]] | None = None,
+    ) -> None:
+        if steps is not None and steps <= 0:
+            raise ValueError(f"logging_steps must be positive, not {steps}")
+        self.history: list[dict[str, float]] = []
+        self._events = events or Events((), None, steps_per_epoch)
+        self._steps = steps
+        self._first_step = first_step
+        self._schedule = schedule
+        self._steps_per_epoch = steps_per_epoch
+        self._metrics = metrics
+        self._sum = 0.0
+        self._last_logged = 0
+        self._begun = -1
+        self._stopping = Stopping()
+        self._evaluations: list[dict[str, float]] = []
+        self.started: float | None = None  # time.perf_counter() at the start of the run
+
+    def on_train_start(self, train_ctx: Any) -> None:
+        self.started = time.perf_counter()
+        self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
+        if self._steps is not None and self._steps < 1:
+            self._steps = math.ceil(self._steps * train_ctx.config.max_steps)
+        self._stopping.begin(train_ctx)
+        self._events.begin(train_ctx)
+
+    def on_train_step_end(self, train_ctx: Any, train_step: int, train_loss: float) -> None:
+        loss = float(train_loss)
+        if not math.isfinite(loss):  # the Trainer's logging_nan_inf_filter
+            loss = self._sum / (train_step - self._last_logged)
+        self._sum += loss
+        if self._steps is not None and (train_step % self._steps == 0 or (train_step == 1 and self._first_step)):
+            self._say(self._line(train_ctx, train_step), train_ctx)
+            self._sum, self._last_logged = 0.0, train_step
+        self._events.step(train_ctx, train_step)
+        while self._evaluations and self._evaluations[0]["step"] <= train_step:
+            self._say(self._evaluations.pop(0), train_ctx)
+        self._events.finish(train_ctx, train_step)
+
+    def on_eval_step_end(self, train_ctx: Any, eval_loss: float) -> None:
+        # The argument is a sum over batches; the logged value is their mean.
+        mean = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "loss", "eval")[-1]
+        found = {f"eval_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
+        found |= getattr(train_ctx, "evaluated", {})  # MetricsTrainer's
+        line = self._with_epoch({"eval_loss": float(mean), **found}, train_ctx.train_steps)
+        if train_ctx.train_steps == 0:
+            self._events.state.best.of(line)  # a metric that isn't there is told before training
+            self._say(line, train_ctx)
+        else:
+            self._evaluations.append(line)
+            self._events.evaluated(train_ctx, {name: value for name, value in line.items() if name != "step"})
+
+    def on_train_end(self, train_ctx: Any) -> None:
+        """The last step is still to come."""
+        self._stopping.end()
+        self._events.ended(train_ctx)
+
+    @property
+    def state(self) -> TrainerState:
+        """Trainer.state, as far as callbacks see it."""
+        return self._events.state
+
+    def add(self, *callbacks: Any) -> None:
+        """Trainer.add_callback."""
+        self._events.add(*callbacks)
+
+    def on_train_step_start(self, train_ctx: Any) -> None:
+        if train_ctx.train_steps != self._begun:
+            self._begun = train_ctx.train_steps
+            self._stopping.check(train_ctx)
+        self._events.micro_batch(train_ctx)
+
+    def on_eval_step_start(self, train_ctx: Any) -> None:
+        """Nothing: called for every batch."""
+
+    def _line(self, train_ctx: Any, step: int) -> dict[str, float]:
+        line = {"loss": self._sum / (step - self._last_logged)}
+        norm = _grad_norm(train_ctx)
+        if norm is not None:
+            line["grad_norm"] = norm
+        if self._schedule is not None:
+            line["learning_rate"] = float(self._schedule(step - 1))
+        line |= _metrics(train_ctx, "train", step - self._last_logged)
+        if self._metrics is not None:
+            line |= self._metrics(self._last_logged, step)
+        return self._with_epoch(line, step)
+
+    def _with_epoch(self, line: dict[str, float], step: int) -> dict[str, float]:
+        if self._steps_per_epoch:
+            line["epoch"] = step / self._steps_per_epoch
+        return {**line, "step": step}
+
+    def _say(self, line: dict[str, float], train_ctx: Any) -> None:
+        self.history.append(line)
+        self._events.log(line, train_ctx)
+        if jax.process_index() == 0:
+            shown = {name: _shown(value) for name, value in line.items() if name != "step"}
+            tqdm.write(str(shown))
+
+
+def _shown(value: Any) -> Any:
+    return f"{value:.4g}" if isinstance(value, int | float) else value
+
+
+def _metrics(train_ctx: Any, mode: str, steps: int) -> dict[str, float]:
+    """What the trainer logs beside the loss (`PreferenceTrainer`'s rewards): means over the last `steps`."""
+    found = {}
+    for name in getattr(train_ctx, "metric_names", ()):
+        history = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, name, mode)
+        values = np.asarray(history[-steps:], np.float32)
+        if np.any(np.isfinite(values)):
+            found[name] = float(np.nanmean(values))
+    return found
+
+
+def _grad_norm(train_ctx: Any) -> float | None:
+    """The step's gradient norm, unless Tunix has only the mean over micro-batches or over fused K and V."""
+    accumulated = train_ctx.config.gradient_accumulation_steps not in (None, 1)
+    lora = getattr(train_ctx.model, "lora", None)
+    fused = any(site.fused for site in getattr(lora, "sites", ()))
+    if accumulated or fused:
+        return None
+    return float(
+        np.asarray(train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "grad_norm", "train")[-1])
+    )

@@ -1,0 +1,209 @@
+"""transformers' optimizers in optax: same update rule, same numbers, by the name in `TrainingArguments.optim`.
+
+transformers builds them in `trainer_optimizer.py`; PyTorch's AdamW and Lion decay weights apart from the
+gradient, its SGD, RMSprop and Adagrad add the decay to the gradient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from ..facts.field_tables import version_key
+
+Mask = Callable[[Any], Any] | Any
+
+_ADAMW = {
+    "adamw_torch",
+    "adamw_torch_fused",
+    "adamw_torch_xla",
+    "adamw_torch_npu_fused",
+    "adamw_hf",
+    "adamw_torch_4bit",
+    "adamw_torch_8bit",
+    "adamw_bnb_8bit",
+    "adamw_8bit",
+    "paged_adamw_32bit",
+    "paged_adamw_8bit",
+}
+_LION = {"lion_32bit", "lion_8bit", "paged_lion_32bit", "paged_lion_8bit"}
+_RMSPROP = {"rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"}
+
+# Trainer.get_decay_parameter_names, transformers 5.12; and gemma4's skip_scale, in transformers a buffer.
+_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)|skip_scale")
+_UNNAMED_NORMS = re.compile(r"final_norm|(?:^|\.)norm(?:$|\.)|(?:\b|_)(?:[qk]|query|key)_norm")
+
+
+def hf_optimizer(
+    name: str,
+    schedule: optax.ScalarOrSchedule,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    mask: Mask | None = None,
+    args: str | Mapping[str, Any] | None = None,
+) -> optax.GradientTransformation:
+    """The optimizer that transformers builds for `optim=name`, as one optax transformation.
+
+    8-bit and 4-bit variants keep 32-bit state here. Adafactor is approximate on weights with more than two
+    axes: optax factors the two largest axes, transformers the last two.
+
+    Args:
+        name: as in `TrainingArguments.optim`.
+        schedule: learning rate, or its schedule over optimizer steps.
+        b1, b2, eps: `adam_beta1`, `adam_beta2`, `adam_epsilon`.
+        weight_decay: `weight_decay`; optax's own defaults are never used.
+        mask: which parameters are decayed, as optax takes it; `decay_mask` is transformers' rule.
+        args: `optim_args`, "key=value,key=value" or a dict.
+
+    Raises:
+        ValueError: for an optimizer without an optax counterpart, or an argument that it doesn't have.
+    """
+    name = str(getattr(name, "value", name))
+    given = _arguments(args)
+    rate = optax.scale_by_learning_rate(schedule)
+    coupled = optax.add_decayed_weights(weight_decay, mask) if weight_decay else optax.identity()
+    if name in _ADAMW:
+        _only(name, given)
+        return optax.adamw(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=mask)
+    if name in _LION:
+        _only(name, given)
+        return optax.lion(schedule, b1=b1, b2=b2, weight_decay=weight_decay, mask=mask)
+    if name == "sgd":
+        _only(name, given, "momentum", "dampening", "nesterov", "weight_decay")
+        momentum = _momentum(
+            _number(given, "momentum", 0.0), _number(given, "dampening", 0.0), _flag(given, "nesterov")
+        )
+        return optax.chain(coupled, momentum, rate)
+    if name in _RMSPROP:
+        _only(name, given, "momentum", "alpha", "eps", "centered", "weight_decay")
+        scale = optax.scale_by_stddev if _flag(given, "centered") else optax.scale_by_rms
+        scaled = scale(decay=_number(given, "alpha", 0.99), eps=_number(given, "eps", 1e-8), eps_in_sqrt=False)
+        return optax.chain(coupled, scaled, _momentum(_number(given, "momentum", 0.0)), rate)
+    if name == "adagrad":
+        _only(name, given, "lr_decay", "eps", "weight_decay")
+        return optax.chain(coupled, _adagrad(_number(given, "lr_decay", 0.0), _number(given, "eps", 1e-10)), rate)
+    if name == "adafactor":
+        _only(name, given)
+        # The Trainer turns off parameter scaling and relative steps, and PyTorch's decay goes with the rate.
+        factored = optax.scale_by_factored_rms(decay_rate=0.8, min_dim_size_to_factor=0, epsilon=1e-30)
+        return optax.chain(factored, optax.clip_by_block_rms(1.0), coupled, rate)
+    known = sorted(_ADAMW | _LION | _RMSPROP | {"sgd", "adagrad", "adafactor"})
+    raise ValueError(f"optim={name!r} has no optax counterpart with the same numbers; choose one of {', '.join(known)}")
+
+
+def decay_mask(params: Any) -> Any:
+    """True for each parameter that transformers decays: all but biases and norm weights (adapters are decayed).
+
+    A callable mask for optax; `params` is any tree, such as the `nnx.State` that nnx.Optimizer hands over.
+    """
+    return jax.tree_util.tree_map_with_path(lambda path, _: not _NO_DECAY.search(_dotted(path)), params)
+
+
+def older_decay_mask(model: Any, transformers: str) -> Callable[[Any], Any]:
+    """`decay_mask` as transformers before 4.53 had it: most families' norms were decayed.
+
+    It went by the class of a layer, and only Llama's norm (and until 4.44 Gemma's) was named among those without decay;
+    from 4.49 on by `layernorm` in a weight's name too, which the last norm and those of queries and keys haven't.
+    """
+    release = version_key(transformers)
+    family = model.porter.family.name
+    by_class = family == "llama3" or (family == "gemma" and release < (4, 45, 0))
+    by_name = release >= (4, 49, 0)
+
+    def decayed(path: Any, _: Any) -> bool:
+        name = _dotted(path)
+        if not _NO_DECAY.search(name):
+            return True
+        if by_class or "bias" in name:
+            return False
+        return not by_name or bool(_UNNAMED_NORMS.search(name))
+
+    return lambda params: jax.tree_util.tree_map_with_path(decayed, params)
+
+
+def clip_by_global_norm(max_grad_norm: float | None) -> optax.GradientTransformation:
+    """optax.clip_by_global_norm, or nothing where transformers doesn't clip: None and 0 or less."""
+    return optax.clip_by_global_norm(max_grad_norm) if max_grad_norm and max_grad_norm > 0 else optax.identity()
+
+
+class _MomentumState(NamedTuple):
+    first: jax.Array
+    buffer: Any
+
+
+def _momentum(momentum: float, dampening: float = 0.0, nesterov: bool = False) -> optax.GradientTransformation:
+    """torch.optim.SGD's momentum: the first gradient enters the buffer whole, later ones times 1 - dampening."""
+    if not momentum:
+        return optax.identity()
+    if nesterov and dampening:
+        raise ValueError("Nesterov momentum needs zero dampening")  # PyTorch refuses it too
+    if not dampening:
+        return optax.trace(momentum, nesterov=nesterov)
+
+    def init(params: Any) -> _MomentumState:
+        return _MomentumState(jnp.ones((), bool), jax.tree.map(jnp.zeros_like, params))
+
+    def update(grads: Any, state: _MomentumState, params: Any = None) -> tuple[Any, _MomentumState]:
+        share = jnp.where(state.first, 1.0, 1.0 - dampening)
+        buffer = jax.tree.map(lambda old, grad: momentum * old + (share * grad).astype(old.dtype), state.buffer, grads)
+        return buffer, _MomentumState(jnp.zeros((), bool), buffer)
+
+    return optax.GradientTransformation(init, update)
+
+
+class _AdagradState(NamedTuple):
+    count: jax.Array
+    total: Any
+
+
+def _adagrad(lr_decay: float, eps: float) -> optax.GradientTransformation:
+    """torch.optim.Adagrad: sums start at 0 and eps stays outside the root (optax: 0.1, and inside)."""
+
+    def init(params: Any) -> _AdagradState:
+        return _AdagradState(jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, params))
+
+    def update(grads: Any, state: _AdagradState, params: Any = None) -> tuple[Any, _AdagradState]:
+        total = jax.tree.map(lambda old, grad: old + grad * grad, state.total, grads)
+        fading = 1.0 + state.count * lr_decay
+        scaled = jax.tree.map(lambda grad, square: grad / (jnp.sqrt(square) + eps) / fading, grads, total)
+        return scaled, _AdagradState(state.count + 1, total)
+
+    return optax.GradientTransformation(init, update)
+
+
+def _arguments(args: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    if not isinstance(args, str):
+        return dict(args or {})
+    pairs = [pair.split("=", 1) for pair in args.replace(" ", "").split(",") if pair]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"optim_args must read key=value,key=value; got {args!r}")
+    return dict(pairs)
+
+
+def _only(name: str, given: Mapping[str, Any], *known: str) -> None:
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ValueError(
+            f"optim={name!r} takes no optim_args {', '.join(unknown)}; it knows {', '.join(known) or 'none'}"
+        )
+
+
+def _number(given: Mapping[str, Any], key: str, default: float) -> float:
+    return float(given.get(key, default))
+
+
+def _flag(given: Mapping[str, Any], key: str) -> bool:
+    return str(given.get(key, False)).lower() in ("true", "1", "yes")
+
+
+def _dotted(path: tuple[Any, ...]) -> str:
+    keys = (getattr(key, "key", getattr(key, "name", getattr(key, "idx", ""))) for key in path)
+    return ".".join(str(key) for key in keys).lower()

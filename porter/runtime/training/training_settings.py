@@ -1,0 +1,213 @@
+"""A ported script's TrainingArguments at run time: Tunix's TrainingConfig, log lines and evaluation.
+
+A script whose settings are literals prints all this as plain Tunix code. One that parses its command line
+learns its strategies and shares of steps only when it runs.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import optax
+import orbax.checkpoint as ocp
+from flax import nnx
+from tunix.sft.metrics_logger import MetricsLoggerOptions, TensorboardBackend, WandbBackend
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+from tunix.sft.sharding_utils import shard_input
+
+from ..callbacks import KeepBest
+from ..saving.checkpoints import fresh_dir, resume_dir
+from ..saving.main_process import main_print
+from ..saving.saving_policy import save_policy
+from .hooks import LogLines, log_every
+from .metrics_trainer import MetricsTrainer
+
+
+def training_config(args: Any, batches: Any, *, eval: bool = False, best: bool = False) -> TrainingConfig:
+    """The TrainingConfig that does what `args` ask for.
+
+    Args:
+        args: the parsed SFTConfig or TrainingArguments.
+        batches: rt.SFTBatches, for the optimizer steps of the run and of an epoch and for the accumulation.
+        eval: whether train() gets evaluation data.
+        best: whether rt.load_best follows the training, for load_best_model_at_end.
+
+    Evaluation and checkpoints come every `eval_steps` and `save_steps` optimizer steps or at the end of an
+    epoch; a number below 1 is a share of the run. Checkpoints go to `output_dir`, the last step included but
+    for arguments of transformers before 4.42; only `resume_from_checkpoint` resumes. Tunix evaluates before
+    the first step too, and not after the last one unless its turn has come.
+    """
+    _check_best(args, best)
+    if getattr(args, "neftune_noise_alpha", None) and not getattr(batches, "neftune_noise_alpha", None):
+        raise ValueError(f"neftune_noise_alpha: {type(batches).__name__} has no noise, SFTBatches alone; leave it out")
+    folder = None
+    options = None
+    save_every = _interval(args.save_strategy, args.save_steps, batches)
+    if save_every is not None:
+        folder = _checkpoint_folder(args)
+        # save_interval_steps would save the first step as well.
+        options = ocp.CheckpointManagerOptions(
+            save_decision_policy=save_policy(
+                save_every,
+                getattr(args, "of_transformers", None),
+                str(getattr(args.save_strategy, "value", args.save_strategy)),
+            ),
+            **(
+                {"preservation_policy": KeepBest(args.save_total_limit)}
+                if _loads_best(args)
+                else {"max_to_keep": args.save_total_limit}
+            ),
+        )
+    elif _resumes(args):
+        raise ValueError(
+            'resume_from_checkpoint needs save_strategy "steps" or "epoch": Tunix resumes and saves in one place'
+        )
+    eval_every = _interval(args.eval_strategy, args.eval_steps, batches) if eval else None
+    return TrainingConfig(
+        eval_every_n_steps=eval_every or batches.steps,
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        checkpoint_root_directory=folder,
+        checkpointing_options=options,
+        metrics_logging_options=metrics_options(
+            args.report_to,
+            getattr(args, "logging_dir", None) or os.path.join(args.output_dir, "runs"),
+            args.run_name,
+            getattr(args, "project", None),
+        ),
+    )
+
+
+def training_hooks(
+    args: Any,
+    batches: Any,
+    schedule: optax.Schedule | None = None,
+    callbacks: Sequence[Any] = (),
+    processing_class: Any = None,
+) -> LogLines:
+    """`log_every` as `args` ask for it: logging_strategy, logging_steps, logging_first_step."""
+    every: float | None = args.logging_steps
+    if args.logging_strategy != "steps":
+        every = batches.steps_per_epoch if args.logging_strategy == "epoch" else None
+    return log_every(
+        every,
+        first_step=args.logging_first_step,
+        schedule=schedule,
+        steps_per_epoch=batches.steps_per_epoch,
+        callbacks=callbacks,
+        args=args,
+        metrics=getattr(batches, "metrics", None),
+        metric_for_best_model=getattr(args, "metric_for_best_model", None),
+        greater_is_better=getattr(args, "greater_is_better", None),
+        processing_class=processing_class,
+    )
+
+
+def metrics_options(
+    report_to: str | Sequence[str] | None,
+    log_dir: str | os.PathLike[str],
+    run_name: str | None = None,
+    project: str | None = None,
+) -> MetricsLoggerOptions | None:
+    """Options for the trackers in `report_to` and no others; None for none.
+
+    Tunix on its own writes TensorBoard files always and starts a W&B run wherever wandb is installed. Trackers
+    that it doesn't know are named in one line and left out.
+    """
+    wanted = [report_to] if isinstance(report_to, str) else list(report_to or [])
+    if "all" in wanted:
+        wanted = ["tensorboard", "wandb"] if _installed("wandb") else ["tensorboard"]
+    backends = []
+    for name in (name for name in wanted if name != "none"):
+        if name == "tensorboard":
+            backends.append(partial(TensorboardBackend, log_dir=os.fspath(log_dir), flush_every_n_steps=100))
+        elif name == "wandb":
+            project = os.environ.get("WANDB_PROJECT", project or "huggingface")
+            backends.append(partial(WandbBackend, project=project, name=run_name))
+        else:
+            main_print(f"report_to={name!r}: Tunix has no such tracker; nothing is sent to it")
+    if not backends:
+        return None
+    return MetricsLoggerOptions(log_dir=os.fspath(log_dir), backend_kwargs={"custom_backend": backends})
+
+
+def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_prefix: str = "eval") -> dict[str, Any]:
+    """`Trainer.evaluate()`: the loss over `eval_batches`, as `{"eval_loss": ...}`, before or after training.
+
+    The batches come from `SFTBatches.evaluation`, whose scales make the mean over batches transformers' loss. A
+    `MetricsTrainer` adds its metrics.
+    """
+    step = nnx.jit(trainer.create_eval_step_fn())
+    gathered = trainer.gather(eval_batches) if isinstance(trainer, MetricsTrainer) else None
+    losses = []
+    with _mesh_of(trainer.model):
+        for batch in eval_batches if gathered is None else gathered.batches:
+            inputs = trainer._prepare_inputs(batch)  # a reference model's log-probabilities
+            loss, aux = step(trainer.model, shard_input(inputs, trainer.config.data_sharding_axis))
+            losses.append(float(loss))
+            if gathered is not None:
+                gathered.add(aux)
+    if not losses:
+        raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
+    found = {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
+    return found if gathered is None else found | gathered.metrics(metric_key_prefix)
+
+
+def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:
+    """Optimizer steps between two events; None where there are none."""
+    strategy = str(getattr(strategy, "value", strategy))
+    if strategy == "no":
+        return None
+    if strategy == "epoch":
+        return int(batches.steps_per_epoch)
+    if strategy != "steps" or not steps:
+        raise ValueError(f"Tunix can't follow the strategy {strategy!r} with {steps} steps; choose steps or epoch")
+    return math.ceil(batches.steps * steps) if steps < 1 else int(steps)
+
+
+def _loads_best(args: Any) -> bool:
+    return bool(getattr(args, "load_best_model_at_end", False))
+
+
+def _check_best(args: Any, best: bool) -> None:
+    """transformers' own conditions on load_best_model_at_end."""
+    if not _loads_best(args):
+        return
+    if not best:
+        raise ValueError("load_best_model_at_end: this port was made of a script without it; port it with it set there")
+    strategies = [str(getattr(s, "value", s)) for s in (args.eval_strategy, args.save_strategy)]
+    if strategies[0] != strategies[1]:
+        raise ValueError(
+            f"load_best_model_at_end needs one strategy to evaluate and save, not {' and '.join(strategies)}"
+        )
+    if strategies[0] == "steps" and args.save_steps >= 1 and args.save_steps % args.eval_steps:
+        raise ValueError("load_best_model_at_end needs save_steps to be a multiple of eval_steps")
+
+
+def _resumes(args: Any) -> bool:
+    return getattr(args, "resume_from_checkpoint", None) not in (None, False, "", "False", "false")
+
+
+def _checkpoint_folder(args: Any) -> str:
+    if not _resumes(args):
+        return fresh_dir(args.output_dir)
+    asked = args.resume_from_checkpoint
+    return resume_dir(args.output_dir if asked in (True, "True", "true") else asked)
+
+
+def _mesh_of(model: nnx.Module) -> jax.sharding.Mesh:
+    for leaf in jax.tree.leaves(nnx.state(model, nnx.Param)):
+        if isinstance(leaf.sharding, jax.sharding.NamedSharding):
+            return leaf.sharding.mesh
+    return jax.sharding.Mesh(jax.devices()[:1], ("fsdp",))
+
+
+def _installed(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None

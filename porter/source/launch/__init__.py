@@ -1,0 +1,1 @@
+"""How a source was launched: accelerate's YAML, DeepSpeed's JSON, shell scripts."""

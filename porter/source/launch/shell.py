@@ -1,0 +1,241 @@
+"""Shell scripts that launch training: `accelerate launch`, `torchrun`, `deepspeed`, `python`, and what they set.
+
+Read, never run: words are split as a shell does, variables that the script itself sets are filled in, and nothing
+else is evaluated. A launch whose number of processes only the shell knows says so.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import InputError
+from .deepspeed import ACCELERATE_NAMES, DEEPSPEED, TABLE
+from .settings import LAUNCH, Setting
+
+ASSIGNMENT = re.compile(
+    r"^\s*(?:export\s+|declare\s+(?:-\w+\s+)?|local\s+|readonly\s+)?(?P<name>\w+)=(?P<value>.*)$", re.S
+)
+VARIABLE = re.compile(r"\$(?:\{(?P<long>\w+)(?::?-(?P<default>[^}]*))?\}|(?P<short>\w+))")
+QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.S)
+# Flags of the launchers without a value.
+SWITCHES = frozenset(
+    """
+    --multi_gpu --cpu --use_deepspeed --use_fsdp --use_megatron_lm --tpu --debug --quiet --same_network --standalone
+    --no_local_rank --no_python --use_env --module -m --force_multi --bind_cores_to_rank --enable_each_rank_log
+    --dynamo_use_dynamic --enable_cpu_affinity --use_cpu --use_xpu --tpu_use_cluster --downcast_bf16
+    """.split()
+)
+ENVIRONMENT = re.compile(r"^\w+=\S*$")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a script: which script, and the settings of its launcher and of the script's own flags.
+
+    `uncounted` says why the launch's number of processes isn't known.
+    """
+
+    script: str
+    settings: tuple[Setting, ...]
+    uncounted: InputError | None = None
+
+
+def read_launches(text: str, path: Path) -> list[Launch]:
+    """Every launch of a Python script in a shell script. InputError when there is none."""
+    variables: dict[str, str] = {}
+    found: list[Launch] = []
+    for line, command in _commands(text):
+        assigned = ASSIGNMENT.match(command)
+        if assigned is not None and len(_words(assigned["value"])) <= 1:
+            value = "".join(_words(_filled(assigned["value"], variables)))
+            if "$" not in value or assigned["name"] not in variables:
+                variables[assigned["name"]] = value
+            continue
+        words = _words(_filled(command, variables))
+        launch = _launch(words, line, path)
+        if launch is not None:
+            found.append(launch)
+    if not found:
+        fix = "name the script that runs accelerate, torchrun or deepspeed"
+        raise InputError("launches no Python script", path, fix=fix)
+    return found
+
+
+def _commands(text: str) -> Iterator[tuple[int, str]]:
+    """Each command with its line: continued lines joined, quoted text over several lines kept together."""
+    lines = text.splitlines()
+    index = 0
+    while index < len(lines):
+        first, command = index, lines[index]
+        while index + 1 < len(lines) and (command.rstrip().endswith("\\") or _is_open(command)):
+            index += 1
+            joined = command.rstrip()
+            command = f"{joined[:-1]} {lines[index]}" if joined.endswith("\\") else f"{command}\n{lines[index]}"
+        index += 1
+        for part in re.split(r"\s(?:&&|\|\||;)\s|;\s*$", _without_comment(command)):
+            if part.strip():
+                yield first + 1, part.strip()
+
+
+def _without_comment(command: str) -> str:
+    masked = QUOTED.sub(lambda match: "x" * len(match[0]), command)
+    comment = re.search(r"(?:^|\s)#[^\n]*", masked)
+    return command[: comment.start()] if comment else command
+
+
+def _is_open(command: str) -> bool:
+    """Whether a quote or an array stays open at the end of a command's line."""
+    if command.lstrip().startswith("#"):
+        return False
+    rest = QUOTED.sub("", command)
+    return rest.count('"') % 2 == 1 or rest.count("'") % 2 == 1 or re.search(r"=\([^)]*$", rest) is not None
+
+
+def _filled(text: str, variables: dict[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        name = match["long"] or match["short"]
+        return variables.get(name, match["default"] if match["default"] is not None else match[0])
+
+    return VARIABLE.sub(value, re.sub(r"\$\{(\w+)\[[@*]\]\}", r"${\1}", text))
+
+
+def _words(text: str) -> list[str]:
+    text = text.strip()
+    if text.startswith("(") and text.endswith(")"):
+        return [" ".join(_words(text[1:-1]))]  # an array
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return text.split()
+
+
+def _launch(words: list[str], line: int, path: Path) -> Launch | None:
+    """The launch in a command's words, if it starts a Python script."""
+    words = [part for word in words for part in (word.split() if "\n" in word else [word])]
+    start, tool = _tool(words)
+    if tool == "":
+        return None
+    flags: dict[str, str] = {}
+    index = start
+    while index < len(words):
+        word = words[index]
+        if not word.startswith("-"):
+            break
+        name, equals, value = word.partition("=")
+        if equals:
+            flags[name] = value
+        elif name in SWITCHES or index + 1 >= len(words) or words[index + 1].startswith("--"):
+            flags[name] = "true"
+        else:
+            index += 1
+            flags[name] = words[index]
+        index += 1
+    if index >= len(words) or not re.search(r"\.py$|^[\w.]+$", words[index]):
+        return None
+    is_module = "-m" in flags or "--module" in flags
+    script = words[index].replace(".", "/") + ".py" if is_module else words[index]
+    if not script.endswith(".py"):
+        return None
+    processes, uncounted = None, None
+    try:
+        processes = _processes(tool, flags, line, path)
+    except InputError as error:
+        uncounted = error
+    counted = [] if processes is None else [Setting("num_processes", processes, line, file=path)]
+    others = (*_of_launcher(tool, flags, line, path), *_of_script(words[index + 1 :], line, path))
+    return Launch(script, (*counted, *others), uncounted)
+
+
+def _tool(words: list[str]) -> tuple[int, str]:
+    """Where the launcher's flags begin, and which launcher it is; "" when the words start no training."""
+    for index, word in enumerate(words):
+        name = Path(word).name
+        if name == "accelerate" and words[index + 1 : index + 2] == ["launch"]:
+            return index + 2, "accelerate"
+        if name in ("torchrun", "deepspeed"):
+            return index + 1, name
+        if re.fullmatch(r"python[\d.]*", name):
+            after = words[index + 1 : index + 3]
+            if after[:1] == ["-m"] and len(after) == 2:
+                inner = {"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun"}
+                inner["accelerate.commands.launch"] = "accelerate"
+                return (index + 3, inner[after[1]]) if after[1] in inner else (index + 1, "python")
+            return index + 1, "python"
+        if ENVIRONMENT.match(word) or name in ("srun", "nohup", "env", "exec", "time", "sudo", "bash", "-c"):
+            continue
+        if index and (word.startswith("-") or words[0] in ("srun", "env", "nohup")):
+            continue
+        return 0, ""
+    return 0, ""
+
+
+def _of_launcher(tool: str, flags: dict[str, str], line: int, path: Path) -> Iterator[Setting]:
+    """The launcher's flags under the names of accelerate's launch config, but for those that count processes."""
+    if tool == "deepspeed" or flags.get("--use_deepspeed") == "true":
+        yield Setting("distributed_type", DEEPSPEED, line, file=path)
+    elif flags.get("--use_fsdp") == "true":
+        yield Setting("distributed_type", "FSDP", line, file=path)
+    counted = ("--num_processes", "--nproc_per_node", "--nproc-per-node", "--nnodes", "--num_gpus", "--num_nodes")
+    for name, value in flags.items():
+        plain = name.lstrip("-")
+        if name in counted or name in ("-m", "--module", "--use_deepspeed", "--use_fsdp", "--include", "-u"):
+            continue
+        row = ACCELERATE_NAMES.get(plain) if tool == "accelerate" else None
+        yield Setting(plain, _value(value), line, row or plain, TABLE if row else LAUNCH, path)
+
+
+def _processes(tool: str, flags: dict[str, str], line: int, path: Path) -> int | None:
+    """The GPU processes of a launch over all machines; None when a config file says it."""
+    if tool == "python":
+        return 1
+    if tool == "accelerate":
+        return _count(flags, ("--num_processes", "-n"), line, path) if "--num_processes" in flags else None
+    if tool == "torchrun":
+        each = _count(flags, ("--nproc_per_node", "--nproc-per-node"), line, path, 1)
+        return each * _count(flags, ("--nnodes",), line, path, 1)
+    if "--include" in flags:
+        return sum(len(host.partition(":")[2].split(",")) for host in flags["--include"].split("@"))
+    if "--num_gpus" not in flags:
+        fix = "give --processes N"
+        raise InputError(
+            "deepspeed takes every GPU of its machine here, which nothing here counts", path, line, fix=fix
+        )
+    return _count(flags, ("--num_gpus",), line, path) * _count(flags, ("--num_nodes",), line, path, 1)
+
+
+def _count(flags: dict[str, str], names: tuple[str, ...], line: int, path: Path, default: int | None = None) -> int:
+    name = next((name for name in names if name in flags), None)
+    if name is None and default is not None:
+        return default
+    text = flags[name].partition(":")[0] if name is not None else ""
+    if not text.isdigit() or int(text) < 1:
+        said = f"{name} is {text or 'not given'}, which only the shell knows"
+        raise InputError(said, path, line, fix="give --processes N")
+    return int(text)
+
+
+def _of_script(words: list[str], line: int, path: Path) -> Iterator[Setting]:
+    """The script's own flags: `--learning_rate 1e-5`, `--bf16`, `--lr=1e-5`."""
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if not word.startswith("--") or word == "--":
+            continue
+        name, equals, value = word.partition("=")
+        if not equals and index < len(words) and not words[index].startswith("--"):
+            value = words[index]
+            index += 1
+        yield Setting(
+            name, value or "true", line, "deepspeed" if name == "--deepspeed" else "script_flag", LAUNCH, path
+        )
+
+
+def _value(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if text.isdigit() else text

@@ -1,0 +1,402 @@
+"""The statements that every trainer's port has: mesh, model, adapters, optimizer, and how long it runs.
+
+They come in the order a Tunix user writes them; `sft.py` and its neighbours put them together. What the source gives
+as a literal is a literal here; what it decides at run time is read at run time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+
+from ..engine.libraries.transformers.logit_functions import logit_function
+from ..engine.libraries.transformers.metrics import included, metrics_of
+from ..engine.script.fill_from_tables import short_name
+from ..engine.script.may_be_none import is_none_somewhere
+from ..engine.script.porting import Porting, in_reach
+from ..engine.script.sites import Argument, indentation
+from ..runtime.facts.families import Family
+from ..runtime.facts.lora_targets import Rule
+from ..text.expressions import is_atom, python, type_name
+from ..text.layout import Arg, Call, render
+from .lora import apply_call, dropout_arguments, provider_code
+from .optimizer import optimizer_call, schedule_lines
+from .remarks import argument_of, handed, placed, remarked, remarked_line, said_by
+from .training_config import training_config, with_hooks
+
+# The keywords of a BitsAndBytesConfig that say the format's name.
+FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What the writer decided before the first line: family, sizes, literal LoRA rules, statements made elsewhere."""
+
+    family: Family | None
+    sizes: Mapping[str, Any] | None
+    rules: tuple[Rule, ...] | None
+    mesh_code: str
+    mesh_elsewhere: bool
+    provider_elsewhere: bool
+    provider: str
+    processes: int
+
+
+def assign(name: str, call: str | Call, indent: str, comment: str = "") -> str:
+    code = render(call, indent, before=len(name) + 3)
+    return f"{name} = {code}{f'  {comment}' if comment else ''}"
+
+
+def joined(parts: list[list[list[str]]], indent: str) -> str:
+    """Groups of lines as one text, the first without its indentation; a blank line between `parts`."""
+    texts = [f"\n{indent}".join(line for group in part for line in group) for part in parts]
+    return f"\n\n{indent}".join(texts)
+
+
+def moved(porting: Porting, argument: Argument, indent: str) -> str:
+    """The code of an argument that stands in a statement of its own, its further lines indented as that needs."""
+    text = argument.text
+    if argument.node is None or "\n" not in text or '"""' in text or "'''" in text:
+        return text
+    from_indent = indentation(porting.module.text, porting.module.span(argument.node)[0])
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(indent + line.removeprefix(from_indent) if line.strip() else line for line in rest)])
+
+
+def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokenizer: bool = True) -> list[str]:
+    """Mesh, config object, tokenizer and model, as far as the file doesn't make them before."""
+    lines: list[str] = []
+    if not writing.mesh_elsewhere:
+        lines.append(f"{porting.names.mesh} = {writing.mesh_code}")
+    site = porting.trainer
+    assert site is not None
+    config = site.argument("args")
+    if porting.arguments_object and config is not None and config.text != porting.arguments_object:
+        lines.append(f"{porting.arguments_object} = {moved(porting, config, indent)}")
+    if site.argument("processing_class", "tokenizer") is None or porting.names.tokenizer == "":
+        if needs_tokenizer:
+            porting.names.tokenizer = own_tokenizer(porting, lines)
+    elif not re.fullmatch(r"[\w.]+", porting.names.tokenizer):
+        name = porting.fresh("tokenizer")
+        lines.append(f"{name} = {porting.names.tokenizer}")
+        porting.names.tokenizer = name
+    model = site.argument("model")
+    made_here = porting.model is not None and site.start <= porting.model.start < site.end
+    if made_here and porting.model is not None:
+        identifier = porting.model.argument("pretrained_model_name_or_path")
+        call = load_call(porting, identifier or porting.text("model.id"))
+        lines.append(assign(porting.names.model, call, indent))
+    elif (porting.foreign_model or porting.model is not None) and model is not None and not model.reference:
+        lines.append(f"{porting.names.model} = {model.text}")
+    if porting.model is None and not porting.foreign_model:
+        call = load_call(porting, porting.text("model.id"))
+        lines.append(assign(porting.names.model, call, indent))
+    return lines
+
+
+def own_tokenizer(porting: Porting, lines: list[str]) -> str:
+    """SFTTrainer makes its own tokenizer when it gets none; the port does so in sight."""
+    name = porting.fresh("tokenizer")
+    porting.imports.add("from transformers import AutoTokenizer")
+    site = porting.model
+    far = site is not None and porting.trainer is not None and not in_reach(site.scope, porting.trainer.scope)
+    model = f"{porting.names.model}.porter.id" if porting.foreign_model or far else porting.text("model.id")
+    assert porting.trainer is not None
+    note = "" if name == "tokenizer" else f"  # {short_name(porting.trainer)} makes its own"
+    lines.append(f"{name} = AutoTokenizer.from_pretrained({model}){note}")
+    return name
+
+
+def load_call(porting: Porting, model: str | Argument) -> Call:
+    """`rt.load_model(...)` in the precision that the source trains in."""
+    first = handed(porting, model) if isinstance(model, Argument) else remarked(porting, Arg(model), "model.id")
+    arguments = [first, Arg(porting.names.mesh)]
+    if porting.arguments_object and porting.model is None:
+        arguments.append(Arg(f"**{porting.rt('load_arguments')}({porting.arguments_object})"))
+        arguments += _quantization(porting)
+        return Call(porting.rt("load_model"), arguments)
+    for place, keyword in (("model.weights", "dtype"), ("model.compute", "compute_dtype")):
+        value = porting.value(place)
+        if value is None or value.is_literal(None, "auto"):
+            continue
+        if value.known and not value.text:
+            porting.imports.add("import jax.numpy as jnp")
+        code = (value.text or f"jnp.{value.literal}") if value.known else type_name(value.code)
+        arguments.append(remarked(porting, Arg(code, keyword), place))
+    revision = porting.value("model.revision")
+    if revision is not None and not revision.is_literal(None, "main"):
+        arguments.append(remarked(porting, Arg(porting.text("model.revision"), "revision"), "model.revision"))
+    arguments += _quantization(porting)
+    table = porting.known("model.family_table")
+    if table is not None:
+        arguments.append(Arg(python(table), "family"))
+    return Call(porting.rt("load_model"), arguments)
+
+
+def _quantization(porting: Porting) -> list[Arg]:
+    value = porting.value("model.quantization")
+    if value is None:
+        return []
+    arg = Arg(python(value.literal) if value.known else value.code, "quantization")
+    site = porting.quantization
+    own = [site.argument(name) for name in FORMAT] if site is not None else []
+    return [said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)]
+
+
+def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:
+    """How long and how large: `max_steps` or `epochs`, `batch_size`, `accumulation`, `processes`."""
+    arguments = []
+    steps = porting.value("run.max_steps")
+    if steps is not None and not steps.is_literal(-1, 0, None):
+        arguments.append(placed(porting, "run.max_steps", "max_steps"))
+        if porting.given("run.epochs") or not steps.known:
+            arguments.append(placed(porting, "run.epochs", "epochs"))
+    else:
+        arguments.append(placed(porting, "run.epochs", "epochs"))
+    arguments.append(_batch_size(porting, writing))
+    accumulation = porting.value("batch.accumulation")
+    if accumulation is not None and not accumulation.is_literal(1, None):
+        arguments.append(placed(porting, "batch.accumulation", "accumulation"))
+    if writing.processes > 1:
+        arguments.append(Arg(str(writing.processes), "processes"))
+    return arguments
+
+
+def seed_arguments(porting: Porting) -> list[Arg]:
+    """`seed` and `data_seed`, which give the order of the rows."""
+    note = "# the GPU run's order" if porting.loop is None else "# another order than the GPU run's"
+    arguments = [placed(porting, "run.seed", "seed", note)]
+    data_seed = porting.value("run.data_seed")
+    if data_seed is not None and not data_seed.is_literal(None):
+        arguments.append(placed(porting, "run.data_seed", "data_seed"))
+    return arguments
+
+
+def _batch_size(porting: Porting, writing: Writing) -> Arg:
+    place = "batch.per_device"
+    per_device, text = porting.value(place), porting.text(place)
+    if writing.processes == 1:
+        return placed(porting, place, "batch_size")
+    if per_device is not None and per_device.known and text == per_device.code:
+        total = str(per_device.literal * writing.processes)
+        arg = Arg(total, "batch_size", f"# {text} a GPU on {writing.processes} GPUs")
+    else:
+        arg = Arg(f"{_atom(text)} * {writing.processes}", "batch_size", "# of all GPUs")
+    return remarked(porting, arg, place)
+
+
+def _atom(text: str) -> str:
+    return text if is_atom(text) else f"({text})"
+
+
+def batch_lines(
+    porting: Porting,
+    writing: Writing,
+    indent: str,
+    helper: str,
+    behind: str,
+    settings: Callable[[], list[Arg]],
+    own: Callable[[], list[Arg]] = list,
+    *,
+    from_object: bool | None = None,
+) -> list[str]:
+    """`batches = rt.SFTBatches(dataset, tokenizer, mesh, ...)`, and the batches of an evaluation set.
+
+    `helper` is the class, `behind` what stands behind the dataset, `settings` the keywords. Where a config object has
+    them (`from_object` None: whenever the script has one), it is `from_args` with what it is told besides, `own`.
+    """
+    site, names = porting.trainer, porting.names
+    assert site is not None
+    dataset = site.argument("train_dataset")
+    given = [handed(porting, dataset), Arg(behind), Arg(names.mesh)]
+    runtime = porting.rt(helper)
+    if bool(porting.arguments_object) if from_object is None else from_object:
+        processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
+        call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *given, *processes, *own()])
+    else:
+        call = Call(runtime, [*given, *settings()])
+    evaluation = eval_lines(porting, writing, indent, site.argument("eval_dataset"))
+    return [assign(names.batches, call, indent), *evaluation]
+
+
+def resume_lines(porting: Porting) -> list[str]:
+    """What `train(resume_from_checkpoint=)` was given goes into the config object, which decides at start."""
+    field = f"{porting.arguments_object}.resume_from_checkpoint"
+    if not porting.arguments_object or porting.resumes in ("", field):
+        return []
+    return [f"{field} = {porting.resumes}"]
+
+
+def has_evaluation(porting: Porting) -> bool:
+    """Whether the source evaluates this trainer while it trains, or calls evaluate()."""
+    dataset = porting.trainer.argument("eval_dataset") if porting.trainer is not None else None
+    if dataset is None or dataset.value.is_literal(None):
+        return False
+    strategy = porting.value("eval.strategy")
+    never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False", "None")
+    return porting.evaluates or not never
+
+
+def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argument | None) -> list[str]:
+    """Evaluation batches, when the source evaluates while it trains or calls evaluate()."""
+    names = porting.names
+    if not has_evaluation(porting):
+        if any(has_evaluation(mate) for mate in porting.mates):
+            names.eval_batches = porting.fresh("eval_batches")
+            return [f"{names.eval_batches} = None"]
+        return []
+    assert dataset is not None
+    strategy = porting.value("eval.strategy")
+    names.eval_batches = porting.fresh("eval_batches")
+    size = porting.eval_rows()
+    packing = porting.value("data.eval_packing")
+    extra = []
+    if packing is not None and not packing.is_literal(None) and not porting.arguments_object:
+        extra = [Arg(porting.text("data.eval_packing"), "packing")]
+    asked = strategy is not None and strategy.known and not is_none_somewhere(porting.module, dataset.node)
+    data, lines = dataset.text, []
+    if not asked and not dataset.reference:
+        data = porting.fresh("eval_dataset")
+        lines.append(f"{data} = {dataset.text}")
+    call = Call(f"{names.batches}.evaluation", [Arg(data), Arg(size, "batch_size"), *extra])
+    if asked:
+        lines.append(assign(names.eval_batches, call, indent))
+    else:
+        lines.append(f"{names.eval_batches} = None")
+        lines.append(f"if {data} is not None:")
+        lines.append(porting.module.indent + assign(names.eval_batches, call, indent + porting.module.indent))
+    return lines
+
+
+def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
+    names = porting.names
+    lines: list[str] = []
+    if _is_outer(porting):
+        # Assigning the outer model's name here would make it a local one that isn't set yet.
+        outer, names.model = names.model, porting.fresh("tuned_model")
+        lines.append(f"{names.model} = {outer}")
+    remat = memory_line(porting, indent)
+    if porting.inject is None:
+        if porting.lora_object:
+            config = porting.lora_object
+            if re.fullmatch(r"[\w.]+", config) is None:
+                config = porting.fresh("peft_config")
+                lines.append(f"{config} = {porting.lora_object}")
+            apply = Call(
+                porting.rt("apply_peft"),
+                [
+                    Arg(names.model),
+                    Arg(config),
+                    Arg(names.mesh),
+                    Arg(porting.text("run.seed"), "seed"),
+                    *dropout_arguments(porting),
+                ],
+            )
+            if porting.lora_certain:
+                lines.append(assign(names.model, apply, indent))
+            else:
+                lines.append(f"if {config} is not None:")
+                lines.append(f"{porting.module.indent}{assign(names.model, apply, indent + porting.module.indent)}")
+        elif porting.lora is not None:
+            if not writing.provider_elsewhere:
+                code = provider_code(porting, writing.rules, writing.family, indent, len(writing.provider) + 3)
+                lines.append(f"{writing.provider} = {code}")
+            lines.append(assign(names.model, apply_call(porting, writing.provider), indent))
+    return [*lines, *remat]
+
+
+def _is_outer(porting: Porting) -> bool:
+    """Whether the trainer takes its model from a name of a function or module around its own."""
+    trainer = porting.trainer
+    assert trainer is not None
+    model = trainer.argument("model")
+    if model is None or not isinstance(model.node, cst.Name) or not (porting.model or porting.foreign_model):
+        return False
+    found = trainer.scope.lookup(model.node.value)
+    return found is not None and found[0] is not trainer.scope
+
+
+def memory_line(porting: Porting, indent: str) -> list[str]:
+    """`model = rt.remat(model)`, after LoRA is in."""
+    places = (
+        "gradient_checkpointing",
+        "fsdp_activation_checkpointing",
+        "kbit_gradient_checkpointing",
+        "unsloth_gradient_checkpointing",
+    )
+    wanted = [porting.value(f"memory.{place}") for place in places]
+    model = porting.names.model
+    line = f"{model} = {porting.rt('remat')}({model})"
+    if any(value is not None and value.is_literal(True) for value in wanted):
+        asked = [
+            place for place, value in zip(places, wanted, strict=True) if value is not None and value.is_literal(True)
+        ]
+        given = any(porting.given(f"memory.{place}") for place in asked)
+        default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
+        default = "Unsloth" if "unsloth_gradient_checkpointing" in asked else default
+        comment = "gradient checkpointing, a decoder layer at a time"
+        note = f"# {comment}{'' if given else f' (on by default in {default})'}"
+        return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)
+    unknown = next((value for value in wanted if value is not None and not value.known), None)
+    if unknown is not None:
+        return [f"if {unknown.code}:", f"{porting.module.indent}{line}"]
+    return []
+
+
+def optimizer_lines(porting: Porting, indent: str) -> list[str]:
+    names = porting.names
+    steps = f"{names.batches}.steps"
+    if porting.loop is not None and porting.given("schedule.steps"):
+        steps = porting.text("schedule.steps")
+    lora_maybe = (bool(porting.lora_object) and not porting.lora_certain) or porting.lora_conditional
+    full = not (porting.lora or porting.lora_object or porting.lora_conditional)
+    chain = optimizer_call(porting, full=full, separate_kv=porting.fuses, lora_maybe=lora_maybe)
+    if len(chain.arguments) == 1:
+        chain = chain.arguments[0].value if isinstance(chain.arguments[0].value, Call) else chain
+    return [*schedule_lines(porting, steps, indent), assign(names.optimizer, chain, indent)]
+
+
+def trainer_lines(porting: Porting, indent: str) -> list[str]:
+    """`trainer = PeftTrainer(...)` with the loss over the whole step, and its log lines.
+
+    `rt.MetricsTrainer` where the source computes metrics of what it evaluates.
+    """
+    names = porting.names
+    config = training_config(porting)
+    metrics = metrics_arguments(porting)
+    if not metrics:
+        porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
+    trainer = porting.rt("MetricsTrainer") if metrics else "PeftTrainer"
+    tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
+    call = Call(trainer, [Arg(names.model), Arg(names.optimizer), Arg(config), *metrics], tail=tail)
+    return [*resume_lines(porting), assign(names.trainer, call, indent), *with_hooks(porting, indent)]
+
+
+def metrics_arguments(porting: Porting) -> list[Arg]:
+    """compute_metrics and what belongs to it, where the source evaluates."""
+    given = metrics_of(porting)
+    if given is None:
+        return []
+    evaluated = has_evaluation(porting) or porting.evaluates
+    if not evaluated or porting.known("eval.loss_only") is True:
+        for name in (".compute_metrics", ".preprocess_logits_for_metrics"):
+            reason = "prediction_loss_only=True leaves the metrics out" if evaluated else "nothing is evaluated"
+            porting.change_fate(name, fate="dropped", target="", reason=reason)
+        return []
+    assert porting.trainer is not None
+    arguments = [handed(porting, given, "compute_metrics")]
+    preprocess = porting.trainer.argument("preprocess_logits_for_metrics")
+    if preprocess is not None and not preprocess.value.is_literal(None):
+        code = logit_function(porting, preprocess)
+        arguments.append(said_by(porting, [preprocess], Arg(code, "preprocess_logits_for_metrics")))
+    wanted = included(porting)
+    if wanted is None:
+        arguments.append(remarked(porting, Arg(porting.text("eval.include"), "include_for_metrics"), "eval.include"))
+    elif wanted:
+        asked = Arg(python(wanted), "include_for_metrics")
+        arguments.append(remarked(porting, asked, "eval.include", "eval.include_inputs"))
+    return arguments

@@ -1,0 +1,206 @@
+"""TrainingConfig: steps, checkpoints, evaluation and logging as the source asked for them."""
+
+from __future__ import annotations
+
+import re
+
+from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best, needs_hooks
+from ..engine.libraries.transformers.metrics import LOSSES
+from ..engine.script.callback_methods import reads_tokenizer
+from ..engine.script.fill_from_tables import plain_version
+from ..engine.script.porting import Porting
+from ..runtime.facts.releases import release
+from ..text.expressions import python, quoted
+from ..text.layout import Arg, Call, render
+from .remarks import remarked, remarked_line
+
+
+def training_config(porting: Porting) -> Call:
+    """`TrainingConfig(...)`, or `rt.training_config(args, batches)` where the script decides at run time."""
+    names = porting.names
+    if porting.arguments_object:
+        arguments = [Arg(porting.arguments_object), Arg(names.batches)]
+        if names.eval_batches:
+            arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
+        if loads_best(porting):
+            arguments.append(Arg("True", "best"))
+        return Call(porting.rt("training_config"), arguments)
+    own = "TunixTrainingConfig" if "TrainingConfig" in porting.module.bound_names else "TrainingConfig"
+    alias = f" as {own}" if own != "TrainingConfig" else ""  # the file has another class of that name
+    porting.imports.add(f"from tunix.sft.peft_trainer import TrainingConfig{alias}")
+    steps = f"{names.batches}.steps"
+    arguments = [
+        Arg(steps, "max_steps"),
+        Arg(f"{names.batches}.accumulation", "gradient_accumulation_steps"),
+        _evaluates_every(porting, steps),
+    ]
+    arguments += _checkpoints(porting, steps)
+    arguments += _metrics(porting)
+    return Call(own, arguments, spread=True)
+
+
+def _evaluates_every(porting: Porting, steps: str) -> Arg:
+    if not porting.names.eval_batches:
+        return Arg(steps, "eval_every_n_steps")
+    arg = Arg(_every(porting, "eval", steps), "eval_every_n_steps")
+    return remarked(porting, arg, "eval.strategy", "eval.steps")
+
+
+def _every(porting: Porting, part: str, steps: str) -> str:
+    """How often, in optimizer steps: `eval.steps` or `save.steps`, by strategy; below 1 it is a ratio of all steps."""
+    strategy = str(porting.known(f"{part}.strategy", "no"))
+    if strategy == "epoch":
+        return f"{porting.names.batches}.steps_per_epoch"
+    if strategy == "no":
+        return steps
+    place = f"{part}.steps"
+    if part == "eval" and porting.known(place, "?") is None:
+        place = "log.steps"  # transformers evaluates as often as it logs when nothing else is said
+    value = porting.value(place)
+    if value is not None and value.known and isinstance(value.literal, int | float) and 0 < value.literal < 1:
+        porting.imports.add("import math")
+        return f"math.ceil({porting.text(place)} * {steps})"
+    return porting.text(place)
+
+
+def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
+    strategy = porting.value("save.strategy")
+    if strategy is None or (strategy.known and str(strategy.literal) in ("no", "False")):
+        if porting.resumes and porting.trainer is not None:
+            message = 'resume_from_checkpoint with save_strategy "no": Tunix resumes and saves in one place.'
+            site = porting.trainer
+            porting.find(site.rule, "error", message, "Save checkpoints, or start anew.", site.line, site.column)
+        return []
+    folder = porting.output_dir()
+    start = f"{porting.rt('resume_dir' if porting.resumes == 'True' else 'fresh_dir')}({folder})"
+    if porting.resumes not in ("", "True"):
+        asked = re.sub(r"^\((.*)\)$", r"\1", porting.resumes)
+        given = f"{folder}, {asked}" if porting.resumes_from else folder
+        start = f"{porting.rt('resume_dir')}({given}) if {porting.resumes} else {start}"
+    porting.imports.add("import orbax.checkpoint as ocp")
+    # save_interval_steps would save the first step as well, which transformers doesn't.
+    policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])
+    options = [remarked(porting, Arg(policy, "save_decision_policy"), "save.strategy", "save.steps")]
+    limit = porting.value("save.total_limit")
+    kept = porting.text("save.total_limit") if limit is not None else "None"
+    if loads_best(porting):
+        _check_strategies(porting)
+        best = Arg(f"{porting.rt('KeepBest')}({'' if kept == 'None' else kept})", "preservation_policy")
+        options.append(remarked(porting, best, "save.best_at_end", "save.total_limit"))
+    else:
+        options.append(remarked(porting, Arg(kept, "max_to_keep"), "save.total_limit"))
+    return [
+        remarked(porting, Arg(start, "checkpoint_root_directory"), "run.output_dir"),
+        Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
+    ]
+
+
+def _check_strategies(porting: Porting) -> None:
+    """transformers doesn't start where it would load the best of checkpoints that it never evaluated."""
+    strategies = [porting.value(f"{part}.strategy") for part in ("eval", "save")]
+    said = [str(value.literal) if value is not None and value.known else None for value in strategies]
+    site = porting.trainer
+    if None in said or said[0] == said[1] or site is None or not porting.value("save.best_at_end").known:  # type: ignore[union-attr]
+        return
+    message = f"load_best_model_at_end with eval_strategy {said[0]!r} and save_strategy {said[1]!r}: "
+    message += "transformers ends at its start there."
+    porting.find(site.rule, "error", message, "Evaluate and save at the same steps.", site.line, site.column)
+
+
+def _policy(porting: Porting) -> str:
+    """Transformers before 4.42 saved no checkpoint at the end unless one was due."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    if str(porting.known("save.strategy", "no")) == "steps" and not release(None, version or None).saves_last:
+        return porting.rt("SaveOnlyEvery")
+    return "ocp.checkpoint_managers.FixedIntervalPolicy"
+
+
+def reporters(porting: Porting) -> list[str] | None:
+    """The names in `report_to`; None when only the script knows. transformers 4 reports to all that are installed."""
+    value = porting.value("log.report_to")
+    if value is None:
+        return []
+    if not value.known:
+        return None
+    found = value.literal
+    names = [found] if isinstance(found, str) else list(found) if isinstance(found, list | tuple) else []
+    return [name for name in names if name != "none"]
+
+
+def _metrics(porting: Porting) -> list[Arg]:
+    wanted = reporters(porting)
+    if wanted == []:
+        return []
+    names = Arg(porting.text("log.report_to") if wanted is None else python(wanted))
+    options = [remarked(porting, names, "log.report_to")]
+    folder = porting.value("log.dir")
+    if folder is not None and not folder.is_literal(None):
+        options.append(remarked(porting, Arg(porting.text("log.dir"), "log_dir"), "log.dir"))
+    else:
+        options.append(Arg(_runs(porting), "log_dir"))
+    name = porting.value("log.run_name")
+    if name is not None and not name.is_literal(None):
+        options.append(remarked(porting, Arg(porting.text("log.run_name"), "run_name"), "log.run_name"))
+    return [Arg(Call(porting.rt("metrics_options"), options), "metrics_logging_options")]
+
+
+def _best_metric(porting: Porting) -> list[Arg]:
+    """What evaluations are compared by, where that isn't the lowest eval_loss."""
+    metric, greater = porting.value("save.best_metric"), porting.value("save.greater_is_better")
+    arguments = []
+    if metric is not None and not metric.is_literal(*LOSSES):
+        arg = Arg(porting.text("save.best_metric"), "metric_for_best_model")
+        arguments.append(remarked(porting, arg, "save.best_metric"))
+    if greater is not None and not greater.is_literal(None) and (arguments or not greater.is_literal(False)):
+        arg = Arg(porting.text("save.greater_is_better"), "greater_is_better")
+        arguments.append(remarked(porting, arg, "save.greater_is_better"))
+    return arguments
+
+
+def _runs(porting: Porting) -> str:
+    folder = porting.value("run.output_dir")
+    if folder is not None and folder.known and isinstance(folder.literal, str):
+        text = porting.text("run.output_dir")
+        if text == folder.code or text.startswith(('"', "'")):
+            return quoted(folder.literal.rstrip("/") + "/runs")
+    porting.imports.add("import os")
+    return f'os.path.join({porting.output_dir()}, "runs")'
+
+
+def _callbacks(porting: Porting, code: str) -> list[Arg]:
+    tokenizer = porting.names.tokenizer if reads_tokenizer(porting) else ""
+    given = [Arg(code, "callbacks")] if code else []
+    return [*given, Arg(tokenizer, "processing_class")] if tokenizer else given
+
+
+def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[str]:
+    """The line that logs as the source logs; `metrics`: with those of the batches."""
+    callbacks = callbacks_code(porting)
+    if porting.arguments_object:
+        arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg(porting.names.schedule)]
+        arguments += _callbacks(porting, callbacks)
+        hooks = Call(porting.rt("training_hooks"), arguments)
+        return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
+    strategy = porting.value("log.strategy")
+    silent = strategy is not None and strategy.known and str(strategy.literal) == "no"
+    if silent and not (callbacks or loads_best(porting) or needs_hooks(porting)):
+        return []
+    every = "None" if silent else porting.text("log.steps")
+    if strategy is not None and strategy.is_literal("epoch"):
+        every = f"{porting.names.batches}.steps_per_epoch"
+    first = porting.value("log.first_step")
+    arguments = [Arg(every)]
+    said_of = ["log.strategy", "log.steps"]
+    if first is not None and not first.is_literal(False):
+        arguments.append(Arg(porting.text("log.first_step"), "first_step"))
+        said_of.append("log.first_step")
+    arguments.append(Arg(porting.names.schedule, "schedule"))
+    arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
+    arguments += _callbacks(porting, callbacks)
+    if metrics:
+        arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
+    if callbacks or loads_best(porting):
+        arguments += _best_metric(porting)
+    log = Call(porting.rt("log_every"), arguments)
+    code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
+    return remarked_line(porting, code, indent, *said_of)

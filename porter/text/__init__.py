@@ -1,0 +1,1 @@
+"""Text and nothing else: edits, laid out calls, import lines, code made of values."""

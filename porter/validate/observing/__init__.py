@@ -1,0 +1,1 @@
+"""What both observed processes share: settings, guard, clock, who calls."""

@@ -1,0 +1,89 @@
+"""Runs a user's script unmodified inside an observer's process, as `python SCRIPT ARGS` would.
+
+One with relative imports, which Python can't run so, runs as `python -m PACKAGE.SCRIPT ARGS`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from ..stand_ins.command_line.command_lines import project_of
+from ..stand_ins.data.repair import write_repair
+
+CRASHED = "crash.txt"
+
+
+def run_script(script: str, arguments: list[str], folder: Path) -> int:
+    """Run `script` as `__main__` and return the exit status that Python would give.
+
+    An exception's traceback, from the script's first line on, is printed and written to `folder`/crash.txt; where
+    made-up data may be to blame, `folder`/repair.json says what to add to them.
+    """
+    path = str(Path(script).absolute())
+    sys.argv = [script, *arguments]
+    root, module = as_module(Path(path))
+    sys.path[0] = str(root)
+    # As `pip install -e .` of its project would have it.
+    project = project_of(Path(path))
+    sys.path += [
+        str(folder) for folder in (project, project / "src") if folder.is_dir() and str(folder) not in sys.path
+    ]
+    try:
+        if module:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(path, run_name="__main__")
+    except SystemExit as leaving:
+        if leaving.code in (None, 0):
+            return 0
+        if isinstance(leaving.code, int):
+            return leaving.code
+        (folder / CRASHED).write_text(f"{leaving.code}\n", encoding="utf-8")
+        print(leaving.code, file=sys.stderr)
+        return 1
+    except BaseException as error:
+        text = "".join(traceback.format_exception(type(error), error, own_frames(error.__traceback__, path)))
+        (folder / CRASHED).write_text(text, encoding="utf-8")
+        print(text, file=sys.stderr)
+        write_repair(error, folder)
+        return 1
+    return 0
+
+
+def as_module(script: Path) -> tuple[Path, str]:
+    """The folder to start in and the dotted name for `-m`: "" for a script without relative imports.
+
+    Its package reaches up to the last folder with an `__init__.py`, and as far as its imports do.
+    """
+    try:
+        tree = ast.parse(script.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, SyntaxError, ValueError):
+        return script.parent, ""
+    levels = max((node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)), default=0)
+    root, parts = script.parent, [script.stem]
+    while levels and root != root.parent and (len(parts) <= levels or (root / "__init__.py").is_file()):
+        root, parts = root.parent, [root.name, *parts]
+    loaded = sys.modules.get(parts[0])  # a library that is loaded already hides a folder of its name
+    hidden = loaded is not None and str(root / parts[0]) not in getattr(loaded, "__path__", ())
+    if not levels or hidden or any("." in part for part in parts):
+        return script.parent, ""
+    return root, ".".join(parts)
+
+
+def uses_torch(script: Path) -> bool:
+    """Whether a port keeps torch for its data: transformers may be asked for its tensors then."""
+    return re.search(r"^\s*(import|from)\s+torch\b", script.read_text("utf-8", "replace"), re.MULTILINE) is not None
+
+
+def own_frames(trace: TracebackType | None, path: str) -> TracebackType | None:
+    """The traceback from the first frame in `path` on; all of it when the script has none (a syntax error)."""
+    first = trace
+    while first is not None and first.tb_frame.f_code.co_filename != path:
+        first = first.tb_next
+    return first or trace

@@ -1,0 +1,1 @@
+"""Made-up arguments, variables and answers."""

@@ -1,0 +1,1 @@
+"""Made-up datasets and files: which columns are read, and rows for them."""

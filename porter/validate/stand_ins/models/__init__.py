@@ -1,0 +1,1 @@
+"""Made-up models, tokenizers and adapters."""

@@ -1,0 +1,1 @@
+"""Completions that the source sampled, for the port to train on."""

@@ -1,0 +1,1 @@
+"""CUDA on a machine without: what it answers, half precision, groups of processes."""
