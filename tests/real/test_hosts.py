@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from porter.validate.run import Options, validate
+
 from .processes import REPOSITORY, together, variables
 
 pytestmark = pytest.mark.real
 
 DEVICES = 4
+SCRIPTS, EXAMPLES = Path(__file__).parent / "scripts", REPOSITORY / "examples"
 ALL = (
     *("full", "packing", "buckets", "step_packing", "neftune", "collated", "kto", "rloo", "gkd", "generated"),
     *("measured", "measured_untraced"),
@@ -104,6 +107,34 @@ def test_sigterm_to_one_of_two_processes_ends_both_with_a_checkpoint(tiny: Calla
     job = found[0]["stopped"]
     assert (job["status"], job["early"]) == (143, True)
     assert same(job["resumed"], job["whole"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "hosts"), [("sft", 2), ("dpo", 2), ("grpo", 2), ("sft", 4)])
+def test_validate_compares_a_port_in_several_processes(name: str, hosts: int) -> None:
+    scripts = {
+        "sft": (SCRIPTS / "sft_lora_qwen3.py", SCRIPTS / "sft_lora_qwen3_tunix.py"),
+        "dpo": (EXAMPLES / "dpo_lora_qwen3.py", EXAMPLES / "dpo_lora_qwen3_tunix.py"),
+        "grpo": (SCRIPTS / "grpo_one_reward.py", SCRIPTS / "grpo_one_reward_tunix.py"),
+    }
+    verdict = validate(*scripts[name], Options(steps=3, devices=4, meshes=(), hosts=hosts))
+    assert verdict.equal, verdict
+    several = f"the same port on {hosts} processes"
+    assert [check.name for check in verdict.checks][-2:] == [several, f"{several}, tensor parallelism across them"]
+
+
+@pytest.mark.long
+def test_validate_finds_rows_that_differ_from_host_to_host(tmp_path: Path) -> None:
+    port = tmp_path / "port.py"
+    text = (SCRIPTS / "sft_lora_qwen3_tunix.py").read_text()
+    assert "rt.SFTBatches(" in text
+    port.write_text(text.replace("    seed=", "    seed=jax.process_index() + ", 1))
+    assert "process_index" in port.read_text()
+    verdict = validate(SCRIPTS / "sft_lora_qwen3.py", port, Options(steps=2, devices=4, meshes=(), hosts=2))
+    found = {check.name: check for check in verdict.checks}
+    row = found["the same port on 2 processes"]
+    assert row.status == "differs"
+    assert "the rows up to micro-batch 1 of process 1 aren't those of process 0" in row.detail
 
 
 SPEAKING = """
