@@ -182,7 +182,7 @@ def _on_a_tpu_cluster() -> bool:
     platforms = os.environ.get("JAX_PLATFORMS", "")
     if platforms and "tpu" not in platforms:
         return False
-    if not any(Path("/dev").glob("accel*")) and not any(Path("/dev").glob("vfio/[0-9]*")):
+    if not _has_tpu():
         return False
     from jax._src.clusters import cloud_tpu_cluster, cluster
 
@@ -190,9 +190,16 @@ def _on_a_tpu_cluster() -> bool:
     kinds.sort(key=lambda kind: kind.name != "gketpu")  # it asks variables alone, the other one the network
     try:
         present = next((kind for kind in kinds if kind.is_env_present()), None)
-        return present is not None and present.get_process_count() > 1
+        if present is None:
+            return False
+        return len(present._get_worker_list_in_slice()) > 1 or present.get_process_count() > 1  # of several slices
     except Exception:
         return False  # no metadata server, so no VM of a slice: a notebook's TPU, say
+
+
+def _has_tpu() -> bool:
+    """Whether this machine may have a TPU's device files."""
+    return any(Path("/dev").glob("accel*")) or any(Path("/dev").glob("vfio/[0-9]*"))
 
 
 def _program() -> dict[str, Any]:
