@@ -115,13 +115,13 @@ def collated(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
     return trained(trainer, batches, mesh, batches.evaluation(rows[:5]))
 
 
-def dpo(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+def dpo(folder: str, mesh: Any, out: Path, evaluated: bool = False) -> dict[str, Any]:
     import optax
 
     model = adapted(folder, mesh)
     batches = rt.PreferenceBatches(pairs(8), tokenizer(folder), mesh, max_steps=STEPS, batch_size=3, accumulation=2)
     trainer = rt.PreferenceTrainer(model, optax.adamw(1e-2), config(batches), loss=rt.dpo_loss(beta=0.1))
-    found = trained(trainer, batches, mesh, batches.evaluation(pairs(5)))
+    found = trained(trainer, batches, mesh, batches.evaluation(pairs(5)) if evaluated else None)
     rt.save_adapter(model, out)
     return found
 
@@ -135,7 +135,7 @@ def kto(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
     return trained(trainer, batches, mesh)
 
 
-def grpo(folder: str, mesh: Any, out: Path, leave_one_out: bool = False) -> dict[str, Any]:
+def grpo(folder: str, mesh: Any, out: Path, leave_one_out: bool = False, reference: bool = False) -> dict[str, Any]:
     """With a reward function that has its own random numbers, and counts the rows that it is called for."""
     import numpy as np
     import optax
@@ -157,7 +157,7 @@ def grpo(folder: str, mesh: Any, out: Path, leave_one_out: bool = False) -> dict
     if leave_one_out:
         batches = rt.RLOOBatches(prompts, tokenizer(folder), mesh, model, **settings)
     else:
-        settings |= {"num_iterations": 2, "loss": rt.PolicyLoss(beta=0.04)}
+        settings |= {"num_iterations": 2, "loss": rt.PolicyLoss(beta=0.04)} if reference else {}
         batches = rt.GRPOBatches(prompts, tokenizer(folder), mesh, model, **settings)
     trainer = PeftTrainer(model, optax.adamw(1e-3), config(batches)).with_gen_model_input_fn(rt.model_inputs)
     found = trained(trainer.with_loss_fn(batches.loss), batches, mesh)
@@ -195,10 +195,8 @@ def generated(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
 
 
 def stopped(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
-    """The last process gets SIGTERM after the first step of four, and another run goes on from the checkpoint."""
+    """A whole run of twelve steps, and one whose last process gets SIGTERM after the first step."""
     import jax
-    import optax
-    from tunix.sft.peft_trainer import PeftTrainer
 
     from porter.runtime.callbacks import TrainerCallback
 
@@ -206,29 +204,35 @@ def stopped(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step == 1 and jax.process_index() == jax.process_count() - 1:
                 os.kill(os.getpid(), signal.SIGTERM)
-                time.sleep(1)
+            time.sleep(1)  # JAX looks for it once a second
 
-    batches = rt.SFTBatches(texts(20), tokenizer(folder), mesh, max_steps=4, batch_size=4)
-
-    def train(root: str, *callbacks: Any) -> list[float]:
-        model = rt.apply_peft(rt.load_model(folder, mesh), {**LORA, "lora_dropout": 0.0}, mesh, seed=0)
-        trainer = PeftTrainer(model, optax.adamw(1e-2), config(batches, checkpoint_root_directory=root))
-        trainer = trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
-        hooks = rt.log_every(1, callbacks=callbacks)
-        trainer.with_training_hooks(hooks)
-        with mesh:
-            trainer.train(batches)
-        return [line["loss"] for line in hooks.history]
-
-    whole = train(rt.fresh_dir(out / "whole"))
+    whole, status = twelve_steps(folder, mesh, rt.fresh_dir(out / "whole")), 0
     try:
-        train(rt.fresh_dir(out / "stopped"), Stops)
-        status = 0
+        twelve_steps(folder, mesh, rt.fresh_dir(out / "stopped"), Stops)
     except SystemExit as leaving:
         status = int(str(leaving.code))
     last = int(Path(rt.get_last_checkpoint(out / "stopped") or "0").name)
-    goes_on = train(rt.resume_dir(out / "stopped"))
-    return {"status": status, "early": last < 4, "whole": whole, "resumed": whole[:last] + goes_on}
+    return {"status": status, "early": last < 12, "whole": whole[last:]}
+
+
+def resumed(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    """What `stopped` had left to do, in other processes."""
+    return {"rest": twelve_steps(folder, mesh, rt.resume_dir(out.parent / "stopped" / "stopped"))}
+
+
+def twelve_steps(folder: str, mesh: Any, root: str, *callbacks: Any) -> list[float]:
+    import optax
+    from tunix.sft.peft_trainer import PeftTrainer
+
+    batches = rt.SFTBatches(texts(20), tokenizer(folder), mesh, max_steps=12, batch_size=4)
+    model = rt.apply_peft(rt.load_model(folder, mesh), {**LORA, "lora_dropout": 0.0}, mesh, seed=0)
+    trainer = PeftTrainer(model, optax.adamw(1e-2), config(batches, checkpoint_root_directory=root))
+    trainer = trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+    hooks = rt.log_every(1, callbacks=callbacks)
+    trainer.with_training_hooks(hooks)
+    with mesh:
+        trainer.train(batches)
+    return [line["loss"] for line in hooks.history]
 
 
 def measured(folder: str, mesh: Any, out: Path, traced: bool = True) -> dict[str, Any]:
@@ -261,6 +265,7 @@ KINDS: dict[str, Any] = {
     "measured": measured,
     "measured_untraced": lambda *job: measured(*job, traced=False),
     "stopped": stopped,
+    "resumed": resumed,
     "sft": sft,
     "full": lambda *job: sft(*job, full=True),
     "packing": lambda *job: sft(*job, packing=True, max_length=128),
@@ -269,8 +274,10 @@ KINDS: dict[str, Any] = {
     "neftune": lambda *job: sft(*job, neftune_noise_alpha=5.0),
     "collated": collated,
     "dpo": dpo,
+    "dpo_evaluated": lambda *job: dpo(*job, evaluated=True),
     "kto": kto,
     "grpo": grpo,
+    "grpo_reference": lambda *job: grpo(*job, reference=True),
     "rloo": lambda *job: grpo(*job, leave_one_out=True),
     "gkd": gkd,
     "generated": generated,

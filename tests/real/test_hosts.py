@@ -24,13 +24,13 @@ DEVICES = 4
 SCRIPTS, EXAMPLES = Path(__file__).parent / "scripts", REPOSITORY / "examples"
 ALL = (
     *("full", "packing", "buckets", "step_packing", "neftune", "collated", "kto", "rloo", "gkd", "generated"),
-    *("measured", "measured_untraced"),
+    *("measured", "measured_untraced", "dpo_evaluated", "grpo_reference"),
 )
 
 
 def run(model: Path, out: Path, processes: int, jobs: list[list[Any]]) -> list[dict[str, Any]]:
     """What each process says of the jobs, see host_runs.py."""
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     command = ["-m", "tests.real.host_runs", str(model), str(out), json.dumps(jobs)]
     if processes == 1:
         subprocess.run([sys.executable, *command], env=variables(DEVICES), cwd=REPOSITORY, check=True, timeout=1200)
@@ -82,7 +82,7 @@ def test_two_and_four_processes_train_as_one_does(tiny: Callable[..., Path], tmp
     (one,) = run(model, tmp_path / "one", 1, jobs)
     check(run(model, tmp_path / "two", 2, jobs), one)
     check_saved(tmp_path / "two", tmp_path / "one")
-    check(run(model, tmp_path / "four", 4, jobs[:1]), one)
+    check(run(model, tmp_path / "four", 4, jobs[1:2]), one)
     check_saved(tmp_path / "four", tmp_path / "one")
 
 
@@ -102,11 +102,13 @@ def test_all_that_is_trained_and_sampled_is_the_same_in_several_processes(
 
 @pytest.mark.long
 def test_sigterm_to_one_of_two_processes_ends_both_with_a_checkpoint(tiny: Callable[..., Path], tmp_path: Path) -> None:
-    found = run(tiny("qwen3", num_hidden_layers=1), tmp_path / "two", 2, [["stopped", "stopped", 2, 2, True]])
+    model, out = tiny("qwen3", num_hidden_layers=1), tmp_path / "two"
+    found = run(model, out, 2, [["stopped", "stopped", 2, 2, True]])
     assert found[0] == found[1]
     job = found[0]["stopped"]
     assert (job["status"], job["early"]) == (143, True)
-    assert same(job["resumed"], job["whole"])
+    (first, _) = run(model, out, 2, [["resumed", "resumed", 2, 2, True]])
+    assert same(first["resumed"]["rest"], job["whole"])
 
 
 @pytest.mark.long
