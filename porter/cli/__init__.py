@@ -17,6 +17,9 @@ from ..own_imports import leave_out_current_folder
 # Before anything that isn't Python's own is imported.
 leave_out_current_folder()
 
+# The tool joins no other processes, on a host of a TPU slice either; `validate --hosts` starts ports that do.
+os.environ.setdefault("TPU_PORT_ALONE", "1")
+
 import click
 
 from .. import __version__

@@ -45,6 +45,14 @@ FAMILIES = ("gemma", "gemma2", "gemma3", "gemma4", "llama2", "llama3", "mistral"
 @click.option("--quick", is_flag=True, help="Leave out the runs on other numbers of devices.")
 @click.option("--devices", type=click.IntRange(min=1), default=8, show_default=True, help="Simulated CPU devices.")
 @click.option(
+    "--hosts",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run the port in N JAX processes too, which share the devices as the hosts of a TPU slice do.",
+)
+@click.option(
     "--processes",
     "how",
     type=click.Choice(["fold", "real"]),
@@ -90,6 +98,7 @@ def command(
     meshes: tuple[str, ...],
     quick: bool,
     devices: int,
+    hosts: int,
     how: str,
     launch_config: Path | None,
     timeout: float,
@@ -130,6 +139,7 @@ def command(
             mesh=parse_mesh(mesh) if mesh else None,
             meshes=tuple(parse_mesh(text) for text in meshes) if meshes or quick else None,
             devices=devices,
+            hosts=hosts,
             processes=processes_of(port, launch_config),
             how="real" if how == "real" else "fold",
             timeout=timeout,

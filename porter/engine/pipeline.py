@@ -78,6 +78,7 @@ from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
 from .script.uses_of_training import Use, role_uses, uses
+from .settling.all_hosts import take_all_hosts
 from .settling.blocks import close_empty_blocks
 from .settling.constant_conditionals import settle_branches
 from .settling.leftovers import drop_leftovers
@@ -189,6 +190,7 @@ def _port_module(module: Module, options: Options) -> Port:
     name_class_patches(porting)
     drop_subclasses(porting, possible)
     settle_branches(porting)
+    take_all_hosts(porting)
     drop_leftovers(porting)
     drop_device_maps(porting)
     drop_unused_functions(porting)

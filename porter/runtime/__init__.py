@@ -2,12 +2,15 @@
 
 Each name comes from the module that is named after it and is loaded when it is first used, so that a script's
 parser answers `--help` without JAX. The package imports nothing else of tpu-port: `--vendor` copies it beside a port.
+On a TPU slice of several hosts the import joins the script's processes, see `hosts.processes.connect`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
+
+from .hosts.processes import connect
 
 _HOMES = {
     "saving.adapters": ("adapter_state", "apply_adapter", "load_adapter", "save_adapter"),
@@ -75,3 +78,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+connect()

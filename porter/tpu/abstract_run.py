@@ -97,7 +97,14 @@ class AbstractRun:
             kwargs.pop("devices", None)
             sizes = self.request["mesh"]
             shape = tuple(sizes.get(n, 1) for n in axis_names) if sizes else fitted(tuple(axis_shapes), len(devices))
-            return make(shape, axis_names, *args, devices=devices, **kwargs)
+            try:
+                return make(shape, axis_names, *args, devices=devices, **kwargs)
+            except NotImplementedError:
+                mesh = ",".join(f"{name}={size}" for name, size in zip(axis_names, shape, strict=True))
+                raise ValueError(
+                    f"jax.make_mesh can't lay {mesh} out on {self.request['topology']['name']}: it splits no axis of "
+                    "the topology there; --mesh takes another one"
+                ) from None
 
         jax.make_mesh = make_mesh
         jax.devices = jax.local_devices = lambda *args, **kwargs: list(devices)

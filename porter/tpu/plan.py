@@ -19,7 +19,7 @@ from ..runtime.facts.mesh import mesh_problems
 from .batching import Batching, batchings
 from .compile import CompileFailed, Request, Step, compile_step, compile_steps, libtpu_problem
 from .memory import Candidate, Estimate, estimate
-from .slices import GIB, Price, Slice
+from .slices import GIB, Price, Slice, unlaid
 
 SPARE = (
     0.10  # of a chip's HBM, for what the compiler doesn't see: the runtime, fragmentation, a checkpoint being written
@@ -146,11 +146,15 @@ def _traced(request: Request) -> Request:
 
 
 def fitting_meshes(step: Step, where: Slice) -> tuple[list[tuple[int, int]], list[tuple[str, str]]]:
-    """(fsdp, tp) that divide every tensor, and the others with the first tensors that they don't divide."""
+    """(fsdp, tp) that the slice has and that divide every tensor, and the others with what is in their way."""
     family = next((known for known in families() if known.name == step.family), None)
     count = where.devices
     fit, dropped = [], []
     for tp in [n for n in range(1, count + 1) if count % n == 0]:
+        if not where.lays_out(count // tp, tp):
+            mesh = f"fsdp={count // tp},tp={tp}"
+            dropped.append((mesh, unlaid(mesh, where)))
+            continue
         problems = mesh_problems(family, step.sizes, count // tp, tp)[:-1] if family is not None else []
         if problems:
             dropped.append((f"fsdp={count // tp},tp={tp}", "; ".join(problems[:2])))

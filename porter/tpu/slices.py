@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
+import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,10 @@ class Chip:
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice as it is asked for (`v5p-8`): `topology` is "2x2x1", `chips` its product, `arguments` for libtpu."""
+    """A slice as it is asked for (`v5p-8`): `topology` is "2x2x1", `chips` its product, `arguments` for libtpu.
+
+    `hosts`: its VMs, each with a JAX process. `splits_axes`: whether jax.make_mesh takes axes of the topology apart.
+    """
 
     name: str
     chip: Chip
@@ -61,6 +66,7 @@ class Slice:
     topology: str
     topology_name: str
     arguments: Mapping[str, Any]
+    splits_axes: bool = False
 
     @property
     def devices(self) -> int:
@@ -72,10 +78,32 @@ class Slice:
         """HBM of one device in bytes."""
         return int(self.chip.hbm_gib * GIB / self.chip.devices)
 
+    def lays_out(self, *mesh: int) -> bool:
+        """Whether jax.make_mesh finds axes of the topology for a mesh, as its search does: the last axis first, whole
+        axes of the topology for each, as many as can be."""
+        left = [*map(int, self.topology.split("x")), *([self.chip.devices] if self.chip.devices > 1 else [])]
+        if self.splits_axes:
+            return True
+        for size in reversed(mesh):
+            chosen = _whole_axes(left, size)
+            if chosen is None and size > 1:
+                return False
+            left = [0 if place in (chosen or ()) else length for place, length in enumerate(left)]
+        return True
+
     @property
     def axes(self) -> int:
         """Torus axes that are longer than one chip, at least 1."""
         return max(1, sum(int(length) > 1 for length in self.topology.split("x")))
+
+
+def _whole_axes(lengths: Sequence[int], size: int) -> tuple[int, ...] | None:
+    """The places of lengths that multiply to `size`, the most of them that do; None without any."""
+    for count in range(len(lengths), 0, -1):
+        for places in itertools.combinations(range(len(lengths)), count):
+            if math.prod(lengths[place] for place in places) == size:
+                return places
+    return None
 
 
 @functools.cache
@@ -119,15 +147,18 @@ def _slice(generation: str, row: Mapping[str, Any], size: str) -> Slice:
         prices=prices,
     )
     lengths = [int(length) for length in topology.split("x")]
-    bounds = [min(b, n) for b, n in zip(row["host_bounds"], [*lengths, 1, 1], strict=False)]
+    alone = chips <= row.get("one_host_up_to", 0)
+    whole = [*lengths, 1, 1][:3]
+    bounds = whole if alone else [min(b, n) for b, n in zip(row["host_bounds"], whole, strict=True)]
     arguments = {
         **row["topology_arguments"],
         "chips_per_host_bounds": bounds,
         "num_slices": 1,
         "wrap": [False] * 3,
     }
-    hosts = max(1, -(-chips // row["chips_a_host"]))
-    return Slice(f"{row['prefix']}-{size}", chip, chips, hosts, topology, f"{generation}:{topology}", arguments)
+    hosts = 1 if alone else max(1, -(-chips // row["chips_a_host"]))
+    name, splits = f"{row['prefix']}-{size}", row.get("splits_axes", False)
+    return Slice(name, chip, chips, hosts, topology, f"{generation}:{topology}", arguments, splits)
 
 
 def xla_seconds(flops: float, moved: float, where: Slice) -> float:
@@ -146,6 +177,20 @@ def mesh_of(text: str, wanted: Slice) -> dict[str, int]:
         what = (
             f"{n} chips" if wanted.chip.devices == 1 else f"{wanted.chips} chips of {wanted.chip.devices} devices, {n}"
         )
-        meshes = ", ".join(f"fsdp={n // tp},tp={tp}" for tp in range(1, n + 1) if n % tp == 0)
-        raise InputError(f"the mesh {text} has {product} devices, {wanted.name} has {what}", fix=f"use one of {meshes}")
+        fix = f"use one of {', '.join(meshes_of(wanted))}"
+        raise InputError(f"the mesh {text} has {product} devices, {wanted.name} has {what}", fix=fix)
+    if not wanted.lays_out(axes["fsdp"], axes["tp"]):
+        raise InputError(unlaid(text, wanted), fix=f"use one of {', '.join(meshes_of(wanted))}")
     return axes
+
+
+def unlaid(mesh: str, wanted: Slice) -> str:
+    """Why there is no such mesh on a slice."""
+    return f"jax.make_mesh can't lay {mesh} out on {wanted.name}: it splits no axis of its {wanted.topology} chips"
+
+
+def meshes_of(wanted: Slice) -> list[str]:
+    """The meshes that a slice has."""
+    n = wanted.devices
+    sizes = [tp for tp in range(1, n + 1) if n % tp == 0 and wanted.lays_out(n // tp, tp)]
+    return [f"fsdp={n // tp},tp={tp}" for tp in sizes]

@@ -35,6 +35,7 @@ from .stand_ins.data.repair import REPAIR
 Mesh = tuple[int, int]
 WORLD_SIZE = re.compile(r"WORLD_SIZE|world_size|num_processes|device_count")
 PORT_RUNS = "the port runs"
+PROCESSES, ACROSS = "{} processes", "{}, tensor parallelism across them"
 SLOWER = 3.0  # a port, which is compiled first, may take so many times what its source took before it is ended
 NEVER = (
     "dtypes other than {dtype}, dropout's masks, rematerialisation",
@@ -54,10 +55,12 @@ class Options:
 
     `files`: (path or name, real file) pairs for files that the scripts read. `mesh`: the port's (fsdp, tp), None for
     the script's own on all devices. `meshes`: further ones on which the port must give the same losses; None for 1 and
-    4 devices beside `devices`, empty for none. `processes`: of the GPU run; `fold` runs the source in one process with
-    their batches together, `real` as that many. `timeout` in seconds for each run. `arguments` go to both scripts.
-    `family` stands in for models whose name tells none. `source_python` is an interpreter for the source; without one
-    `environments` lets one be made for its releases. Scripts run in a copy of their folder of up to `copy_limit` bytes.
+    4 devices beside `devices`, empty for none. `hosts` > 1: in so many JAX processes, too, which share the devices, on
+    the port's own mesh and with tensor parallelism between processes. `processes`: of the GPU run; `fold` runs the
+    source in one process with their batches together, `real` as that many. `timeout` in seconds for each run.
+    `arguments` go to both scripts. `family` stands in for models whose name tells none. `source_python` is an
+    interpreter for the source; without one `environments` lets one be made for its releases. Scripts run in a copy of
+    their folder of up to `copy_limit` bytes.
     `chance`: the seed of a source's own adapters and dropout masks, which it has then; without, dropout is 0.
     """
 
@@ -69,6 +72,7 @@ class Options:
     mesh: Mesh | None = None
     meshes: tuple[Mesh, ...] | None = None
     devices: int = 8
+    hosts: int = 1
     processes: int = 1
     how: Literal["fold", "real"] = "fold"
     timeout: float = 900.0
@@ -94,7 +98,7 @@ def validate(
     failed: RunFailed | None = None
     others: list[tuple[str, Trace | RunFailed]] = []
     with tempfile.TemporaryDirectory(prefix="tpu-port-validate-") as work:
-        import_ahead("port", port, port_environment(options))  # while the source runs
+        import_ahead("port", port, port_environment(replace(options, hosts=1)))  # while the source runs
         trace, notes = run_source(source, options, work, say)
         notes += [line for path in (source, port) if is_notebook(path) for line in read_program(path).left_out]
         options = replace(options, arguments=recorded_arguments(work) or options.arguments)
@@ -104,7 +108,7 @@ def validate(
         options = replace(options, timeout=max(options.timeout, SLOWER * seconds_source))
         ported = Trace()
         try:
-            ported = run_port(port, options, work, say, source=source)
+            ported = run_port(port, replace(options, hosts=1), work, say, source=source)
         except RunFailed as failure:
             if is_environment(failure.output, failure.reason):
                 raise
@@ -174,6 +178,8 @@ def check_input(source: Path, port: Path, options: Options) -> None:
             raise InputError("no such file or folder", given)
     if options.model is not None and not (options.model / "config.json").is_file():
         raise InputError("no model: config.json is missing", options.model, fix="name a folder of save_pretrained")
+    if options.devices % options.hosts:
+        raise InputError(f"{options.devices} devices can't be dealt evenly to {options.hosts} processes (--hosts)")
     for fsdp, tp in (*([options.mesh] if options.mesh else []), *(options.meshes or ())):
         if fsdp * tp > options.devices:
             raise InputError(f"mesh fsdp={fsdp},tp={tp} needs {fsdp * tp} devices of {options.devices}")
@@ -262,10 +268,12 @@ def run_port(
     *,
     steps: int | None = None,
     source: Path | None = None,
+    across: bool = False,
 ) -> Trace:
     """The port's trace under Tunix, started from the weights that `run_source` left in `work`.
 
-    It runs in a copy of the project of `source`, whose data and modules it needs; without one in a copy of its own.
+    Of `options.hosts` JAX processes it is the first one's. It runs in a copy of the project of `source`, whose data and
+    modules it needs; without one in a copy of its own.
     """
     say(f"port: {steps or options.steps} steps of {port.name} under Tunix ({_devices(options.devices)})")
     fold = options.processes if options.how == "fold" else 1
@@ -275,7 +283,7 @@ def run_port(
         "porter.validate.jax_side.observe_jax",
         port,
         options.arguments,
-        replace(settings, steps=steps or options.steps),
+        replace(settings, steps=steps or options.steps, hosts=options.hosts, across=across),
         environment=port_environment(options),
         limits=Limits(timeout=options.timeout, copy=options.copy_limit),
         python=str(port_python(port, source, environments=options.environments, say=say)),
@@ -287,7 +295,9 @@ def run_port(
 def port_environment(options: Options) -> dict[str, str]:
     """The variables of the port's runs."""
     online, tiny = hub_reachable(), options.model is None
-    return environment("port", dtype=options.dtype, devices=options.devices, online=online, tiny=tiny)
+    devices = options.devices // options.hosts
+    found = environment("port", dtype=options.dtype, devices=devices, online=online, tiny=tiny)
+    return found if options.hosts == 1 else {**found, "JAX_PLATFORMS": "cpu"}
 
 
 def run_elsewhere(
@@ -296,9 +306,9 @@ def run_elsewhere(
     """The port's traces on other meshes, for a few steps each, or how it failed there."""
     if options.meshes is None:
         fewer = [count for count in (1, 4) if count < options.devices]
-        plans = [(_devices(count), replace(options, mesh=None, devices=count)) for count in fewer]
+        plans = [(_devices(count), replace(options, mesh=None, devices=count, hosts=1)) for count in fewer]
     else:
-        plans = [(f"fsdp={mesh[0]},tp={mesh[1]}", replace(options, mesh=mesh)) for mesh in options.meshes]
+        plans = [(f"fsdp={mesh[0]},tp={mesh[1]}", replace(options, mesh=mesh, hosts=1)) for mesh in options.meshes]
     steps = min(options.steps, OTHER_STEPS)
     # Most of such a run is compiling, on one core: two at a time.
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -306,7 +316,28 @@ def run_elsewhere(
             (name, pool.submit(run_port, port, plan, work, _on(name, say), steps=steps, source=source))
             for name, plan in plans
         ]
-        return [(name, _trace_of(run)) for name, run in runs]
+        found = [(name, _trace_of(run)) for name, run in runs]
+    return found + run_on_hosts(source, port, options, work, say, steps)
+
+
+def run_on_hosts(
+    source: Path, port: Path, options: Options, work: str, say: Callable[[str], None], steps: int
+) -> list[tuple[str, Trace | RunFailed]]:
+    """The port's traces in several JAX processes, one run after the other."""
+    if options.hosts == 1:
+        return []
+    name, half = PROCESSES.format(options.hosts), max(options.devices // 2, 1)
+    plans = [(name, options, False)]
+    if options.devices > 1:
+        plans.append((ACROSS.format(name), replace(options, mesh=(half, options.devices // half)), True))
+    found: list[tuple[str, Trace | RunFailed]] = []
+    for title, plan, across in plans:
+        try:
+            told = _on(title, say)
+            found.append((title, run_port(port, plan, work, told, steps=steps, source=source, across=across)))
+        except RunFailed as failure:
+            found.append((title, failure))
+    return found
 
 
 def _trace_of(run: Future[Trace]) -> Trace | RunFailed:

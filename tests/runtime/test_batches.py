@@ -160,17 +160,14 @@ def test_evaluation_counts_rows_that_fill_up_processes_in_their_batch_only() -> 
     assert second["scale"].tolist() == pytest.approx([2 * 1 / 5 / (5 + 1)] * 2 + [0, 0])
 
 
-def test_each_jax_process_gets_its_own_part_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_no_larger_for_several_jax_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     import jax
 
     monkeypatch.setattr(jax, "process_count", lambda: 2)
-    parts = []
-    for process in (0, 1):
-        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
-        batches = make(text_rows(6), SimpleNamespace(shape={"fsdp": 2}), batch_size=3)
-        assert batches.batch_size == 4  # two rows a process, which the fsdp axis divides: Tunix looks at these
-        parts.append(steps(batches))
-    assert parts == [["ab", "de"], ["c·", "f·"]]
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    batches = make(text_rows(6), SimpleNamespace(shape={"fsdp": 2}), batch_size=3)
+    assert batches.batch_size == 4
+    assert [batch["input_tokens"].shape[0] for batch in batches._made()] == [4, 4]  # each process makes them whole
 
 
 def test_from_args_reads_an_sft_config() -> None:

@@ -131,6 +131,15 @@ Example: `tokens = tokenizer(rows["text"])`
 Use instead: `tokens = tokenizer(list(rows["text"]))`
 Safety: exact.
 """,
+    "TP535": """`if trainer.is_world_process_zero():` around what all hosts do together: its lines are for all of them.
+
+What it does: where such a condition holds a call that saves, merges, trains or samples, its lines are moved out of it,
+or the condition loses that part. Each of these calls writes files and prints on the first host alone.
+Why: a host has a part of the weights only, so that all must take part; under the condition they wait for each other.
+Example: `if trainer.is_world_process_zero(): trainer.save_model(output_dir)`
+Use instead: `rt.save_model(model, output_dir)`, on every host
+Safety: exact; other lines under the condition run on every host too.
+""",
     "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
 
 What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported

@@ -18,7 +18,7 @@ REASON = "both ways are the same now"
 def settle_branches(porting: Porting) -> None:
     """Conditional expressions whose condition became constant, or whose ways became one, keep what they give."""
     for negated in [node for node in porting.module.parents if isinstance(node, cst.UnaryOperation)]:
-        opposite = {"True": "False", "False": "True"}.get(_edited(porting, negated.expression))
+        opposite = {"True": "False", "False": "True"}.get(edited(porting, negated.expression))
         inner = _inside(porting, negated)
         if isinstance(negated.operator, cst.Not) and opposite is not None and len(inner) == 1:
             porting.edits.remove(inner[0])
@@ -28,7 +28,7 @@ def settle_branches(porting: Porting) -> None:
         inner = _inside(porting, node)
         if not inner or any(edit.start <= span[0] and span[1] <= edit.end for edit in porting.edits):
             continue
-        test, body, other = (_edited(porting, part) for part in (node.test, node.body, node.orelse))
+        test, body, other = (edited(porting, part) for part in (node.test, node.body, node.orelse))
         chosen = {"True": body, "False": other}.get(test)
         settled = chosen if test != porting.module.code(node.test) else None
         if settled is None and body == other and not any(isinstance(part, cst.Call) for part in inside(node.test)):
@@ -44,7 +44,7 @@ def _inside(porting: Porting, node: cst.BaseExpression) -> list[Edit]:
     return [edit for edit in porting.edits if start <= edit.start and edit.end <= end]
 
 
-def _edited(porting: Porting, node: cst.BaseExpression) -> str:
+def edited(porting: Porting, node: cst.BaseExpression) -> str:
     """An expression's text with the edits that are made in it."""
     start, end = porting.module.span(node)
     inner = [replace(edit, start=edit.start - start, end=edit.end - start) for edit in _inside(porting, node)]

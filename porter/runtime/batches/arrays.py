@@ -51,10 +51,6 @@ def fill(batch: Batch, place: int, tokens: Tokens, spans: Sequence[Span], *, mas
 
 
 def divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:
-    """The smallest batch that holds the rows and that the mesh divides on every JAX process.
-
-    Tunix checks the *local* rows against the whole fsdp axis (tunix/sft/sharding_utils.py) and replicates what it
-    doesn't divide.
-    """
-    unit = dict(mesh.shape).get("fsdp", 1) * jax.process_count()
+    """The smallest batch that holds the rows and that the mesh divides, however many JAX processes it lies in."""
+    unit = dict(mesh.shape).get("fsdp", 1)
     return -(-rows_of_batch // unit) * unit

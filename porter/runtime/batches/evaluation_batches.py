@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..hosts.global_arrays import placed
 from ..rows.rows import Rows
 from ..rows.tokenization import IGNORED
 from .predictions import Share, WholeBatches
@@ -46,7 +47,8 @@ class EvaluationBatches:
 
     def __iter__(self) -> Iterator[Batch]:
         training, prepared, packing = self._parts
-        yield from training._assemble(prepared, self._picked, self._scale, self.batch_size, self.length, packing)
+        made = training._assemble(prepared, self._picked, self._scale, self.batch_size, self.length, packing)
+        return placed(made, training._mesh)
 
     def __len__(self) -> int:
         return self._count

@@ -17,6 +17,7 @@ import numpy as np
 from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..facts.releases import BLIND
+from ..hosts.global_arrays import placed
 from .arrays import Batch, divisible, smoothed
 
 IGNORED = -100  # fills what a batch is narrower than another
@@ -82,7 +83,7 @@ class WholeBatches:
         self.batch_size = divisible(largest, mesh)
         self.length = rounded(max(share.ids.shape[1] for step in steps for share in step))
         self.kept = kept
-        self._label_smoothing = label_smoothing
+        self._label_smoothing, self._mesh = label_smoothing, mesh
         self._together = self.batch_size // largest
         self._steps = steps
         self._masked = any(not share.attended.all() for step in steps for share in step)
@@ -92,10 +93,7 @@ class WholeBatches:
         return -(-len(self._steps) // self._together)
 
     def __iter__(self) -> Iterator[Batch]:
-        share = self.batch_size // jax.process_count()
-        own = slice(share * jax.process_index(), share * (jax.process_index() + 1))
-        for steps in self.steps():
-            yield {name: array[own] for name, array in self._assembled(steps).items()}
+        return placed(map(self._assembled, self.steps()), self._mesh)
 
     def steps(self) -> Iterator[Sequence[Sequence[Share]]]:
         """The steps of each batch."""
@@ -200,6 +198,8 @@ class Preprocessing:
                 return jax.tree.map(_numpy, self._jitted(logits, labels, first=first, width=width))
             except _NEEDS_VALUES:
                 self._traces = False
+        if not logits.is_fully_addressable:
+            logits = jnp.asarray(to_host(logits))  # their values are in several processes
         return jax.tree.map(_numpy, self._call(logits, jnp.asarray(labels), first=first, width=width))
 
     def _call(self, logits: jax.Array, labels: jax.Array, *, first: int, width: int) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
+from ..hosts.global_arrays import placed
 from ..rows import older_rows, rows, tokenization, unsloth_rows
 from ..rows.response_masks import LabelMask
 from ..rows.rows import Rows
@@ -53,8 +54,8 @@ class SFTBatches:
     padding, 1 and up the documents of a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches
     over the trained tokens of the step, see `token_loss`. Packed runs add `documents` (B,) int32, how many a row holds.
     B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the missing ones untrained. T is
-    the longest row in multiples of 128, and fixed, so that the step compiles once. With several JAX processes each gets
-    its own consecutive part of B.
+    the longest row in multiples of 128, and fixed, so that the step compiles once. With several JAX processes the
+    arrays are global ones, see `global_arrays`, and B is the same.
 
     `buckets`: lengths that a micro-batch may have instead of T, each compiled once: the smallest that holds its rows.
     A step's rows are then dealt by length, longest first, which changes nothing: its loss is their sum. `micro_batch`:
@@ -244,6 +245,9 @@ class SFTBatches:
         )
 
     def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._mesh)
+
+    def _made(self) -> Iterator[Batch]:
         draws = np.random.RandomState(self._seed & 0xFFFFFFFF)
         for picked, scale, widths in self._by_length():
             if self.shapes:
@@ -345,9 +349,8 @@ class SFTBatches:
         bounds = np.zeros(self._micro_batches * self.batch_size, np.float32)
         bounds[: len(widths)] = self.neftune_noise_alpha / np.sqrt(widths)
         seeds = draws.randint(0, 2**32, size=len(bounds), dtype=np.uint32)
-        share = self.batch_size // jax.process_count()
         for number, batch in enumerate(made):
-            own = slice(start := number * self.batch_size + share * jax.process_index(), start + share)
+            own = slice(start := number * self.batch_size, start + self.batch_size)
             yield batch | {"noise": bounds[own], "noise_seeds": seeds[own]}
 
     def _lengths(self, buckets: Sequence[int]) -> tuple[int, ...]:
@@ -366,27 +369,21 @@ class SFTBatches:
     def _assemble(
         self, prepared: Rows, picked: np.ndarray, scale: np.ndarray, batch_size: int, length: int, packing: str | None
     ) -> Iterator[Batch]:
-        """The picked rows as micro-batches of `batch_size`, of which this JAX process gets its part."""
+        """The picked rows as micro-batches of `batch_size`."""
         count = self._micro_batches if prepared is self._rows else math.ceil(len(picked) / batch_size)
-        share = batch_size // jax.process_count()
-        own = share * jax.process_index()
-        for first in range(own, count * batch_size, batch_size):
-            whole = picked[first - own : first - own + batch_size]  # all processes agree on the length
-            batch = self._empty(share, self._bucket(prepared, whole, length), packing)
-            for place, (row, weight) in enumerate(
-                zip(picked[first : first + share], scale[first : first + share], strict=True)
-            ):
+        for first in range(0, count * batch_size, batch_size):
+            rows_of_batch = slice(first, first + batch_size)
+            batch = self._empty(batch_size, self._bucket(prepared, picked[rows_of_batch], length), packing)
+            for place, (row, weight) in enumerate(zip(picked[rows_of_batch], scale[rows_of_batch], strict=True)):
                 fill(batch, place, prepared.tokens, prepared.rows[int(row)], mask_first=self._masks_first(packing))
                 batch["scale"][place] = weight
             yield batch
 
     def _packed(self, picked: np.ndarray, scale: np.ndarray) -> Iterator[Batch]:
-        """A step's rows as micro-batches of `shapes`, of which this JAX process gets its part."""
+        """A step's rows as micro-batches of `shapes`."""
         for (batch_size, length), places in self._placed(self._rows.lengths[picked].tolist()):
-            share = batch_size // jax.process_count()
-            first = share * jax.process_index()
-            batch = self._empty(share, length, self._packing)
-            for place, together in enumerate(places[first : first + share]):
+            batch = self._empty(batch_size, length, self._packing)
+            for place, together in enumerate(places):
                 spans = [span for one in together for span in self._rows.rows[int(picked[one])]]
                 fill(batch, place, self._rows.tokens, spans, mask_first=True)
                 batch["scale"][place] = scale[0]

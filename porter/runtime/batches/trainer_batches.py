@@ -18,6 +18,7 @@ import numpy as np
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..facts.releases import BLIND
+from ..hosts.global_arrays import placed
 from ..rows.collation import (
     COLUMNS,
     IGNORED,
@@ -49,7 +50,7 @@ class TrainerBatches:
     row, where torch's attention let it. (Padding so far behind the text that a sliding window holds none of it sees
     other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the
     missing ones untrained. T is the longest row in multiples of 128, so that the step compiles once. With several JAX
-    processes each gets its own consecutive part of B.
+    processes the arrays are global ones, see `global_arrays`, and B is the same.
 
     `dataset` is a `datasets.Dataset`, any object with `__len__` and `__getitem__`, or a stream, of which `max_steps`
     steps are read. `collator` makes a batch with `input_ids` and `labels` of a list of rows: transformers' collators
@@ -179,6 +180,9 @@ class TrainerBatches:
         return self._shape.length
 
     def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._mesh)
+
+    def _made(self) -> Iterator[Batch]:
         for group in itertools.islice(self._groups(), self.steps):
             rows, places = self._collate(self._dataset, group, self._deal.batch_size)
             scale = self._micro_batches * self._weights(rows, places)
@@ -316,18 +320,16 @@ class TrainerBatches:
     def _assemble(
         self, rows: Sequence[CollatedRow], scale: np.ndarray, count: int, batch_size: int, shape: Shape
     ) -> Iterator[Batch]:
-        """The rows as `count` micro-batches of `batch_size`, of which this JAX process gets its part."""
+        """The rows as `count` micro-batches of `batch_size`."""
         if len(rows) > count * batch_size:
             raise ValueError(
                 f"the collator makes {len(rows)} rows of the {count * batch_size} that a step has room for"
             )
         for row in rows:
             shape.include(row)
-        share = batch_size // jax.process_count()
-        own = share * jax.process_index()
-        for first in range(own, count * batch_size, batch_size):
-            batch = smoothed(shape.empty(share), self._label_smoothing)
-            for place, row in enumerate(rows[first : first + share]):
+        for first in range(0, count * batch_size, batch_size):
+            batch = smoothed(shape.empty(batch_size), self._label_smoothing)
+            for place, row in enumerate(rows[first : first + batch_size]):
                 stop = len(row.ids)
                 batch["input_tokens"][place, :stop] = row.ids
                 batch["labels"][place, :stop] = row.labels
@@ -402,6 +404,9 @@ class TrainerEvaluation:
         return self._count
 
     def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._parts[0]._mesh)
+
+    def _made(self) -> Iterator[Batch]:
         training, dataset, batch_size = self._parts
         rows: list[CollatedRow] = []
         weights: list[float] = []

@@ -78,8 +78,6 @@ class GKDBatches(SFTBatches):
             raise ValueError("seq_kd=True: give GKDBatches the teacher that samples, teacher_model=")
         student, teacher = (model if lmbda > 0 else None), (teacher_model if seq_kd and lmbda < 1 else None)
         self._samples = student is not None or teacher is not None
-        if self._samples and jax.process_count() > 1:
-            raise ValueError("GKD samples on one host: run it on a slice of one machine, or set lmbda=0")
         self._chance, self._sample_seed, self._new_tokens, self._skipped = lmbda, seed, max_new_tokens, 0
         super().__init__(dataset, tokenizer, mesh, max_length=max_length, seed=seed, **settings)
         self._student, self._teacher = (
@@ -108,7 +106,7 @@ class GKDBatches(SFTBatches):
         size = training_args.per_device_train_batch_size * processes
         return cls(dataset, tokenizer, mesh, batch_size=size, processes=processes, **settings, **own)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def _made(self) -> Iterator[Batch]:
         chances = random.Random(self._sample_seed)
         for number, (picked, scale, _) in enumerate(self._by_length()):
             scale = scale / self._averaged

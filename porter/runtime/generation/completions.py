@@ -18,6 +18,7 @@ import numpy as np
 from flax import nnx
 
 from ..facts.generation_settings import Settings, settle
+from ..hosts import processes as hosts
 from .prompts import padded_window
 from .sampling import Sampler, Sampling
 
@@ -62,8 +63,6 @@ def sample(
     model: Any, ids: np.ndarray, attention_mask: Any, asked: Settings, streamer: Any = None, seed: int | None = None
 ) -> np.ndarray:
     """What `generate` gives for the settings `asked`."""
-    if jax.process_count() > 1:
-        raise ValueError("generate samples on one host: save the model, and sample on a slice of one machine")
     real = _mask(attention_mask, ids, asked)
     ids, real = (np.repeat(rows, asked.num_return_sequences, axis=0) for rows in (ids, real))
     width = ids.shape[1]
@@ -82,7 +81,9 @@ def sample(
         greedy=not asked.do_sample,
     )
     if seed is None:
-        seed = int(np.random.randint(2**31)) if asked.do_sample else 0
+        drawn = int(np.random.randint(2**31)) if asked.do_sample else 0
+        seed = hosts.from_first("rt.generate", lambda: drawn)
+    hosts.agree("the prompts and settings of rt.generate", ids, real, most, least, repr(sampling), seed)
     prompts = [row[kept].tolist() for row, kept in zip(ids, real, strict=True)]
     sampler = Sampler(model, mesh_of(model), sampling, length)
     found = sampler(prompts, jax.random.key(seed), limit=most, least=least, width=width)

@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jax.sharding import NamedSharding, PartitionSpec
 
+from ..facts.files import to_host
+from ..hosts.global_arrays import on_mesh
 from ..models.head import without_head
 
 
@@ -91,12 +92,10 @@ class Sampler:
         limit = self.sampling.max_tokens if limit is None else limit
         first = self.prompt_length - (self.prompt_length if width is None else width)
         asked = np.asarray([len(prompts), limit, least, first], np.int32)
-        spread = NamedSharding(self._mesh, PartitionSpec("fsdp"))
         with self._mesh:
             state = nnx.state(self._model)
-            given = (jax.device_put(ids, spread), jax.device_put(real, spread))
-            tokens = self._run(state, *given, asked, key)
-        return [self._cut(row) for row in np.asarray(tokens)[: len(prompts), :limit]]
+            tokens = self._run(state, on_mesh(ids, self._mesh), on_mesh(real, self._mesh), asked, key)
+        return [self._cut(row) for row in to_host(tokens)[: len(prompts), :limit]]
 
     @property
     def _unit(self) -> int:

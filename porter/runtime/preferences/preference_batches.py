@@ -21,6 +21,7 @@ from ..batches.arrays import Batch, divisible
 from ..batches.deal_rows import Deal
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
+from ..hosts.global_arrays import placed
 from ..rows.tokenization import IGNORED, set_up_tokenizer
 from . import preference_rows
 from .preference_rows import Documents
@@ -35,7 +36,7 @@ class PreferenceBatches:
     float32 is what a pair's loss counts: TRL takes the mean over the pairs of each process's micro-batch, then over
     the micro-batches of the step. `nll_scale` (B,) is the same for the tokens of the chosen answers. B is the smallest
     multiple of the mesh's fsdp axis that holds `batch_size` pairs; rows that are missing count 0. T is the longest row
-    in multiples of 128. With several JAX processes each gets its own consecutive part of B.
+    in multiples of 128. With several JAX processes the arrays are global ones, see `global_arrays`, and B is the same.
 
     `batch_size` is the pairs of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are DPOConfig's (`epochs`: num_train_epochs, `num_proc`:
@@ -165,6 +166,9 @@ class PreferenceBatches:
         }
 
     def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._mesh)
+
+    def _made(self) -> Iterator[Batch]:
         for group in itertools.islice(self._groups(), self.steps):
             shares = [share for batch in group for share in self._shares(batch)]
             weights = np.full(len(shares), 1 / len(shares))
@@ -216,9 +220,8 @@ class PreferenceBatches:
         return int(np.sum(rows.labels[row][0][1:] != IGNORED)) + wraps
 
     def _divisible(self, pairs: int) -> int:
-        """The smallest batch of whole pairs that holds `pairs` and that the mesh divides on every JAX process."""
-        unit = divisible(1, self._mesh)
-        unit = math.lcm(unit, self.documents * jax.process_count())
+        """The smallest batch of whole pairs that holds `pairs` and that the mesh divides."""
+        unit = math.lcm(divisible(1, self._mesh), self.documents)
         return -(-pairs * self.documents // unit) * unit
 
     def _fixed_length(self, prepared: Documents) -> int:
@@ -252,11 +255,9 @@ class PreferenceBatches:
         else:
             spans = [(at, min(at + pairs, len(picked))) for at in range(0, count * pairs, pairs)]
         spans += [(0, 0)] * (count - len(spans))
-        own = pairs // jax.process_count()
-        first = own * jax.process_index()
         for start, stop in spans:
-            batch = self._empty(own * self.documents, length)
-            for place, at in enumerate(range(start, max(start, stop))[first : first + own]):
+            batch = self._empty(pairs * self.documents, length)
+            for place, at in enumerate(range(start, max(start, stop))):
                 self._fill(batch, place, rows, int(picked[at]))
                 here = slice(place * self.documents, (place + 1) * self.documents)
                 batch["scale"][here] = each[at] * count
@@ -391,7 +392,8 @@ class PreferenceEvaluation:
     def __iter__(self) -> Iterator[Batch]:
         training, prepared, dealt = self._parts
         pairs = self.batch_size // training.documents
-        yield from training._assemble(prepared, dealt, self._weights, self._count, self.length, pairs)
+        made = training._assemble(prepared, dealt, self._weights, self._count, self.length, pairs)
+        return placed(made, training._mesh)
 
     def __len__(self) -> int:
         return self._count

@@ -21,10 +21,10 @@ from typing import Any
 import jax
 import numpy as np
 from flax import nnx
-from jax.sharding import NamedSharding, PartitionSpec
 
 from ..batches import order
 from ..batches.arrays import Batch, divisible
+from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..generation.prompts import (
     check_context,
@@ -36,6 +36,8 @@ from ..generation.prompts import (
     whole_groups,
 )
 from ..generation.sampling import Sampler, Sampling
+from ..hosts import processes as hosts
+from ..hosts.global_arrays import on_mesh, placed
 from ..losses.policy_loss import PolicyLoss, completion_logps
 from ..losses.token_loss import model_inputs
 from ..rows import tokenization
@@ -73,7 +75,8 @@ class GRPOBatches:
     (`epochs`: num_train_epochs). `max_prompt_length`, of releases before 0.28, keeps the last tokens of longer prompts.
 
     ValueError at once for lengths that don't fit the model's context, batches that groups of `num_generations` don't
-    fill, and reward functions that can't be called as TRL does. One host only: several JAX processes are refused.
+    fill, and reward functions that can't be called as TRL does. Of several JAX processes the first one calls the reward
+    functions, once for each completion; the others are told their values.
     """
 
     def __init__(
@@ -109,8 +112,6 @@ class GRPOBatches:
         shuffle_dataset: bool = True,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        if jax.process_count() > 1:
-            raise ValueError("GRPO samples on one host: run it on a slice of one machine")
         if batch_size % processes:
             raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
         self.loss = replace(loss or PolicyLoss(), temperature=temperature)
@@ -160,6 +161,7 @@ class GRPOBatches:
         graph = nnx.graphdef(model)
         self._logps = jax.jit(partial(_logps, graph, length=max_completion_length, temperature=temperature))
         self._metrics: list[list[dict[str, float]]] = []
+        self._said_by_rewards: dict[str, float] = {}
         self._skipped = 0
         if jax.process_index() == 0:
             print(self)
@@ -194,6 +196,9 @@ class GRPOBatches:
         )
 
     def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._mesh)
+
+    def _made(self) -> Iterator[Batch]:
         rollouts: list[list[Rollout]] = []
         last = -1
         for done, group in enumerate(self._steps()):
@@ -285,7 +290,13 @@ class GRPOBatches:
         columns = {
             name: [self._rows[row].get(name) for row in rows] for name in self._rows[rows[0]] if name not in OTHER
         }
-        return self._rewards(prompts, texts, completions, columns, self.state)
+
+        def scored() -> Any:
+            rewards = self._rewards(prompts, texts, completions, columns, self.state)
+            return [rewards.tolist(), self._rewards.take_metrics()]
+
+        rewards, self._said_by_rewards = hosts.from_first("a reward function", scored)
+        return np.asarray(rewards, np.float32)
 
     def _advantages(self, rewards: np.ndarray, rollouts: Sequence[Rollout]) -> np.ndarray:
         return group_advantages(rewards, self._rewards.weights, self._generations, **self._advantage_settings)
@@ -303,12 +314,12 @@ class GRPOBatches:
             rows = rollouts[start : start + self.batch_size]
             batch = self._assembled(rows, np.zeros(len(rows), np.float32))
             tokens = {name: batch[name] for name in ("input_tokens", "positions", "segment_ids")}
-            tokens = jax.device_put(tokens, NamedSharding(self._mesh, PartitionSpec("fsdp")))
+            tokens = {name: on_mesh(array, self._mesh) for name, array in tokens.items()}
             _, trained, rest = nnx.split(self._model, self._wrt, ...)
             with self._mesh:
-                old = np.asarray(self._logps(trained, rest, tokens)) if self._needs_old else None
+                old = to_host(self._logps(trained, rest, tokens)) if self._needs_old else None
                 first = self._reference
-                reference = None if first is None else np.asarray(self._logps(first, rest, tokens))
+                reference = None if first is None else to_host(self._logps(first, rest, tokens))
             for place, rollout in enumerate(rows):
                 rollout.old_logps = None if old is None else old[place]
                 rollout.reference_logps = None if reference is None else reference[place]
@@ -384,7 +395,7 @@ class GRPOBatches:
                 said[f"rewards/{name}/mean"] = float(np.nanmean(column)) if not np.isnan(column).all() else math.nan
         said["completions/mean_length"] = sum(lengths) / len(lengths)
         said["completions/clipped_ratio"] = sum(cut) / len(cut)
-        return {**said, **self._rewards.take_metrics()}
+        return {**said, **self._said_by_rewards}
 
 
 def mixed(count: int, seed: int, number: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from flax import nnx
 from ..facts.files import read_tensors, to_host, write_json, write_tensors
 from ..facts.lora_targets import Block, LoraSpec, Site
 from ..facts.peft_format import mixes, peft_config, peft_tensors
+from ..hosts import processes as hosts
 from ..lora.apply_lora import adapters, apply_peft
 
 
@@ -106,6 +107,7 @@ def save_adapter(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> 
 
     `tokenizer` is saved beside it. All processes must call it; the first one writes.
     """
+    hosts.together("rt.save_adapter")
     state = adapter_state(model)
     if jax.process_index() == 0:
         # The config last: a folder without it is no adapter.

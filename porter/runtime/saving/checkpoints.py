@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import secrets
+import time
 
 from etils import epath  # type: ignore[import-untyped]
 
 from ..facts import sidecar
+from ..hosts import processes as hosts
+
+SEEN_WITHIN = 10.0  # seconds in which a shared folder shows what another host wrote
 
 
 def fresh_dir(path: str | os.PathLike[str]) -> str:
@@ -14,9 +19,11 @@ def fresh_dir(path: str | os.PathLike[str]) -> str:
 
     A file in it notes what the checkpoints will hold, for `tpu-port export` (see sidecar.py).
 
-    FileExistsError when an earlier run left some: Tunix would silently resume from them.
+    FileExistsError when an earlier run left some: Tunix would silently resume from them. ValueError where several JAX
+    processes have different folders of this name, each on its own disk.
     """
     folder = _absolute(path)
+    _check_shared(folder)
     steps = _saved_steps(folder)
     if steps:
         raise FileExistsError(
@@ -35,6 +42,7 @@ def resume_dir(path: str | os.PathLike[str], checkpoint: str | os.PathLike[str] 
     FileNotFoundError when there is no checkpoint that Orbax wrote: a PyTorch `checkpoint-500` can't be resumed.
     """
     folder = _absolute(path if isinstance(checkpoint, bool | None) else checkpoint)
+    _check_shared(folder)
     if folder.name.isdigit() and _saved_steps(folder.parent):
         newest = _saved_steps(folder.parent)[-1]
         if int(folder.name) != newest:
@@ -59,6 +67,32 @@ def get_last_checkpoint(path: str | os.PathLike[str]) -> str | None:
     folder = _absolute(path)
     steps = _saved_steps(folder)
     return str(folder / str(steps[-1])) if steps else None
+
+
+def _check_shared(folder: epath.Path) -> None:
+    """Orbax's processes write into one folder: on disks of their own they wait 20 minutes for each other, in vain."""
+    if hosts.count() == 1:
+        return
+
+    def write() -> str:
+        probe = f".tpu_port_{secrets.token_hex(8)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / probe).write_text("")
+        return probe
+
+    probe = hosts.from_first("writing to the checkpoint folder", write)
+    until = time.monotonic() + SEEN_WITHIN
+    while not (seen := (folder / probe).exists()) and time.monotonic() < until:
+        time.sleep(0.5)
+    answers = hosts.gathered("the checkpoint folder", "seen" if seen else "")
+    if hosts.is_first():
+        (folder / probe).unlink()
+    apart = [str(number) for number, answer in enumerate(answers) if not answer]
+    if apart:
+        raise ValueError(
+            f"{folder} is a disk of its own on process {', '.join(apart)}: the checkpoints of several hosts need one "
+            "folder that all of them see, such as gs://BUCKET/FOLDER or a mounted share"
+        )
 
 
 def _absolute(path: str | os.PathLike[str]) -> epath.Path:

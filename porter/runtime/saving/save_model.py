@@ -14,6 +14,7 @@ import numpy as np
 from flax import nnx
 
 from ..facts.files import to_host, write_json, write_tensors
+from ..hosts import processes as hosts
 from ..models import weights
 from ..models.load_model import Buffer
 from ..models.vocabulary import TABLES
@@ -45,6 +46,7 @@ def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.
     info, first = model.porter, jax.process_index() == 0
     if info.quantization is not None:
         raise ValueError("a quantised base is frozen and has no adapters here: there is nothing trained to save")
+    hosts.together("saving the model")
     written: list[tuple[Path, list[str]]] = []
     total = 0
     for shard in _shards(tensors):

@@ -20,6 +20,7 @@ from tunix.sft.hooks import TrainingHooks
 
 from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
 from .recording import Recording
+from .stopping import Stopping
 
 
 def log_every(
@@ -88,14 +89,17 @@ class LogLines(TrainingHooks):
         self.recording = Recording(output_dir, schedule, steps_per_epoch, steps)
         self._sum = 0.0
         self._last_logged = 0
+        self._begun = -1
+        self._stopping = Stopping()
         self._evaluations: list[dict[str, float]] = []
         self.started: float | None = None  # time.perf_counter() at the start of the run
 
     def on_train_start(self, train_ctx: Any) -> None:
         self.started = time.perf_counter()
-        self._sum, self._last_logged = 0.0, train_ctx.train_steps
+        self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
         if self._steps is not None and self._steps < 1:
             self._steps = math.ceil(self._steps * train_ctx.config.max_steps)
+        self._stopping.begin(train_ctx)
         self._events.begin(train_ctx)
         self.recording.begin(train_ctx, self.state)
 
@@ -131,6 +135,7 @@ class LogLines(TrainingHooks):
 
     def on_train_end(self, train_ctx: Any) -> None:
         """The last step is still to come."""
+        self._stopping.end()
         self._events.ended(train_ctx)
         self.recording.ended(train_ctx, self.state)
 
@@ -145,6 +150,9 @@ class LogLines(TrainingHooks):
 
     def on_train_step_start(self, train_ctx: Any) -> None:
         self.recording.micro_batch(train_ctx, self.state)
+        if train_ctx.train_steps != self._begun:
+            self._begun = train_ctx.train_steps
+            self._stopping.check(train_ctx)
         self._events.micro_batch(train_ctx)
 
     def on_eval_step_start(self, train_ctx: Any) -> None:

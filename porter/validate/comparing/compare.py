@@ -311,6 +311,11 @@ def check_devices(
     checks = []
     for name, trace in others:
         title = DEVICES.format(name)
+        if apart := trace.config.get("apart"):
+            detail = f"process {', '.join(map(str, apart))} trained to other losses or weights than process 0"
+            cause = "the processes have other rows: what makes them must not depend on the host"
+            checks.append(Check(title, "differs", detail, cause=cause))
+            continue
         errors = [relative(a, b, floor) for a, b in zip(reference.losses, trace.losses, strict=False)]
         if not errors:
             checks.append(Check(title, "differs", "no step was trained", cause="nothing to compare"))

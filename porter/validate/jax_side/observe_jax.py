@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,7 @@ from .read_jax import recorded_norm
 def main() -> int:
     folder, settings_file, script, *arguments = sys.argv[1:]
     settings = Settings.load(settings_file)
+    folder = disk(folder, settings)
     Path(folder).mkdir(parents=True, exist_ok=True)
     if not uses_torch(Path(script)):
         without_torch()
@@ -69,7 +71,18 @@ def main() -> int:
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     tell_alike(Path(settings.work), substitutes.note)
-    return run_script(script, arguments, Path(folder), substitutes.note)
+    status = run_script(script, arguments, Path(folder), substitutes.note)
+    if status and settings.hosts > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # JAX would have it wait for the other processes, and these wait for it
+    return status
+
+
+def disk(folder: str, settings: Settings) -> str:
+    """The folder that this process writes to: several ones have disks of their own."""
+    index = os.environ.get("JAX_PROCESS_ID", "0")
+    return folder if settings.hosts == 1 or index == "0" else str(Path(folder) / f"host{index}")
 
 
 def patch_torch_models(substitutes: Substitutes) -> None:
@@ -125,7 +138,13 @@ def patch_mesh(settings: Settings) -> None:
             shape = tuple(sizes.get(name, 1) for name in axis_names)
         elif math.prod(shape) != len(there):
             shape = fitted(shape, len(there))
-        return original(shape, axis_names, *args, devices=there[: math.prod(shape)], **kwargs)
+        chosen = there[: math.prod(shape)]
+        if settings.across:
+            import numpy as np
+
+            apart = np.array(chosen).reshape(settings.hosts, -1).T.reshape(shape)
+            return jax.sharding.Mesh(apart, axis_names, *args, **kwargs)
+        return original(shape, axis_names, *args, devices=chosen, **kwargs)
 
     jax.make_mesh = make_mesh
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ from ..stand_ins.sampled import distilled, rollouts
 from ..stand_ins.substitutes import Substitutes
 from .asked_for_jax import log_lines
 from .optax_settings import decayed, of_hf_optimizer
-from .read_jax import adapter_of, documents, evaluate_schedule, norm_of, trainer_mesh
+from .read_jax import adapter_of, documents, evaluate_schedule, norm_of, on_host, trainer_mesh
 
 
 class Observer:
@@ -126,7 +127,8 @@ class Observer:
                 return
             if not self._done:
                 sampled = isinstance(batch, dict) and "completion_mask" in batch
-                rows = rollouts.rows_of_jax(batch) if sampled else documents(batch)
+                shown = on_host(batch)
+                rows = rollouts.rows_of_jax(shown) if sampled else documents(shown)
                 self._rows += rows
                 self._micro.append(len(rows))
             yield batch
@@ -161,6 +163,8 @@ class Observer:
         self._done, self._running = True, False
         self.events.when = "after"
         final = self._final(trainer.model)
+        if self.settings.hosts > 1:
+            self._config["apart"] = self._apart(final if adapter_of(self.runtime, trainer.model) else {})
         Trace(
             config=self._config,
             steps=tuple(self._steps),
@@ -172,6 +176,14 @@ class Observer:
             notes=tuple(self.substitutes.notes),
             seconds=time.monotonic() - self._started,
         ).save(self.folder)
+
+    def _apart(self, final: Mapping[str, np.ndarray]) -> list[int]:
+        """The JAX processes whose losses, norms or weights are others than the first one's."""
+        steps = [(step.loss, step.grad_norm) for step in self._steps]
+        weights = [float(np.sum(array, dtype=np.float64)) for _, array in sorted(final.items())]
+        hosts = importlib.import_module(f"{self.runtime.__name__}.hosts.processes")
+        said = hosts.gathered("losses and weights", json.dumps([steps, weights]))
+        return [number for number, each in enumerate(said) if each != said[0]]
 
     def _final(self, model: Any) -> dict[str, np.ndarray]:
         try:

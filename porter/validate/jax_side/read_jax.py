@@ -78,6 +78,15 @@ def norm_of(state: Any) -> float | None:
     return float(np.asarray(norms[-1][...] if hasattr(norms[-1], "get_value") else norms[-1]))
 
 
+def on_host(batch: Any) -> Any:
+    """A batch whose arrays lie in several processes, read together on all of them; any other as it is."""
+    if not isinstance(batch, dict) or all(getattr(array, "is_fully_addressable", True) for array in batch.values()):
+        return batch
+    from jax.experimental import multihost_utils
+
+    return {name: np.asarray(multihost_utils.process_allgather(array, tiled=True)) for name, array in batch.items()}
+
+
 def documents(batch: Any) -> list[Row]:
     """The documents of one batch that a port feeds: a dict or an object with Tunix's or our runtime's fields."""
     fields = batch if isinstance(batch, dict) else vars(batch)

@@ -24,11 +24,12 @@ class Settings:
     `family` is the one to take for a model that no name tells, `project` the folder where other evidence of it is
     looked for, `tool_python` the interpreter that makes stand-ins, whichever one runs the script, and `preloaded` the
     socket of one that has imported the libraries.
-    `kv_heads` sizes the stand-in model, `sources` are the texts of the source and of its project's modules, from which
-    made-up rows get columns. `files` are (path or name, real file) pairs for files that the script reads, `columns`
-    those that a crash asked for, with the kind of each. A source that has trained for `patience` seconds stops after
-    the step that it is in, if that is its second at least. With `chance` a source keeps its dropout, and this is the
-    seed of its masks and of where its adapters start.
+    `hosts`: JAX processes that share the port's devices; `across` puts each pair of tensor-parallel neighbours into two
+    of them. `kv_heads` sizes the stand-in model, `sources` are the texts of the source and of its project's modules,
+    from which made-up rows get columns. `files` are (path or name, real file) pairs for files that the script reads,
+    `columns` those that a crash asked for, with the kind of each. A source that has trained for `patience` seconds
+    stops after the step that it is in, if that is its second at least. With `chance` a source keeps its
+    dropout, and this is the seed of its masks and of where its adapters start.
     """
 
     work: str
@@ -39,6 +40,8 @@ class Settings:
     mesh: tuple[int, int] | None = None
     fold: int = 1
     initial: str | None = None
+    hosts: int = 1
+    across: bool = False
     kv_heads: int = 4
     family: str | None = None
     project: str | None = None

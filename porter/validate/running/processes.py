@@ -35,6 +35,7 @@ LAUNCH = re.compile(
     r" [^'\"\\]{1,60}"
 )
 MARK = "TPU_PORT_RUN"  # an environment variable that tells the processes of one run
+HOSTS = "porter.validate.jax_side.launch_hosts"
 # XLA ends a process whose devices wait 40 s for each other: several simulated devices on few busy cores may have to.
 PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=600"
 
@@ -92,14 +93,16 @@ def run_observed(
     """Run `script` in a copy of its project under observer `module` of interpreter `python`, and return its trace.
 
     A port runs in a copy of its `source`'s project, see `copying`.
-    `processes` > 1 starts as many ranks with torch's launcher (gloo). The whole process group, and whatever else the
-    run has started, is ended when a limit is passed. `say` gets a line for each training step. RunFailed on a crash, a
-    timeout, or a script that never trained, with the trace of what it had trained before.
+    `processes` > 1 starts as many ranks with torch's launcher (gloo), `settings.hosts` as many JAX processes. The whole
+    process group, and whatever else the run has started, is ended when a limit is passed. `say` gets a line for each
+    training step. RunFailed on a crash, a timeout, or a script that never trained, with the trace of what it had
+    trained before.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=settings.work))
     place, notes = place_for(script, folder, limits.copy, source)
     settings_file = folder / "settings.json"
-    preloaded = import_ahead(side, script, environment, python) if processes == 1 else ""
+    alone = processes == 1 and settings.hosts == 1
+    preloaded = import_ahead(side, script, environment, python) if alone else ""
     if preloaded and side == "source" and python == settings.tool_python:
         settings = replace(settings, preloaded=preloaded)
     settings.save(settings_file)
@@ -110,7 +113,8 @@ def run_observed(
     if preloaded:
         process = preloading.begin(preloaded, module, words, variables, str(place.folder))
     if process is None:
-        process = _new(python, processes, [module, *words], variables, place.folder)
+        hosts = [HOSTS, str(settings.hosts)] if settings.hosts > 1 else []
+        process = _new(python, processes, [*hosts, module, *words], variables, place.folder)
     last = LastLines()
     reader = threading.Thread(target=last.read, args=(process, say), daemon=True)
     reader.start()

@@ -50,5 +50,4 @@ trainer = PeftTrainer(
 trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
-if jax.process_index() == 0:
-    rt.save_model(model, "out/last", tokenizer=tokenizer)
+rt.save_model(model, "out/last", tokenizer=tokenizer)

@@ -83,8 +83,7 @@ def train():
         with mesh:
             trainer.train(batches)
 
-    if jax.process_index() == 0:
-        rt.save_adapter(model, training_args.output_dir)
+    rt.save_adapter(model, training_args.output_dir)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+"""`if trainer.is_world_process_zero(): trainer.save_model(...)`: what all hosts must do together stands under no such
+condition.
+
+A host holds a part of the weights only. What saves, merges, trains or samples gathers them on every host, writes on the
+first one, and waits for the others: under `if jax.process_index() == 0` they never come.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ..script.porting import Porting
+from .constant_conditionals import edited
+from .kept_branch import keep_branch
+
+RULE = "TP535"
+REASON = "every host takes part in it; the first one writes"
+FIRST = r"\(?jax\.process_index\(\) (?:== 0|in \((?:0, -1|-1, 0)\)|in \[(?:0, -1|-1, 0)\]|< 1|<= 0)\)?"
+TOGETHER = r"save_adapter|save_model|merge_and_unload|save_pretrained|generate|evaluate|load_best"
+
+
+def take_all_hosts(porting: Porting) -> None:
+    """Such an `if` gives its lines to all hosts, where they hold such a call and nothing else is decided."""
+    module = porting.module
+    ours, batches = re.escape(porting.names.runtime), re.escape(porting.names.batches)
+    together = re.compile(rf"\b{ours}\.(?:{TOGETHER})\(|\.train\({batches}")
+    for holder in [node for node in module.parents if isinstance(node, cst.If)]:
+        test = edited(porting, holder.test)
+        rest = _rest(test)
+        if rest is None:
+            continue
+        start, stop = module.span(holder.body)
+        if not any(start <= edit.start <= stop and together.search(edit.new) for edit in porting.edits):
+            continue
+        span = module.span(holder.test)
+        porting.edits = [edit for edit in porting.edits if not (span[0] <= edit.start and edit.end <= span[1])]
+        if rest or holder.orelse is not None or not keep_branch(porting, holder, True, RULE, REASON):
+            porting.edit(*span, rest or "True", RULE, REASON)
+
+
+def _rest(test: str) -> str | None:
+    """What a condition asks beside whether this is the first process: "" for nothing, None where it doesn't ask."""
+    if re.fullmatch(FIRST, test):
+        return ""
+    for form in (rf"{FIRST} and (?P<rest>.+)", rf"(?P<rest>.+) and {FIRST}"):
+        found = re.fullmatch(form, test, re.DOTALL)
+        if found is not None and " or " not in test:
+            return found["rest"]
+    return None

@@ -1,0 +1,251 @@
+"""Several real JAX processes train as one does, on meshes that lie across them, and say what keeps them from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from porter.validate.run import Options, validate
+
+from .processes import REPOSITORY, together, variables
+
+pytestmark = pytest.mark.real
+
+DEVICES = 4
+SCRIPTS, EXAMPLES = Path(__file__).parent / "scripts", REPOSITORY / "examples"
+ALL = (
+    *("full", "packing", "buckets", "step_packing", "neftune", "collated", "kto", "rloo", "gkd", "generated"),
+    *("measured", "measured_untraced", "dpo_evaluated", "grpo_reference"),
+)
+
+
+def run(model: Path, out: Path, processes: int, jobs: list[list[Any]]) -> list[dict[str, Any]]:
+    """What each process says of the jobs, see host_runs.py."""
+    out.mkdir(parents=True, exist_ok=True)
+    command = ["-m", "tests.real.host_runs", str(model), str(out), json.dumps(jobs)]
+    if processes == 1:
+        subprocess.run([sys.executable, *command], env=variables(DEVICES), cwd=REPOSITORY, check=True, timeout=1200)
+    else:
+        for status, output in together([command] * processes, devices=DEVICES // processes, timeout=1200):
+            assert status == 0, output
+    return [json.loads((out / f"{number}.json").read_text()) for number in range(processes)]
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """Equal, numbers to 1e-5."""
+    if isinstance(ours, dict):
+        return ours.keys() == theirs.keys() and all(same(ours[name], theirs[name]) for name in ours)
+    if isinstance(ours, list):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    if isinstance(ours, float):
+        return bool(np.isclose(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True))
+    return bool(ours == theirs)
+
+
+def check(found: list[dict[str, Any]], one: dict[str, Any]) -> None:
+    """Every process gives what one process does; the first one called the reward functions for all."""
+    first, *others = found
+    for name, job in first.items():
+        assert same(job, one[name]), name
+        for other in others:
+            rewarded = {"rewarded": job["rewarded"]} if "rewarded" in job else {}
+            assert other[name].get("rewarded", 0) == 0
+            assert {**other[name], **rewarded} == job
+
+
+def saved(out: Path) -> dict[str, np.ndarray]:
+    from safetensors.numpy import load_file
+
+    return {f"{file.parent.name}/{k}": v for file in out.glob("*/*.safetensors") for k, v in load_file(file).items()}
+
+
+def check_saved(out: Path, one: Path) -> None:
+    found, theirs = saved(out), saved(one)
+    assert found.keys() <= theirs.keys() and found
+    for name, array in found.items():
+        assert np.allclose(array, theirs[name], rtol=1e-4, atol=1e-6), name
+
+
+def test_two_and_four_processes_train_as_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    """Tensor parallelism lies between the processes: fed as Tunix feeds them, each trained on rows of its own."""
+    model = tiny("qwen3", num_hidden_layers=1)
+    jobs = [[kind, kind, 2, 2, True] for kind in ("sft", "dpo", "grpo")]
+    (one,) = run(model, tmp_path / "one", 1, jobs)
+    check(run(model, tmp_path / "two", 2, jobs), one)
+    check_saved(tmp_path / "two", tmp_path / "one")
+    check(run(model, tmp_path / "four", 4, jobs[1:2]), one)
+    check_saved(tmp_path / "four", tmp_path / "one")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("processes", [2, 4])
+def test_all_that_is_trained_and_sampled_is_the_same_in_several_processes(
+    tiny: Callable[..., Path], tmp_path: Path, processes: int
+) -> None:
+    model = tiny("qwen3", num_hidden_layers=1)
+    meshes = {"4x1": (4, 1, False), "2x2": (2, 2, False), "1x4": (1, 4, False), "across": (2, 2, True)}
+    jobs = [[f"{kind}_{name}", kind, *mesh] for kind in ("sft", "dpo", "grpo") for name, mesh in meshes.items()]
+    jobs += [[kind, kind, 2, 2, True] for kind in ALL]
+    (one,) = run(model, tmp_path / "one", 1, jobs)
+    check(run(model, tmp_path / "several", processes, jobs), one)
+    check_saved(tmp_path / "several", tmp_path / "one")
+
+
+@pytest.mark.long
+def test_sigterm_to_one_of_two_processes_ends_both_with_a_checkpoint(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    model, out = tiny("qwen3", num_hidden_layers=1), tmp_path / "two"
+    found = run(model, out, 2, [["stopped", "stopped", 2, 2, True]])
+    assert found[0] == found[1]
+    job = found[0]["stopped"]
+    assert (job["status"], job["early"]) == (143, True)
+    (first, _) = run(model, out, 2, [["resumed", "resumed", 2, 2, True]])
+    assert same(first["resumed"]["rest"], job["whole"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "hosts"), [("sft", 2), ("dpo", 2), ("grpo", 2), ("sft", 4)])
+def test_validate_compares_a_port_in_several_processes(name: str, hosts: int) -> None:
+    scripts = {
+        "sft": (SCRIPTS / "sft_lora_qwen3.py", SCRIPTS / "sft_lora_qwen3_tunix.py"),
+        "dpo": (EXAMPLES / "dpo_lora_qwen3.py", EXAMPLES / "dpo_lora_qwen3_tunix.py"),
+        "grpo": (SCRIPTS / "grpo_one_reward.py", SCRIPTS / "grpo_one_reward_tunix.py"),
+    }
+    verdict = validate(*scripts[name], Options(steps=3, devices=4, meshes=(), hosts=hosts))
+    assert verdict.equal, verdict
+    several = f"the same port on {hosts} processes"
+    assert [check.name for check in verdict.checks][-2:] == [several, f"{several}, tensor parallelism across them"]
+
+
+@pytest.mark.long
+def test_validate_finds_rows_that_differ_from_host_to_host(tmp_path: Path) -> None:
+    port = tmp_path / "port.py"
+    text = (SCRIPTS / "sft_lora_qwen3_tunix.py").read_text()
+    assert "rt.SFTBatches(" in text
+    port.write_text(text.replace("    seed=", "    seed=jax.process_index() + ", 1))
+    assert "process_index" in port.read_text()
+    verdict = validate(SCRIPTS / "sft_lora_qwen3.py", port, Options(steps=2, devices=4, meshes=(), hosts=2))
+    found = {check.name: check for check in verdict.checks}
+    row = found["the same port on 2 processes"]
+    assert row.status == "differs"
+    assert "the rows up to micro-batch 1 of process 1 aren't those of process 0" in row.detail
+
+
+SPEAKING = """
+import os, sys
+from porter import runtime as rt
+import jax, numpy as np
+from porter.runtime.hosts import processes as hosts
+from porter.runtime.saving import checkpoints
+
+def said(what):
+    try:
+        print("GAVE", what(), flush=True)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+
+def scored():
+    raise KeyError("x")
+
+print("PROCESSES", jax.process_count(), jax.device_count())
+said(lambda: hosts.agree("the rows", np.arange(3), 5))
+said(lambda: hosts.agree("the rows", np.arange(3) + jax.process_index()))
+said(lambda: hosts.from_first("a reward function", lambda: [jax.process_index() + 1.5]))
+said(lambda: hosts.from_first("a reward function", scored))
+said(lambda: hosts.from_first("a reward function", lambda: hosts.together("rt.generate")))
+os.chdir(sys.argv[1 + jax.process_index()])
+checkpoints.SEEN_WITHIN = 0
+said(lambda: rt.fresh_dir("checkpoints"))
+os.chdir(sys.argv[1])
+said(lambda: rt.fresh_dir("checkpoints"))
+if jax.process_index() == 1:
+    raise ValueError("no space left")
+hosts.together("the end")
+"""
+
+
+def test_processes_agree_or_say_what_keeps_them_and_end_together(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(SPEAKING)
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    command = [str(script), *map(str, folders)]
+    (status, first), (other_status, other) = together([command] * 2, timeout=300)
+    assert status == other_status == 1
+    for said in (first, other):
+        assert "PROCESSES 2 2" in said and "GAVE [1.5]" in said
+        assert "the rows of process 1 aren't those of process 0: every host must read the same data" in said
+        assert "rt.generate needs all processes, and a reward function runs on the first one alone" in said
+        assert "is a disk of its own on process 1: the checkpoints of several hosts need one folder" in said
+        assert f"GAVE {folders[0]}/checkpoints" in said
+    assert "KeyError 'x'" in first
+    assert "ValueError a reward function failed on process 0: KeyError: 'x'" in other
+    assert "process 1 failed: ValueError: no space left: this process ends, too" in first
+    assert not list(tmp_path.rglob(".tpu_port_*"))
+
+
+def test_another_script_is_refused_and_who_comes_late_is_not_waited_for(tmp_path: Path) -> None:
+    scripts = [tmp_path / "one.py", tmp_path / "other.py"]
+    for number, script in enumerate(scripts):
+        script.write_text(f"from porter import runtime\nprint('trains', {number})\n")
+    for status, said in together([[str(script)] for script in scripts], timeout=300):
+        assert status == 1 and "trains" not in said and "Traceback" not in said
+        assert "the scripts, their arguments and releases of process 1 aren't those of process 0 (script: " in said
+    alone = variables(1, JAX_COORDINATOR_ADDRESS="127.0.0.1:1", JAX_NUM_PROCESSES="2", JAX_PROCESS_ID="1")
+    done = subprocess.run(
+        [sys.executable, str(scripts[0])],
+        env={**alone, "TPU_PORT_WAIT": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "process 1 of 2: the others didn't come within 2 s (TPU_PORT_WAIT)" in done.stderr
+
+
+def test_sigterm_ends_a_run_with_its_checkpoint(tiny: Any, tiny_mesh: Any, tmp_path: Path) -> None:
+    import optax
+    from transformers import AutoTokenizer
+    from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+    from porter import runtime as rt
+    from porter.runtime.callbacks import TrainerCallback
+
+    mesh, folder = tiny_mesh(2, 1), tiny("qwen3", num_hidden_layers=1)
+    rows = [{"text": "the capital of France " * (1 + i % 3)} for i in range(16)]
+    batches = rt.SFTBatches(rows, AutoTokenizer.from_pretrained(folder), mesh, max_steps=4, batch_size=2)
+
+    class Stops(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    def train(root: str | None, *callbacks: Any) -> list[float]:
+        model = rt.apply_peft(rt.load_model(folder, mesh), {"r": 4, "target_modules": "all-linear"}, mesh, seed=0)
+        config = TrainingConfig(max_steps=4, eval_every_n_steps=4, checkpoint_root_directory=root)
+        trainer = PeftTrainer(model, optax.adamw(1e-2), config).with_gen_model_input_fn(rt.model_inputs)
+        trainer = trainer.with_loss_fn(rt.token_loss)
+        hooks = rt.log_every(1, callbacks=callbacks)
+        trainer.with_training_hooks(hooks)
+        with mesh:
+            trainer.train(batches)
+        return [line["loss"] for line in hooks.history]
+
+    whole = train(None)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stopped:
+        train(rt.fresh_dir(tmp_path / "run"), Stops)
+    assert stopped.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is before
+    last = rt.get_last_checkpoint(tmp_path / "run")
+    assert last is not None and Path(last).name == "2"
+    assert train(rt.resume_dir(tmp_path / "run")) == pytest.approx(whole[2:], rel=1e-6)
