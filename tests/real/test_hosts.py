@@ -75,6 +75,7 @@ def check_saved(out: Path, one: Path) -> None:
         assert np.allclose(array, theirs[name], rtol=1e-4, atol=1e-6), name
 
 
+@pytest.mark.long
 def test_two_and_four_processes_train_as_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
     """Tensor parallelism lies between the processes: fed as Tunix feeds them, each trained on rows of its own."""
     model = tiny("qwen3", num_hidden_layers=1)

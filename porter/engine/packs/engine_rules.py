@@ -187,7 +187,7 @@ Safety: exact for the families that port.
 What it does: `os.environ.get("WORLD_SIZE", 1)` becomes the number that the launch config or `--processes` says.
 Why: batch sizes and learning rates are calculated from it; on a TPU one process drives all chips and it is not set.
 """,
-    "TP421": """LOCAL_RANK, RANK, MASTER_PORT and the like: what one process alone had.
+    "TP425": """LOCAL_RANK, RANK, MASTER_PORT and the like: what one process alone had.
 
 What it does: `os.environ["LOCAL_RANK"]` becomes `os.environ.get("LOCAL_RANK", "0")`; an assertion that such a variable
 is set, and reads of several in a loop, are named.

@@ -65,6 +65,8 @@ def find_project_file(script: str, name: str) -> tuple[Path, str] | None:
     """The file, and its name from the folder on that imports start at."""
     dots = len(name) - len(name.lstrip("."))
     parts = name.lstrip(".").split(".")
+    if not dots and parts[0] in KNOWN:
+        return None  # a script that lies in its library's own folder
     home = Path(script).absolute().parent
     folders = [home, *list(home.parents)[:ABOVE]]
     starts = folders[dots - 1 : dots] if dots else [*folders, *(folder / "src" for folder in folders)]

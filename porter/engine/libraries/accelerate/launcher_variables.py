@@ -13,7 +13,7 @@ import libcst as cst
 from ....source.values import Unknown, evaluate
 from ...script.porting import Porting
 
-RULE = "TP421"
+RULE = "TP425"
 # What the one process of a host has.
 ALONE = {
     "LOCAL_RANK": '"0"',
