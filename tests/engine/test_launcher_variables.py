@@ -78,7 +78,7 @@ def test_what_does_not_end_the_port_stays(line: str) -> None:
 )
 def test_what_ends_the_port_is_named(line: str, named: str) -> None:
     found = ported(line)
-    assert len(errors(found, "TP425")) == 1 and named in errors(found, "TP421")[0]
+    assert len(errors(found, "TP425")) == 1 and named in errors(found, "TP425")[0]
     assert found.status == "partial"
 
 

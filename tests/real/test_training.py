@@ -151,7 +151,7 @@ def test_shares_epochs_and_nothing(tmp_path: Path) -> None:
 
 def test_a_loss_that_is_no_number_stays_out_of_the_mean(tmp_path: Path) -> None:
     hooks = log_every(4)
-    config = SimpleNamespace(max_steps=4, gradient_accumulation_steps=2)
+    config = SimpleNamespace(max_steps=4, gradient_accumulation_steps=2, checkpoint_root_directory=None)
     unsaved = SimpleNamespace(latest_step=lambda: None)
     trainer = SimpleNamespace(train_steps=0, config=config, model=None, checkpoint_manager=unsaved)
     hooks.on_train_start(trainer)
