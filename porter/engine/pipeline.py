@@ -12,7 +12,7 @@ import libcst as cst
 from ..errors import InputError
 from ..meshes import parse_mesh
 from ..port import Options, Port, Status
-from ..recipe import Field, Finding, Recipe
+from ..recipe import Finding, Recipe
 from ..runtime.facts.field_tables import version_key
 from ..safety.limits import frames_of, place_of
 from ..safety.masking import find_secrets, masked_in
@@ -20,23 +20,17 @@ from ..safety.shown import one_line
 from ..source.launch.launch_config import Setting, read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
-from ..source.parsing import check_parses
 from ..target.write import write
-from ..text.edit import Edit
-from ..text.edits import apply_edits, joined_removals, without_inner, without_orphans
-from ..text.format_strings import in_f_string, requoted
 from .answering.annotations import drop_subclasses, rename_annotations
 from .answering.given_to_unknown_code import name_handed
 from .answering.library_names import apply_rewrites
 from .answering.member_uses import apply_members
 from .answering.scoped_names import is_in_reach
+from .answering.spread_arguments import spread_arguments
 from .answering.unclaimed_configs import say_other_calls
-from .assembling.lost_names import find_lost_names
 from .assembling.metadata import script_metadata
-from .assembling.own_modules import say_own_modules
-from .assembling.per_file import divided, own_edits, parts_of, take_back, view_of
-from .assembling.port_imports import with_imports
-from .assembling.todos import with_todos
+from .assembling.per_file import divided
+from .assembling.whole_port import finish
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.accelerate.world_size import apply_world_size
 from .libraries.accelerate.zero3 import answer_zero_tests
@@ -64,7 +58,7 @@ from .libraries.trl.reference_members import apply_reference_members
 from .libraries.unsloth.chat_template import answer_chat_templates
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, load_packs
-from .reading.families import check_mesh, family_files, find_model_family, refused
+from .reading.families import check_mesh, find_model_family, refused
 from .reading.kept_configs import answer_uses
 from .reading.launch import read_launch
 from .reading.precision import settle_compute_type
@@ -73,17 +67,16 @@ from .reading.resuming import resumed_from
 from .reading.unknown_training import find_unknown_training
 from .script.dating import say_release, versions_in
 from .script.dead_blocks import drop_dead_code
-from .script.fill_from_tables import find_other_trainer, find_sites, table_of
+from .script.fill_from_tables import find_other_trainer, find_sites
 from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
-from .script.uses_of_training import Use, role_uses, uses
+from .script.uses_of_training import Use, role_uses
 from .settling.all_hosts import take_all_hosts
 from .settling.blocks import close_empty_blocks
 from .settling.constant_conditionals import settle_branches
 from .settling.leftovers import drop_leftovers
 from .settling.release_asserts import drop_release_asserts
-from .settling.taken_keywords import refuse_keywords
 from .settling.unused import drop_device_maps, drop_unused_functions
 
 Mesh = tuple[int, int] | None
@@ -158,7 +151,7 @@ def _port_module(module: Module, options: Options) -> Port:
         line, column = module.line_column(star.start())
         message = "import * hides which of these names are TRL's."
         porting.find("TP102", "error", message, "Import the classes by name, and port again.", line, column)
-        return _finish(porting, "unsupported")
+        return finish(porting, "unsupported")
     if not trainers:
         return _without_trainer(porting)
     unnamed = [site for site in trainers if site.is_bound and not (site.alone or site.variable)]
@@ -167,7 +160,7 @@ def _port_module(module: Module, options: Options) -> Port:
     views = read_views(porting, trainers, lambda view: _read(view, packs, launch, mesh))
     possible = [view for view in views if not view.refused]
     if not possible:
-        return _finish(merge(views), "unsupported")
+        return finish(merge(views), "unsupported")
     for view in possible:
         _write(view, mesh)
     porting = merge(views)
@@ -198,7 +191,7 @@ def _port_module(module: Module, options: Options) -> Port:
     list_columns(porting)
     close_empty_blocks(porting)
     name_gpu_tests(porting)
-    return _finish(porting, None)
+    return finish(porting, None)
 
 
 def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...], mesh: Mesh) -> None:
@@ -236,7 +229,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     apply_members(porting)
     apply_reference_members(porting)
     answer_uses(porting)
-    _substitute_arguments(porting)
+    spread_arguments(porting)
 
 
 def _without_trainer(porting: Porting) -> Port:
@@ -274,7 +267,7 @@ def _without_name(porting: Porting, sites: list[Site]) -> Port:
         message = "This trainer is made inside an expression that may not be evaluated, so what follows can't be told."
         porting.find(site.rule, "error", message, "Write `trainer = SFTTrainer(...)`.", site.line, site.column)
     porting.recipe = replace(porting.recipe, trainer=sites[0].qualified)
-    return _finish(porting, "unsupported")
+    return finish(porting, "unsupported")
 
 
 def _scan_members(porting: Porting) -> None:
@@ -292,42 +285,6 @@ def _scan_members(porting: Porting) -> None:
             assert isinstance(use.outer, cst.Call)
             trains.append(use.outer)
     porting.resumes = resumed_from(porting, trains)
-
-
-def _substitute_arguments(porting: Porting) -> None:
-    """Reads of a config object that is gone (`args.output_dir`) become the values that it held, also in new code."""
-    site = porting.arguments
-    if site is None or site.variable is None:
-        return
-    table = table_of(porting, site).table
-    covered = [(edit.start, edit.end) for edit in porting.edits]
-    for use in uses(porting, "arguments", site.variable, site.scope):
-        if use.kind != "read":
-            continue
-        row = table.row(use.chain.split(".")[0])
-        if row is None or not row.place or porting.value(row.place) is None:
-            continue
-        text = porting.text(row.place)
-        porting.edits = [_respelled(edit, site.variable, use.chain, text) for edit in porting.edits]
-        node, start, end = use.outer, *porting.module.span(use.outer)
-        if any(begin <= start < stop for begin, stop in covered):
-            continue
-        parent = porting.module.parents[node]
-        value = porting.recipe.values[row.place]
-        if isinstance(parent, cst.FormattedStringExpression) and value.known and parent.format_spec is None:
-            around = porting.module.parents[parent]
-            inside = in_f_string(str(value.literal), around) if isinstance(around, cst.FormattedString) else None
-            if inside is not None:
-                start, end = porting.module.span(parent)
-                text = inside
-        porting.edit(start, end, text, site.rule, "the config object is spread over the port")
-
-
-def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
-    if f"{variable}.{chain}" not in edit.new:
-        return edit
-    pattern = rf"(?<![\w.]){re.escape(variable)}\.{re.escape(chain)}(?!\w)"
-    return replace(edit, new=re.sub(pattern, lambda _: text, edit.new))
 
 
 def _check_trained(porting: Porting) -> None:
@@ -348,60 +305,3 @@ def _is_given_away(porting: Porting, uses: list[Use]) -> bool:
     nodes = [site.node, *(use.name for use in uses)]
     returned = any(isinstance(porting.module.parents[node], cst.Return) for node in nodes)
     return returned or (site.variable is not None and "." in site.variable)
-
-
-def _finish(porting: Porting, status: Status | None) -> Port:
-    """Put the text together: edits, imports, TODO comments; the result has to parse."""
-    module = porting.module
-    edits = requoted(module, without_inner(module.text, porting.edits))
-    if porting.trainer is not None and status is None:
-        edits = with_imports(porting, edits)
-    if status is None:
-        refuse_keywords(porting, edits)
-        say_own_modules(porting, edits)
-    _forget_what_is_gone(porting, edits)
-    say_other_calls(porting, edits, status)
-    for part in parts_of(module):
-        view = view_of(porting, part, own := own_edits(part, edits))
-        find_lost_names(view, own)
-        take_back(porting, part, view)
-    if not isinstance(module, Merged):
-        todos = [module.offset(line, 1) for line in porting.todos]
-        edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
-    edits = with_todos(porting, edits)
-    after = apply_edits(module.text, edits)
-    if status is None:
-        worst = {finding.severity for finding in porting.recipe.findings}
-        status = "partial" if "error" in worst or porting.todos else "ported"
-    if edits:
-        try:
-            check_parses(after)
-        except cst.ParserSyntaxError as error:
-            said = f"the port would not parse ({error.message}): a defect of tpu-port"
-            raise InputError(said, module.path) from error
-    ordered = tuple(sorted(edits, key=lambda edit: edit.start))
-    # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
-    fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))
-    recipe = replace(porting.recipe, fields=fields)
-    kind = (module.bom, module.encoding, family_files(porting), module.notebook)
-    port = Port(module.path, module.text, after, status, recipe, ordered, *kind)
-    return divided(port, module, edits) if isinstance(module, Merged) else port
-
-
-def _file_of(row: Field) -> str:
-    return row.source.rpartition(": ")[0]
-
-
-def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
-    """A use that no rule knows, in a statement that another rule takes out, needs nobody any more."""
-    gone = [(edit.start, edit.end) for edit in edits if edit.new.strip() in ("", "pass") and edit.end > edit.start]
-    for finding in porting.recipe.findings:
-        offset = porting.module.offset(finding.line, finding.column)
-        if finding.rule in ("TP190", "TP420") and any(start <= offset < end for start, end in gone):
-            findings = tuple(kept for kept in porting.recipe.findings if kept is not finding)
-            porting.recipe = replace(porting.recipe, findings=findings)
-            said = f"# TODO(tpu-port {finding.rule}): {finding.message} {finding.fix}".strip()
-            left = [comment for comment in porting.todos.get(finding.line, ()) if comment != said]
-            porting.todos[finding.line] = left
-            if not left:
-                del porting.todos[finding.line]

@@ -15,8 +15,11 @@ import libcst as cst
 from ...safety.limits import frames_of
 from ...text.edits import whole_lines
 from ..packs.packs import Rewrite, SiteRule
-from ..script.porting import Porting
+from ..script.porting import Names, Porting
 from ..script.sites import read_site
+
+
+DRAFT = (list, dict, set, Names)  # what a rule may change in place
 
 
 class BeyondClaim(Exception):
@@ -39,7 +42,7 @@ def answer(porting: Porting, rule: SiteRule, call: cst.Call, role: str, name: st
     Mistakes of built-in rules are raised, those of others are found.
     """
     site = read_site(porting.module, call, role, rule.id, name, rule.positional.get(match, ()))
-    before = {name: copy(value) for name, value in vars(porting).items()}
+    before = {name: copy(value) if isinstance(value, DRAFT) else value for name, value in vars(porting).items()}
     count = len(porting.edits)
     try:
         answered = rule.apply(site, porting) is not porting.NOT_MINE

@@ -1,0 +1,50 @@
+"""A config object that is spread over the port: what the script reads of it later, `args.output_dir`, is its value."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import libcst as cst
+
+from ...text.edit import Edit
+from ...text.format_strings import in_f_string
+from ..script.fill_from_tables import table_of
+from ..script.porting import Porting
+from ..script.uses_of_training import uses
+
+
+def spread_arguments(porting: Porting) -> None:
+    """Reads of a config object that is gone (`args.output_dir`) become the values that it held, also in new code."""
+    site = porting.arguments
+    if site is None or site.variable is None:
+        return
+    table = table_of(porting, site).table
+    covered = [(edit.start, edit.end) for edit in porting.edits]
+    for use in uses(porting, "arguments", site.variable, site.scope):
+        if use.kind != "read":
+            continue
+        row = table.row(use.chain.split(".")[0])
+        if row is None or not row.place or porting.value(row.place) is None:
+            continue
+        text = porting.text(row.place)
+        porting.edits = [_respelled(edit, site.variable, use.chain, text) for edit in porting.edits]
+        node, start, end = use.outer, *porting.module.span(use.outer)
+        if any(begin <= start < stop for begin, stop in covered):
+            continue
+        parent = porting.module.parents[node]
+        value = porting.recipe.values[row.place]
+        if isinstance(parent, cst.FormattedStringExpression) and value.known and parent.format_spec is None:
+            around = porting.module.parents[parent]
+            inside = in_f_string(str(value.literal), around) if isinstance(around, cst.FormattedString) else None
+            if inside is not None:
+                start, end = porting.module.span(parent)
+                text = inside
+        porting.edit(start, end, text, site.rule, "the config object is spread over the port")
+
+
+def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
+    if f"{variable}.{chain}" not in edit.new:
+        return edit
+    pattern = rf"(?<![\w.]){re.escape(variable)}\.{re.escape(chain)}(?!\w)"
+    return replace(edit, new=re.sub(pattern, lambda _: text, edit.new))

@@ -1,0 +1,82 @@
+"""A whole port: its edits joined, its imports and TODO comments, what nothing of it needs any more; it has to parse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from ...errors import InputError
+from ...port import Port, Status
+from ...recipe import Field
+from ...source.merged import Merged
+from ...source.parsing import check_parses
+from ...text.edit import Edit
+from ...text.edits import apply_edits, joined_removals, without_inner, without_orphans
+from ...text.format_strings import requoted
+from ..answering.unclaimed_configs import say_other_calls
+from ..reading.families import family_files
+from ..script.porting import Porting
+from ..settling.taken_keywords import refuse_keywords
+from .lost_names import find_lost_names
+from .own_modules import say_own_modules
+from .per_file import divided, own_edits, parts_of, take_back, view_of
+from .port_imports import with_imports
+from .todos import with_todos
+
+
+def finish(porting: Porting, status: Status | None) -> Port:
+    """Put the text together: edits, imports, TODO comments; the result has to parse."""
+    module = porting.module
+    edits = requoted(module, without_inner(module.text, porting.edits))
+    if porting.trainer is not None and status is None:
+        edits = with_imports(porting, edits)
+    if status is None:
+        refuse_keywords(porting, edits)
+        say_own_modules(porting, edits)
+    _forget_what_is_gone(porting, edits)
+    say_other_calls(porting, edits, status)
+    for part in parts_of(module):
+        view = view_of(porting, part, own := own_edits(part, edits))
+        find_lost_names(view, own)
+        take_back(porting, part, view)
+    if not isinstance(module, Merged):
+        todos = [module.offset(line, 1) for line in porting.todos]
+        edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
+    edits = with_todos(porting, edits)
+    after = apply_edits(module.text, edits)
+    if status is None:
+        worst = {finding.severity for finding in porting.recipe.findings}
+        status = "partial" if "error" in worst or porting.todos else "ported"
+    if edits:
+        try:
+            check_parses(after)
+        except cst.ParserSyntaxError as error:
+            said = f"the port would not parse ({error.message}): a defect of tpu-port"
+            raise InputError(said, module.path) from error
+    ordered = tuple(sorted(edits, key=lambda edit: edit.start))
+    # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
+    fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))
+    recipe = replace(porting.recipe, fields=fields)
+    kind = (module.bom, module.encoding, family_files(porting), module.notebook)
+    port = Port(module.path, module.text, after, status, recipe, ordered, *kind)
+    return divided(port, module, edits) if isinstance(module, Merged) else port
+
+
+def _file_of(row: Field) -> str:
+    return row.source.rpartition(": ")[0]
+
+
+def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
+    """A use that no rule knows, in a statement that another rule takes out, needs nobody any more."""
+    gone = [(edit.start, edit.end) for edit in edits if edit.new.strip() in ("", "pass") and edit.end > edit.start]
+    for finding in porting.recipe.findings:
+        offset = porting.module.offset(finding.line, finding.column)
+        if finding.rule in ("TP190", "TP420") and any(start <= offset < end for start, end in gone):
+            findings = tuple(kept for kept in porting.recipe.findings if kept is not finding)
+            porting.recipe = replace(porting.recipe, findings=findings)
+            said = f"# TODO(tpu-port {finding.rule}): {finding.message} {finding.fix}".strip()
+            left = [comment for comment in porting.todos.get(finding.line, ()) if comment != said]
+            porting.todos[finding.line] = left
+            if not left:
+                del porting.todos[finding.line]

@@ -1,0 +1,91 @@
+"""The batches of an evaluation set of transformers' Trainer, weighted so that their mean is its `eval_loss`."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..hosts.global_arrays import placed
+from ..rows.collation import CollatedRow, read_whole
+from .arrays import Batch, divisible
+from .collated_shape import Shape
+from .predictions import Share, WholeBatches
+
+if TYPE_CHECKING:
+    from .trainer_batches import TrainerBatches
+
+
+class TrainerEvaluation:
+    """Batches of an evaluation set, in order; made by `TrainerBatches.evaluation`.
+
+    HF takes the mean over rows of each row's batch loss, itself a mean over trained tokens. That weight stands in
+    `scale`, so that the batches can have the mesh's size.
+    """
+
+    def __init__(self, training: TrainerBatches, dataset: Any, batch_size: int) -> None:
+        self.rows = len(dataset)
+        self._dealt = training._deal.batches(np.arange(self.rows), batch_size)
+        if not self._dealt:
+            raise ValueError(f"{self.rows} evaluation rows don't fill one batch of {batch_size}")
+        self.batch_size = divisible(batch_size, training._mesh)
+        self._count = math.ceil(sum(map(len, self._dealt)) / self.batch_size)
+        self._parts = (training, dataset, batch_size)
+        self._shape = Shape.of(training._rows_of(dataset), training._of_no_token)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Batch]:
+        return placed(self._made(), self._parts[0]._mesh)
+
+    def _made(self) -> Iterator[Batch]:
+        training, dataset, batch_size = self._parts
+        rows: list[CollatedRow] = []
+        weights: list[float] = []
+        seen = 0
+        for batch in self._dealt:
+            found, places = training._collate(dataset, [batch], batch_size)
+            rows += found
+            weights += (self._count * self._weights(found, places[:, 1], seen)).tolist()
+            seen += len(batch)
+            full = len(rows) // self.batch_size
+            done = full * self.batch_size
+            yield from training._assemble(rows[:done], np.array(weights), full, self.batch_size, self._shape)
+            rows, weights = rows[done:], weights[done:]
+        if rows:
+            yield from training._assemble(rows, np.array(weights), 1, self.batch_size, self._shape)
+
+    @functools.cached_property
+    def whole(self) -> WholeBatches:
+        """The same rows as the collator padded them for each GPU process, for a metric of the predictions."""
+        training, dataset, batch_size = self._parts
+        per_process = batch_size // training._deal.processes
+        steps, seen = [], 0
+        for batch in self._dealt:
+            starts = range(0, len(batch), per_process)
+            features = [training._features(dataset, batch[start : start + per_process]) for start in starts]
+            read = [read_whole(training._collator(each)) for each in features]
+            ranks = np.repeat(np.arange(len(read)), [len(ids) for ids, _, _ in read])
+            rows = [CollatedRow(*row) for arrays in read for row in zip(*arrays, strict=True)]
+            weights = self._weights(rows, ranks, seen)
+            steps.append([Share(*arrays, weights[ranks == rank]) for rank, arrays in enumerate(read)])
+            seen += len(batch)
+        kept = training._deal.kept(self.rows, self._dealt)
+        return WholeBatches(steps, training._mesh, kept, training._label_smoothing, training._of_no_token)
+
+    def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
+        """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
+        training, processes = self._parts[0], self._parts[0]._deal.processes
+        firsts = training._release.evaluates_firsts and not training._label_smoothing
+        totals = np.bincount(ranks, weights=[row.labelled if firsts else row.trained for row in rows])
+        of_batch = 1 / np.maximum(1.0, totals)
+        if training._tokens_of_all and training._release.evaluates_by_token:
+            of_batch = processes * (of_batch if training._label_smoothing else 1 / max(1.0, totals.sum()))
+        sizes = np.bincount(ranks)
+        before = seen + np.cumsum(sizes) - sizes
+        counted = np.clip(self.rows - before, 0, sizes)
+        return np.asarray((counted * of_batch)[ranks] / min(self.rows, sum(map(len, self._dealt))))
