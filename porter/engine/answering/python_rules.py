@@ -18,7 +18,6 @@ from ..packs.packs import Rewrite, SiteRule
 from ..script.porting import Names, Porting
 from ..script.sites import read_site
 
-
 DRAFT = (list, dict, set, Names)  # what a rule may change in place
 
 
