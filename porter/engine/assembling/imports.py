@@ -18,6 +18,7 @@ from ...text.edit import Edit
 from ...text.edits import whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..script.sites import indentation
+from .gone_names import GONE, is_probe
 from .per_file import first_place
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
@@ -152,7 +153,7 @@ def _aliases_to_drop(
                 library = "torch" if NEEDS_TORCH.fullmatch(_module_of(module, node, alias)) else root
                 if library in GPU_SIDE:
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
-            elif uses or root in GPU_SIDE:
+            elif uses or ((root in GPU_SIDE or flatten(source) in GONE) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)
     return gone, elsewhere
 

@@ -15,7 +15,7 @@ from ...recipe import Severity
 from ...source.merged import Merged
 from ...text.edit import Edit
 from ...text.edits import apply_edits
-from ..script.made_elsewhere import KNOWN, find_project_file
+from ..script.made_elsewhere import find_project_file
 from ..script.porting import Porting
 from .imports import GPU_SIDE
 from .per_file import is_touched, own_edits, parts_of
@@ -41,7 +41,7 @@ def say_own_modules(porting: Porting, edits: Sequence[Edit]) -> None:
         path, text = pending.pop(0)
         tree = _parsed(text)
         for name in _imported(tree) if tree is not None else ():
-            found = find_project_file(str(path), name) if name.partition(".")[0] not in KNOWN else None
+            found = find_project_file(str(path), name)
             if found is None or found[0].absolute() in seen:
                 continue
             seen.add(file := found[0].absolute())

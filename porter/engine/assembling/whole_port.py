@@ -18,6 +18,7 @@ from ..answering.unclaimed_configs import say_other_calls
 from ..reading.families import family_files
 from ..script.porting import Porting
 from ..settling.taken_keywords import refuse_keywords
+from .gone_names import say_gone_names
 from .lost_names import find_lost_names
 from .own_modules import say_own_modules
 from .per_file import divided, own_edits, parts_of, take_back, view_of
@@ -34,6 +35,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     if status is None:
         refuse_keywords(porting, edits)
         say_own_modules(porting, edits)
+        say_gone_names(porting, edits)
     _forget_what_is_gone(porting, edits)
     say_other_calls(porting, edits, status)
     for part in parts_of(module):

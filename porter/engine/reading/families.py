@@ -57,7 +57,7 @@ def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any
 # Well-known models that Tunix 0.1.7 has no implementation for; of any other name config.json decides at run time.
 NOT_IN_TUNIX = (
     "mixtral|mistral-small-3|ministral-3|pixtral|mamba|phi-?\\d|falcon(?!3)|gpt2|gpt-neo|gpt-j|gpt-oss|pythia|opt-\\d|bloom|mpt-|"
-    "olmo|granite|deepseek-(?:v\\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|smollm3|smolvlm|yi-vl|internlm|baichuan|"
+    "olmo|granite|deepseek-(?:v\\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|jais|smollm3|smolvlm|yi-vl|internlm|baichuan|"
     "chatglm|minicpm(?!.*llama)|lfm2|llada|gemma-?3n|t5|bart|bert|llama-4|qwen1\\.5-moe|qwen-\\d|qwen2-\\d|qwen3\\.5|qwen3-(?:30b|235b|coder|next)|"
     "glm[-_]?(?:\\d|edge|z1)"
 )

@@ -55,6 +55,9 @@ class _Finder:
             if called in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
                 found = self.of(node.args[1], place, depth + 1)
                 return (found[0], f"the default of {ast.unparse(node.args[0])}") if found else None
+        entry = self.entry(node, place, depth)
+        if entry is not None and not isinstance(entry, ast.Dict):
+            return self.of(entry, place, depth + 1)
         keys = _keys(node)
         if keys is None:
             return None
@@ -63,6 +66,24 @@ class _Finder:
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
         return self.at(path)
+
+    def entry(self, node: ast.expr, place: str, depth: int) -> ast.expr | None:
+        """What stands in a dictionary of the module: `MODELS[args.model]["id"]`, its key by what that usually is."""
+        if isinstance(node, ast.Name):
+            values = [value for target, value in _assigned(self.trees[place]) if target == node.id]
+            return values[0] if len(values) == 1 and depth <= DEEPEST else None
+        if not isinstance(node, ast.Subscript):
+            return None
+        table = self.entry(node.value, place, depth + 1)
+        if isinstance(table, ast.Subscript):
+            table = self.entry(table, place, depth + 1)  # `config = MODELS[args.model]`
+        if not isinstance(table, ast.Dict):
+            return None
+        key = self.of(node.slice, place, depth + 1)
+        for name, value in zip(table.keys, table.values, strict=True):
+            if key is not None and isinstance(name, ast.Constant) and name.value == key[0]:
+                return value
+        return None
 
     def named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         """What a name holds: its only value, an import's of another module, or a parameter's default."""

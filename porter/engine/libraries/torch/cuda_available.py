@@ -97,6 +97,14 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
             return False
         porting.remove_statement(holder, RULE, GUARD)
         return True
+    if (
+        known is False
+        and isinstance(holder.orelse, cst.Else)
+        and not (isinstance(above, cst.If) and above.orelse is holder)
+    ):
+        if _only_for_cpu(porting, holder.body) and _only_tells(porting, holder.orelse.body):
+            porting.remove_statement(holder, RULE, "tells of a GPU")
+            return True
     if known is True and _tells(porting, holder) and not (isinstance(above, cst.If) and above.orelse is holder):
         porting.remove_statement(holder, RULE, "tells of a GPU")
         return True
@@ -124,8 +132,12 @@ def _tells(porting: Porting, holder: cst.If) -> bool:
     other = holder.orelse
     if other is not None and not (isinstance(other, cst.Else) and _only_for_cpu(porting, other.body)):
         return False
-    calls = [item.value for item in _small(holder.body) if isinstance(item, cst.Expr)]
-    return len(calls) == len(list(_small(holder.body))) and all(_tells_alone(porting, call) for call in calls)
+    return _only_tells(porting, holder.body)
+
+
+def _only_tells(porting: Porting, body: cst.BaseSuite) -> bool:
+    calls = [item.value for item in _small(body) if isinstance(item, cst.Expr)]
+    return len(calls) == len(list(_small(body))) and all(_tells_alone(porting, call) for call in calls)
 
 
 def _tells_alone(porting: Porting, call: cst.BaseExpression) -> bool:

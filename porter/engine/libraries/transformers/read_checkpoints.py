@@ -3,7 +3,8 @@
     trainer.train()
     model = PeftModel.from_pretrained(base, "out/checkpoint-300")
 
-There is no such folder, and Orbax's `out/300` has neither an adapter_config.json nor a tokenizer.
+There is no such folder, and Orbax's `out/300` has neither an adapter_config.json nor a tokenizer. Neither does a script
+find its checkpoints by `checkpoint-` in front of their numbers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ....source.values import Unknown, evaluate
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.trainers import is_behind
+from .own_checkpoints import BEGINS, LISTS
 
 RULE = "TP314"
 LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
@@ -37,6 +39,22 @@ def say_read_checkpoints(porting: Porting) -> None:
         said = f"{module.code(func)}({module.code(given)})"
         message = f"{said}: the port's checkpoints are Orbax's, and hold neither a config nor a tokenizer."
         fix = "Save with rt.save_model behind the training and read that folder, or use tpu-port export."
+        porting.find(RULE, "error", message, fix, *module.location(call))
+
+
+def say_listed_checkpoints(porting: Porting) -> None:
+    """Name the places behind the training that list checkpoints by transformers' name, of which there are none."""
+    module = porting.module
+    if "checkpoint-" not in module.text or not porting.options.active(RULE) or porting.trainer is None:
+        return
+    for call in module.calls:
+        if LISTS.search(f"{module.code(call.func)}(") is None or not is_behind(porting, call):
+            continue
+        statement = module.statement(call)
+        if porting.covered(module.span(call)[0]) or BEGINS.search(module.code(statement)) is None:
+            continue
+        message = f"{module.code(call)}: the port's checkpoints are Orbax's, `500` in place of `checkpoint-500`."
+        fix = "rt.get_last_checkpoint(folder) gives the newest; each holds a trainer_state.json."
         porting.find(RULE, "error", message, fix, *module.location(call))
 
 
