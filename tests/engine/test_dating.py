@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
-from porter.source.pins import _in_file, _in_script
+from porter.source.project.pins import _in_file, _in_script
 
 from .porting import PLAIN, port
 

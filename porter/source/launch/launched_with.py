@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..project.folders import project_folders
 from .shell import commands_of, filled, words_of
 
 PATTERNS = ("*.sh", "scripts/**/*.sh", "script/*.sh", "shell/*.sh", "examples/**/*.sh")
-ABOVE = 5  # folders, the script's own and up to the project's root
 MOST_FILES, LARGEST = 60, 100_000
 FLAG = re.compile(r"--([A-Za-z]\w*)(?:=.*)?")
 KEY = re.compile(r"(?m)^([A-Za-z]\w*):")
@@ -21,7 +21,7 @@ KEY = re.compile(r"(?m)^([A-Za-z]\w*):")
 def words_of_launches(script: Path) -> dict[str, str]:
     """The names of flags and of YAML keys, each with the file that has it (`run.sh`)."""
     found: dict[str, str] = {}
-    folders = list(_folders(script))
+    folders = project_folders(script.resolve())
     for file in _shell_files(folders):
         text = _read(file)
         if script.name not in text and script.stem not in text:
@@ -45,13 +45,6 @@ def _launches(text: str, script: Path) -> Iterator[list[str]]:
             if Path(word).name == script.name or word.rpartition(".")[2] == script.stem != word:
                 yield words[place + 1 :]
                 break
-
-
-def _folders(script: Path) -> Iterator[Path]:
-    """The script's folder and those above it, up to the root of its repository; without one the next folder only."""
-    above = script.resolve().parents[:ABOVE]
-    root = next((place for place, folder in enumerate(above) if (folder / ".git").exists()), 1)
-    yield from above[: root + 1]
 
 
 def _shell_files(folders: list[Path]) -> list[Path]:
