@@ -87,6 +87,44 @@ def test_commands_that_install_date_it(tmp_path: Path, file: str, text: str, ver
     assert said.split(" ")[0] == version and (Path(file).name in said) is (version != "1.16.0")
 
 
+OLD = "pip install trl==0.8.6"
+TODAY = ("1.16.0", "(trl>=0.20)")
+
+
+@pytest.mark.parametrize(
+    ("files", "version", "passed_over"),
+    [
+        ({"requirements.txt": "trl>=0.19.0\n", "README.md": OLD}, "1.16.0", "README.md installs trl==0.8.6"),
+        ({"requirements.txt": "trl>=0.19.0\n", "README.md": "pip install trl==0.18.1"}, "1.16.0", "(trl>=0.19.0)"),
+        ({"requirements.txt": "trl>=0.19.0\n", "README.md": "pip install trl==0.19.1"}, "0.19.1", ""),
+        ({"requirements.txt": "trl\n", "README.md": f"cd eval && {OLD} transformers==4.38.0"}, "1.16.0", "README.md"),
+        ({"Dockerfile.eval": f"RUN {OLD} lm-eval"}, "1.16.0", "what the script uses (trl>=0.9.2)"),
+        ({"README.md": "Do not `pip install trl==0.9.6`: it is broken."}, "1.16.0", ""),
+        ({"README.md": "Don't forget to `pip install trl==0.9.6`."}, "0.9.6", ""),
+        (
+            {"pyproject.toml": '[project]\ndependencies=["trl>=0.20"]\n', "a.sh": "pip install trl==0.9.6"},
+            "1.16.0",
+            "a.sh",
+        ),
+        ({"../requirements.txt": "trl==0.19.0\n", "README.md": "pip install trl==0.9.6"}, "0.19.0", "README.md"),
+        ({"setup.sh": "pip install trl==0.9.6\n# newer\npip install -U trl==0.19.0\n"}, "0.19.0", ""),
+        ({"setup.sh": "pip install trl==0.9.6 && pip install trl==0.19.0\n"}, "0.19.0", ""),
+        ({"setup.sh": f"pip install trl==0.19.0\n(cd eval && {OLD})\n"}, "0.19.0", "setup.sh"),
+        ({"setup.sh": "pip install trl==0.9.6\npip install -U trl\n"}, "1.16.0", ""),
+        ({"setup.sh": "pip install trl==0.9.6\npip install -U peft\n"}, "0.9.6", ""),
+    ],
+)
+def test_commands_come_last_and_must_fit(tmp_path: Path, files: dict[str, str], version: str, passed_over: str) -> None:
+    (tmp_path / "run").mkdir()
+    for name, text in files.items():
+        (tmp_path / "run" / name).write_text(text)
+    (tmp_path / "run" / "train.py").write_text(SCRIPT)
+    ported = port_file(tmp_path / "run" / "train.py")
+    assert ported.recipe.versions["trl"].partition(" ")[0] == version
+    said = [each.message for each in ported.findings if "not read" in each.message]
+    assert len(said) == bool(passed_over) and all(passed_over in message for message in said)
+
+
 PARSER = """from datasets import load_dataset
 from transformers import HfArgumentParser, TrainingArguments
 from trl import SFTTrainer

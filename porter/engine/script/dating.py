@@ -18,7 +18,7 @@ from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.uses import Use, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import words_of_launches
-from ...source.project.pins import pins_of_project
+from ...source.project.pins import Asked, asked_of_project
 from .porting import Porting
 from .sites import Site
 
@@ -26,6 +26,7 @@ SOURCES = ("trl", "transformers")
 USES = ("uses",)
 GUARDED = "the lines of what the file uses by condition"
 LAUNCHED = ("launched with",)
+FLOORS = ("the oldest releases with what it uses",)
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ def say_release(porting: Porting) -> None:
     said = porting.versions.get("trl", "")
     if site is not None:
         _say_older(porting, site)
+        _say_passed_over(porting, site)
     if site is None or said.endswith("(newest table)"):
         return
     version, _, why = said.partition(" ")
@@ -120,6 +122,19 @@ def _say_older(porting: Porting, site: Site) -> None:
             f"trl=={pin} is older than all releases whose ways are known ({first} is the first): read as TRL {read}."
         )
         porting.find(site.rule, "warning", message, "Compare what it trains.", site.line, site.column, False)
+
+
+def _say_passed_over(porting: Porting, site: Site) -> None:
+    """A command that installs what can't be meant for this script."""
+    counted = set()
+    for asked in _asked(porting, "trl"):
+        if not asked.against:
+            counted.add(asked.where)
+        elif asked.where not in counted:
+            pins = ",".join(f"{sign}{version}" for sign, version in asked.pins)
+            message = f"{asked.where} installs trl{pins}, which goes against {asked.against}: not read."
+            fix = "Say --source-trl VERSION if it is meant."
+            porting.find(site.rule, "info", message, fix, site.line, site.column)
 
 
 def _of_its_day(porting: Porting, transformers: Date, days: Mapping[str, str]) -> Date | None:
@@ -328,6 +343,19 @@ def _is_guarded(porting: Porting, node: cst.CSTNode) -> bool:
 
 
 def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    yield from ((asked.where, asked.pins) for asked in _asked(porting, library) if not asked.against)
+
+
+def _asked(porting: Porting, library: str) -> Iterator[Asked]:
     notebook = porting.module.notebook
     raw = notebook.raw if notebook is not None else ""
-    yield from pins_of_project(Path(porting.module.path), porting.module.text, library, raw)
+    yield from asked_of_project(Path(porting.module.path), porting.module.text, library, raw, _floors(porting))
+
+
+def _floors(porting: Porting) -> dict[str, str]:
+    """The oldest release of each library that has what the script uses."""
+    if FLOORS not in porting.answers:
+        news = {library: [row.new for row in _evidence(porting, library) if row.new] for library in (*SOURCES, "peft")}
+        porting.answers[FLOORS] = {library: max(new, key=version_key) for library, new in news.items() if new}
+    found: dict[str, str] = porting.answers[FLOORS]
+    return found

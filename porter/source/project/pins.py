@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from ...errors import InputError
 from ...files import read_file
+from ...releases.versions import Pin
+from .bounds import can_meet
 from .folders import project_folders
 
 FILES = (
@@ -39,30 +43,71 @@ INSTALLS = re.compile(
     r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
 )
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
+NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 MAX_BYTES = 2_000_000  # of a file that is looked into
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
 
-def pins_of_project(
-    script: Path, text: str, library: str, notebook: str = ""
-) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Where a version of `library` is asked for and how: in the script, then in the files beside it and above.
+@dataclass(frozen=True)
+class Asked:
+    """Where a release is asked for and how; `against` says what speaks against it ("" where it counts)."""
 
-    `notebook` is the raw text of the one that `text` is from: its outputs say what pip installed.
+    where: str
+    pins: list[Pin]
+    against: str = ""
+
+
+def pins_of_project(
+    script: Path, text: str, library: str, notebook: str = "", floors: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[str, list[Pin]]]:
+    """Where a version of `library` is asked for and how, as `asked_of_project` has it, without what doesn't count."""
+    asked = asked_of_project(script, text, library, notebook, floors)
+    yield from ((each.where, each.pins) for each in asked if not each.against)
+
+
+def asked_of_project(
+    script: Path, text: str, library: str, notebook: str = "", floors: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Asked]:
+    """What asks for a version of `library`: the script, then the files beside it and above that declare it, then
+    their commands that install it, the last of a file first.
+
+    `notebook` is the raw text of the one that `text` is from: its outputs say what pip installed. `floors` are the
+    oldest releases that the script can run on: a command that installs an older one of any of these, or one that a
+    declared range leaves out, is about something else.
     """
     own = _in_script(text, library)
     if own:
-        yield "the script", own
+        yield Asked("the script", own)
     if notebook and (installed := _installed(notebook, library)):
-        yield "what the notebook installed", [("==", installed)]
+        yield Asked("what the notebook installed", [("==", installed)])
+    commands: list[tuple[str, str]] = []
+    declared: list[tuple[str, str]] = []
     for file in _files(script):
         try:
-            text = _text(file)
-            found = _in_commands(text, library) if COMMANDS.search(file.name) else _in_file(text, library)
+            held = (file.name, _text(file))
         except (OSError, InputError):
             continue
-        if found:
-            yield file.name, found
+        if COMMANDS.search(file.name):
+            commands.append(held)
+            continue
+        declared.append(held)
+        if found := _in_file(held[1], library):
+            yield Asked(file.name, found)
+    bounds: dict[str, list[tuple[str, list[Pin]]]] = {}
+    for where, text in commands:
+        for command, found in _in_commands(text, library):
+            for other in {library: "", **floors}:
+                if other not in bounds:
+                    ranges = [(name, _in_file(held, other)) for name, held in declared]
+                    least = [("what the script uses", [(">=", floors[other])])] if other in floors else []
+                    bounds[other] = [*least, *((name, pins) for name, pins in ranges if pins)]
+            against = (
+                f"{name} ({other}{','.join(f'{sign}{version}' for sign, version in bound)})"
+                for other in {library: "", **floors}
+                for name, bound in bounds[other]
+                if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
+            )
+            yield Asked(where, found, next(against, ""))
 
 
 def packages_of_project(script: Path) -> dict[str, str]:
@@ -129,17 +174,31 @@ def _in_script(text: str, library: str) -> list[tuple[str, str]]:
     return pins + [("==", tag) for tag in re.findall(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)]
 
 
-def _in_commands(text: str, library: str) -> list[tuple[str, str]]:
-    """`pip install "trl==0.9.6" peft` in a shell script, a Dockerfile or a README, its continued lines joined."""
+def _in_commands(text: str, library: str) -> Iterator[tuple[str, list[Pin]]]:
+    """The lines of a shell script, a Dockerfile or a README that install a version, the last first, their continued
+    lines joined: `pip install "trl==0.9.6" peft`. None before an upgrade to whatever was the newest.
+    """
     if library not in text:
-        return []
-    for command in INSTALLS.findall(re.sub(r"\\\r?\n", " ", text)):
-        tag = re.search(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@{VERSION}(?![\w.])", command)
+        return
+    name = re.escape(library)
+    newest = rf"github\.com/[\w-]+/{name}\b|(?<![\w./-]){name}(?:\[[^\]\n]*\])?[\"'`]?(?=\s|$)"
+    for command in INSTALLS.findall(re.sub(r"\\\r?\n", " ", text))[::-1]:
+        if NEGATED.search(command):
+            continue
+        if found := _in_command(command, library):
+            yield command, found
+        elif re.search(newest, command) and re.search(r"\s(?:-\w*U\w*|--upgrade)\s|\bgit\+", command):
+            return
+
+
+def _in_command(command: str, library: str) -> list[Pin]:
+    """What the last `pip install` of a line that names a version asks for."""
+    for part in re.split(r"&&|\|\||;", command)[::-1]:
+        tag = re.search(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@{VERSION}(?![\w.])", part)
         if tag:
             return [("==", tag[1])]
-        if found := _requirement(
-            command, library, start=r"(?<![\w./-])", conda="conda" in command or "mamba" in command
-        ):
+        conda = "conda" in part or "mamba" in part
+        if found := _requirement(part, library, start=r"(?<![\w./-])", conda=conda):
             return found
     return []
 
@@ -161,7 +220,7 @@ def _in_file(text: str, library: str) -> list[tuple[str, str]]:
     tag = re.search(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)
     if tag:
         return [("==", tag[1])]
-    return _requirement(text, library, start=r"(?m)^[ \t\-\"']*", conda=True)
+    return _requirement(text, library, start=r"(?m)(?:^[ \t\-\"']*|[\[,][ \t]*[\"'])", conda=True)
 
 
 def _requirement(text: str, library: str, *, start: str, conda: bool = False) -> list[tuple[str, str]]:

@@ -107,7 +107,8 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     """
     dated = releases_of(source)
     uses = [use for text in project_sources(source) for use in uses_in(text)]
-    pins = {library: pins for library in LIBRARIES if (pins := _pins(source, library))}
+    floors = {library: floor for library in LIBRARIES if (floor := _floor(library, uses))}
+    pins = {library: pins for library in LIBRARIES if (pins := _pins(source, library, floors))}
     here = dict(of_this_environment(LIBRARIES))
     says = {name: said.partition(" ")[2].strip("()") for name, said in dated.items()}
     undated = all("newest table" in says.get(name, "newest table") for name in ("trl", "transformers"))
@@ -185,10 +186,16 @@ def _lacking(releases: dict[str, str], uses: list[Use]) -> bool:
     return any(history().contradictions(known, uses).values())
 
 
-def _pins(source: Path, library: str) -> list[tuple[str, str]]:
+def _floor(library: str, uses: list[Use]) -> str:
+    """The oldest release that has what is used; "" where that is the oldest of all, or none has it."""
+    able = history().fitting(library, uses)
+    return able[0] if able and able[0] != history().releases(library)[0] else ""
+
+
+def _pins(source: Path, library: str, floors: dict[str, str]) -> list[tuple[str, str]]:
     text = program_text(source)
     raw = source.read_text("utf-8", errors="replace") if is_notebook(source) else ""
-    return next((pins for _, pins in pins_of_project(source, text, library, raw)), [])
+    return next((pins for _, pins in pins_of_project(source, text, library, raw, floors)), [])
 
 
 def uses_in(text: str) -> list[Use]:
