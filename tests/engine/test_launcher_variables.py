@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from porter.port import Port
@@ -112,3 +114,22 @@ def test_a_checkpoint_of_the_run_is_no_folder_of_transformers(line: str) -> None
 )
 def test_other_folders_are(before: str, after: str) -> None:
     assert errors(ported(before, after), "TP314") == []
+
+
+@pytest.mark.parametrize(
+    ("launch", "processes", "fate"),
+    [
+        ("N=${1:-1}\ntorchrun --nproc_per_node $N train.py\n", None, "changed"),
+        ("N=${1:-1}\ntorchrun --nproc_per_node $N train.py\n", 4, "changed"),
+        ("N=1\ntorchrun --nproc_per_node ${N:-4} train.py\n", None, "exact"),
+    ],
+)
+def test_a_number_of_processes_that_the_shell_may_change(
+    tmp_path: Path, launch: str, processes: int | None, fate: str
+) -> None:
+    (tmp_path / "run.sh").write_text(launch)
+    found = ported(launch_config=tmp_path / "run.sh", processes=processes)
+    fates = {row.source: row.fate for row in found.recipe.fields}
+    assert fates["run.sh: num_processes"] == fate
+    said = [each.severity for each in found.findings if "only the shell knows" in each.message]
+    assert said == (["warning"] if fate == "changed" and processes is None else [])

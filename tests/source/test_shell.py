@@ -90,6 +90,7 @@ def test_of_launches_of_one_name_the_one_of_the_scripts_folder_counts(tmp_path: 
         ("echo hello\n", "launches no Python script"),
         ("torchrun --nproc_per_node $GPUS train.py\n", r"run.sh:1: --nproc_per_node is \$GPUS, which only the shell"),
         ("torchrun --nproc_per_node gpu train.py\n", "--nproc_per_node is gpu, which only the shell knows"),
+        ("deepspeed --include localhost:$G train.py\n", r"--include is localhost:\$G, which only the shell knows"),
         ("deepspeed train.py\n", "every GPU of its machine"),
         ("accelerate launch --config_file none.yaml train.py\n", "names none.yaml, which is not there"),
     ],
@@ -97,6 +98,26 @@ def test_of_launches_of_one_name_the_one_of_the_scripts_folder_counts(tmp_path: 
 def test_what_a_launch_does_not_say(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         settings(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "usual"),
+    [
+        ("N=${1:-4}\ntorchrun --nproc_per_node $N train.py", {"num_processes"}),
+        ("torchrun --nproc_per_node ${GPUS:-4} train.py", {"num_processes"}),
+        ("GPUS=8\nif [ $1 ]; then\n  GPUS=$1\nfi\ntorchrun --nproc_per_node $GPUS train.py", {"num_processes"}),
+        ("GPUS=8\ntorchrun --nproc_per_node ${GPUS:-4} train.py", set()),
+        ("torchrun --nnodes ${NODES:-1} --nproc_per_node 8 train.py --lr 1", {"num_processes"}),
+        ("torchrun --nproc_per_node 8 train.py --lr ${LR:-1} --seed 2", {"--lr"}),
+        ("deepspeed --include localhost:${G:-0,1} train.py", {"num_processes"}),
+        ("accelerate launch --num_processes 2 --mixed_precision ${P:-bf16} train.py", {"mixed_precision"}),
+        ("python ${SCRIPT:-train.py}", set()),
+    ],
+)
+def test_what_is_a_default_of_the_shells(tmp_path: Path, text: str, usual: set[str]) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(f"{text}\n")
+    assert {each.name for each in read_launch_config(file) if each.usual} == usual
 
 
 def test_processes_from_elsewhere_will_do(tmp_path: Path) -> None:

@@ -30,6 +30,12 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
             target = row.target if fate != "dropped" else ""
             if row.place:
                 values[row.place] = value
+        if setting.usual and fate == "exact":
+            fate, reason = "changed", "the default of what only the shell knows"
+            if porting.options.processes is None and porting.trainer is not None:
+                message = f"{source}={setting.value} is {reason}: the GPU run may have had another."
+                fix = "Give --processes N if it had other processes." if row and row.place == "mesh.processes" else ""
+                porting.find(name, "warning", message, fix, porting.trainer.line, porting.trainer.column)
         if fate == "manual" and porting.trainer is not None:
             message = f"{source}={setting.value}: {reason}."
             porting.find(name, "error", message, "", porting.trainer.line, porting.trainer.column)

@@ -13,7 +13,8 @@ LAUNCH = "accelerate.launch_config"
 class Setting:
     """One setting of a launch file: its name there (without the section), value and line.
 
-    `row` is its name in the table `table`, where that differs; `file` is the file it was read in.
+    `row` is its name in the table `table`, where that differs; `file` is the file it was read in. `usual`: the value
+    is a default of the shell's, `${1:-8}`, which an argument or a variable from outside may change.
     """
 
     name: str
@@ -22,3 +23,4 @@ class Setting:
     row: str = ""
     table: str = LAUNCH
     file: Path = Path()
+    usual: bool = False

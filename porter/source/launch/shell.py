@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import InputError
@@ -48,6 +48,7 @@ class Launch:
 def read_launches(text: str, path: Path) -> list[Launch]:
     """Every launch of a Python script in a shell script. InputError when there is none."""
     variables: dict[str, str] = {}
+    certain: dict[str, str] = {}  # whatever the shell is given from outside
     found: list[Launch] = []
     for line, command in commands_of(text):
         assigned = ASSIGNMENT.match(command)
@@ -55,11 +56,12 @@ def read_launches(text: str, path: Path) -> list[Launch]:
             value = "".join(words_of(filled(assigned["value"], variables)))
             if "$" not in value or assigned["name"] not in variables:
                 variables[assigned["name"]] = value
+            certain[assigned["name"]] = "".join(words_of(filled(assigned["value"], certain, defaults=False)))
             continue
-        words = words_of(filled(command, variables))
-        launch = _launch(words, line, path)
+        launch = _launch(words_of(filled(command, variables)), line, path)
         if launch is not None:
-            found.append(launch)
+            sure = _launch(words_of(filled(command, certain, defaults=False)), line, path)
+            found.append(_with_doubts(launch, sure))
     if not found:
         fix = "name the script that runs accelerate, torchrun or deepspeed"
         raise InputError("launches no Python script", path, fix=fix)
@@ -96,10 +98,12 @@ def _is_open(command: str) -> bool:
     return rest.count('"') % 2 == 1 or rest.count("'") % 2 == 1 or re.search(r"=\([^)]*$", rest) is not None
 
 
-def filled(text: str, variables: dict[str, str]) -> str:
+def filled(text: str, variables: dict[str, str], *, defaults: bool = True) -> str:
+    """A command with its variables; of one that isn't set the default, `${GPUS:-8}`, unless that is not asked for."""
+
     def value(match: re.Match[str]) -> str:
         name = match["long"] or match["short"]
-        return variables.get(name, match["default"] if match["default"] is not None else match[0])
+        return variables.get(name, match["default"] if defaults and match["default"] is not None else match[0])
 
     return VARIABLE.sub(value, re.sub(r"\$\{(\w+)\[[@*]\]\}", r"${\1}", text))
 
@@ -112,6 +116,16 @@ def words_of(text: str) -> list[str]:
         return shlex.split(text, comments=True)
     except ValueError:
         return text.split()
+
+
+def _with_doubts(launch: Launch, sure: Launch | None) -> Launch:
+    """The launch, its settings marked that are others, or none, where no default of the shell's is taken."""
+    known = {(each.name, each.value) for each in sure.settings} if sure is not None else None
+    settings = (
+        replace(each, usual=(each.name, each.value) not in known if known is not None else each.value != 1)
+        for each in launch.settings
+    )
+    return replace(launch, settings=tuple(settings))
 
 
 def names_script(word: str, script: Path, folder: Path) -> bool:
@@ -218,6 +232,9 @@ def _processes(tool: str, flags: dict[str, str], line: int, path: Path) -> int |
     if tool == "torchrun":
         each = _count(flags, ("--nproc_per_node", "--nproc-per-node"), line, path, 1)
         return each * _count(flags, ("--nnodes",), line, path, 1)
+    if "$" in flags.get("--include", ""):
+        said = f"--include is {flags['--include']}, which only the shell knows"
+        raise InputError(said, path, line, fix="give --processes N")
     if "--include" in flags:
         return sum(len(host.partition(":")[2].split(",")) for host in flags["--include"].split("@"))
     if "--num_gpus" not in flags:
