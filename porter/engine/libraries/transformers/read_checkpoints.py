@@ -48,9 +48,9 @@ def say_listed_checkpoints(porting: Porting) -> None:
     if "checkpoint-" not in module.text or not porting.options.active(RULE) or porting.trainer is None:
         return
     for call in module.calls:
-        if LISTS.search(f"{module.code(call.func)}(") is None or not is_behind(porting, call):
-            continue
         statement = module.statement(call)
+        if LISTS.search(f"{module.code(call.func)}(") is None or not is_behind(porting, statement):
+            continue
         if porting.covered(module.span(call)[0]) or BEGINS.search(module.code(statement)) is None:
             continue
         message = f"{module.code(call)}: the port's checkpoints are Orbax's, `500` in place of `checkpoint-500`."
