@@ -138,6 +138,24 @@ def test_exported_tables(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.parametrize(
+    "first", ["Training with loss_type=nll, beta=0.1", "step, the loss that is printed", "loss,accuracy", '"step, loss']
+)
+def test_output_whose_first_line_has_a_comma_is_no_table(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(f"{first}\n{printed(every(lines(), 10), bars=True)}")
+    assert read(path).kind == "printed lines" and len(one(path, tmp_path).lines) == 20
+
+
+@pytest.mark.parametrize(
+    "header", ["step,loss", '"train/global_step","a - train/loss"', "_step,train/loss\r", "epoch , Step, loss "]
+)
+def test_a_table_is_known_by_its_header(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "export.txt"
+    path.write_text(f"{header}\n" + "".join(f"{step},{step},{4.5 - step}\n" for step in (1, 2, 3)))
+    assert read(path).kind == "CSV"
+
+
 def test_mlflows_files(tmp_path: Path) -> None:
     run = tmp_path / "mlruns/0/abc"
     (run / "metrics").mkdir(parents=True)
