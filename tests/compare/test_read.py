@@ -203,6 +203,12 @@ def test_the_first_step_alone_and_rounded_values(tmp_path: Path) -> None:
     assert older.lines[3].loss.half == 5e-5 and older.lines[3].values["epoch"].half == 0.005
 
 
+def test_the_first_step_and_two_more_lines(tmp_path: Path) -> None:
+    history = lines()
+    log = one(state(tmp_path / "short.json", [history[0], *every(history[:20], 10)], max_steps=25), tmp_path)
+    assert [(line.start, line.step) for line in log.lines] == [(0, 1), (1, 10), (10, 20)] and log.untold == ()
+
+
 def test_a_long_log_is_read_in_time(tmp_path: Path) -> None:
     """100,000 steps, each twice, and a line of a million digits."""
     import time
