@@ -40,10 +40,9 @@ def read_csv(path: Path, text: str) -> Found:
         if name in places and "__MIN" not in title and "__MAX" not in title:
             places[name].append(number)
     if step is None or not places["loss"]:
-        missing = "step" if step is None else "loss"
         raise InputError(
             f"has no column of {'optimizer steps' if step is None else 'training losses'}", path,
-            fix="export train/loss with train/global_step as its x axis" if missing else "",
+            fix="export train/loss with train/global_step as its x axis",
         )  # fmt: skip
     if len(places["loss"]) > 1:
         raise InputError(f"has the losses of {len(places['loss'])} runs", path, fix="export one run")
