@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from porter.compare.exact import check_settings
 from porter.compare.logs.log import Log
 from porter.compare.logs.read import read, read_logs
 from porter.errors import InputError
@@ -273,3 +274,41 @@ def test_a_pickle_beside_a_log_runs_nothing(tmp_path: Path) -> None:
         archive.writestr("training_args/data.pkl", pickle.dumps(Evil()))
     assert one(path, tmp_path).settings == {}
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "kept", "expected"),
+    [
+        ({"zero_optimization": {"stage": 2}}, "all", 0.0),
+        ({"zero_optimization": {"stage": 2}, "gradient_clipping": "auto"}, "all", 1.0),
+        ({"zero_optimization": {"stage": 2}, "gradient_clipping": 0.5}, "all", 0.5),
+        ({"zero_optimization": {"stage": 2}}, "plugin", 0.0),
+        ({"zero_optimization": {"stage": 2}}, "dict", 0.0),
+        ({"zero_optimization": {"stage": 2}}, "path", None),
+        (None, "none", 1.0),
+    ],
+)
+def test_deepspeed_clips_by_its_own_config(tmp_path: Path, config: Any, kept: str, expected: float | None) -> None:
+    """Transformers' arguments as they are saved, with accelerate's own objects of that config in them."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    configs = pytest.importorskip("accelerate.utils.deepspeed")
+    plugins = pytest.importorskip("accelerate.utils")
+
+    args = transformers.TrainingArguments(output_dir=str(tmp_path), report_to="none", weight_decay=0.01, use_cpu=True)
+    if config is not None:
+        made = configs.HfDeepSpeedConfig(config)
+        args.deepspeed = {"all": "zero2.json", "path": "zero2.json", "dict": config, "plugin": None}[kept]
+        if kept == "all":
+            args.hf_deepspeed_config = made
+        if kept in ("all", "plugin"):
+            args.deepspeed_plugin = plugins.DeepSpeedPlugin(hf_ds_config=made)
+    path = state(tmp_path / "out/trainer_state.json", lines())
+    torch.save(args, path.parent / "training_args.bin")
+    settings = one(path, tmp_path).settings
+    assert settings.get("max_grad_norm") == expected and settings["weight_decay"] == 0.01
+    port = {"max_grad_norm": 0.0 if expected is None else expected, "weight_decay": 0.01, "r": 8}
+    tpu = state(tmp_path / "tpu.json", lines(), port=port)
+    check = check_settings(*read_logs(path, tpu))
+    assert check.status == "equal"
+    assert ("max_grad_norm" in check.detail.partition("only one log tells")[2]) == (expected is None)

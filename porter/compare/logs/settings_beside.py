@@ -64,7 +64,27 @@ def _arguments(path: Path) -> dict[str, float]:
             made = _Reader(io.BytesIO(archive.read(name))).load()
     except Exception:  # whatever a broken or hostile file does to a reader
         return {}
-    return numbers(getattr(made, "state", {}) or {})
+    state = _state(made)
+    return numbers({**state, "max_grad_norm": _clipping(state)})
+
+
+def _clipping(state: Mapping[str, Any]) -> Any:
+    """The norm that gradients were clipped to.
+
+    DeepSpeed clips by its own config, which `max_grad_norm` stands in for at "auto" alone; 0 where that config asks for
+    nothing, None where the arguments name one that isn't among them.
+    """
+    plugin = _state(state.get("deepspeed_plugin"))
+    made = (_state(given).get("config") for given in (plugin.get("hf_ds_config"), state.get("hf_deepspeed_config")))
+    config = next((each for each in (*made, state.get("deepspeed")) if isinstance(each, dict)), None)
+    if config is None:
+        return None if plugin or state.get("deepspeed") else state.get("max_grad_norm")
+    asked = config.get("gradient_clipping", 0.0)
+    return state.get("max_grad_norm") if asked == "auto" else asked
+
+
+def _state(given: Any) -> Mapping[str, Any]:
+    return (given.state or {}) if isinstance(given, _Empty) else {}
 
 
 def _weights(path: Path) -> dict[str, float]:
