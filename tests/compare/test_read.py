@@ -169,6 +169,11 @@ def test_mlflows_files(tmp_path: Path) -> None:
     log = one(tmp_path / "mlruns", tmp_path)
     assert losses(log) == {line["step"]: line["loss"] for line in every(lines(), 10)}
     assert log.settings == {"weight_decay": 0.01} and log.lines[0].values["epoch"].number == 10 / EPOCH
+    (run / "params/max_grad_norm").write_text("1.0")
+    (run / "params/deepspeed").write_text("None")
+    assert one(run, tmp_path).settings == {"weight_decay": 0.01, "max_grad_norm": 1.0}
+    (run / "params/deepspeed").write_text("zero2.json")
+    assert one(run, tmp_path).settings == {"weight_decay": 0.01}, "DeepSpeed clips, by a config that isn't here"
 
 
 def test_what_is_put_right_is_said(tmp_path: Path) -> None:
