@@ -100,7 +100,7 @@ def test_parts_of_a_pipe(folder: Path) -> None:
         ("mkdir -p f/g", "mkdir -p f/g: [Errno 20] Not a directory: 'f/g': it was not run"),
         ("mkdir -Z x y", "mkdir -Z x y: option -Z not recognized: it was not run"),
         ("mkdir --parents --context x", "mkdir --parents --context x: option --context not recognized: it was not run"),
-        ("echo hi > none/g.txt", "echo hi > none/g.txt: [Errno 2] No such file or directory: 'none/g.txt': it was not run"),
+        ("echo > no/g.txt", "echo > no/g.txt: [Errno 2] No such file or directory: 'no/g.txt': it was not run"),
         ("echo -e 'a\\nb' > g", "echo -e 'a\\nb' > g: escapes: it was not run"),
     ],
 )  # fmt: skip
