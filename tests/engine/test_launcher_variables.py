@@ -166,6 +166,9 @@ def test_the_number_of_processes_that_is_told_comes_first() -> None:
         'model = AutoPeftModelForCausalLM.from_pretrained("./out/checkpoint-300")',
         'tokenizer = AutoTokenizer.from_pretrained(f"{args.output_dir}/checkpoint-300")',
         'config = PeftConfig.from_pretrained(os.path.join(args.output_dir, "x", "a/checkpoint-3"))',
+        'config = PeftConfig.from_pretrained(trainer.args.output_dir + "/checkpoint-300")',
+        'folder = args.output_dir\nconfig = PeftConfig.from_pretrained(f"{folder}/checkpoint-300")',
+        "config = PeftConfig.from_pretrained(os.path.join('./out/', 'checkpoint-300'))",
         'last = get_last_checkpoint("out")\nconfig = PeftConfig.from_pretrained(last)',
     ],
 )
@@ -181,7 +184,36 @@ def test_a_checkpoint_of_the_run_is_no_folder_of_transformers(line: str) -> None
         ('tokenizer = AutoTokenizer.from_pretrained("out/checkpoint-300")', ""),
         ("", 'tokenizer = AutoTokenizer.from_pretrained("others/checkpoint-300")'),
         ("", 'tokenizer = AutoTokenizer.from_pretrained("out")'),
+        ("", 'tokenizer = AutoTokenizer.from_pretrained(os.path.join("baseline", "out", "checkpoint-300"))'),
+        ("", 'tokenizer = AutoTokenizer.from_pretrained("my-out/checkpoint-300")'),
+        (
+            'other = SFTConfig(output_dir="elsewhere")',
+            'tokenizer = AutoTokenizer.from_pretrained(other.output_dir + "/checkpoint-300")',
+        ),
+        ("", 'tokenizer = AutoTokenizer.from_pretrained(cli.output_dir + "/checkpoint-300")'),
     ],
 )
 def test_other_folders_are(before: str, after: str) -> None:
     assert errors(ported(before, after), "TP314") == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "named"),
+    [
+        ("out_dir", 'out_dir + "/checkpoint-100"', True),
+        ("out_dir", 'f"{out_dir}/checkpoint-100"', True),
+        ("out_dir", 'os.path.join(out_dir, "checkpoint-100")', True),
+        ("out_dir", '"out/checkpoint-100"', True),
+        ("out_dir", 'baseline_out_dir + "/checkpoint-100"', False),
+        ("out_dir", 'f"{out_dir_2}/checkpoint-100"', False),
+        ("out_dir", '"mine/out_dir/checkpoint-100"', False),
+        ("cli.output_dir", 'cli.output_dir + "/checkpoint-100"', True),
+        ("cli.output_dir", 'other.output_dir + "/checkpoint-100"', False),
+        ("cli.output_dir", 'args.output_dir + "/checkpoint-100"', True),
+    ],
+)
+def test_folders_are_told_by_their_whole_names(folder: str, path: str, named: bool) -> None:
+    before = "from mine import baseline_out_dir, cli, other, out_dir_2\nout_dir = 'out'"
+    text = SCRIPT.format(before=before, after=f"model = PeftModel.from_pretrained(base, {path})")
+    found = port(text.replace('SFTConfig(output_dir="out")', f"SFTConfig(output_dir={folder})"))
+    assert bool(errors(found, "TP314")) is named, found.findings
