@@ -240,6 +240,23 @@ def test_loading_follows_trl(capsys: pytest.CaptureFixture[str]) -> None:
         load_arguments(sft(model_init_kwargs={"dtype": "float8"}))
 
 
+def test_trained_weights_are_float32_under_deepspeed_and_fsdp() -> None:
+    import jax.numpy as jnp
+
+    from porter.runtime.models.loading import load_arguments, weight_types
+
+    made = arguments.SFTConfig(model_init_kwargs={"dtype": "bfloat16"}, bf16=True)
+    mixed = {"dtype": jnp.float32, "compute_dtype": jnp.bfloat16, "revision": None}
+    assert load_arguments(made)["dtype"] is jnp.bfloat16
+    assert load_arguments(made, sharded=True) == mixed
+    assert load_arguments(made, sharded=True, frozen=True)["dtype"] is jnp.bfloat16
+    assert load_arguments(arguments.SFTConfig(model_init_kwargs={"dtype": "bfloat16"}, fsdp="full_shard")) == mixed
+    whole = arguments.SFTConfig(model_init_kwargs={"dtype": "bfloat16"}, bf16=False)
+    assert load_arguments(whole, sharded=True)["dtype"] is jnp.bfloat16
+    assert weight_types("auto", masters="") == {"dtype": "auto"}
+    assert weight_types("auto", masters="ds.json") == {"dtype": jnp.float32, "compute_dtype": jnp.bfloat16}
+
+
 def test_the_other_ways_to_parse_work(tmp_path: Path) -> None:
     from transformers import HfArgumentParser
 

@@ -8,6 +8,7 @@ from ...source.launch.launch_config import Setting
 from ..packs.packs import Pack
 from ..script.fill_from_tables import judge
 from ..script.porting import Porting
+from .master_weights import each_load, settle_masters
 from .precision import read_precision, under_fsdp
 
 
@@ -42,9 +43,11 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         fix = "Give --launch-config FILE or --processes N if it had more."
         porting.find("TP401", "info", message, fix, porting.trainer.line, porting.trainer.column)
     porting.fill(values)
-    if under_fsdp(porting) and not porting.arguments_object:
-        read_precision(porting)
     mixed = porting.known("mesh.mixed_precision")
-    if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
-        porting.fill({"precision.bf16": Value("literal", "True")})
-        read_precision(porting)
+    for _ in each_load(porting):
+        if under_fsdp(porting) and not porting.arguments_object:
+            read_precision(porting)
+        if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
+            porting.fill({"precision.bf16": Value("literal", "True")})
+            read_precision(porting)
+        settle_masters(porting, settings)

@@ -19,13 +19,25 @@ _IDLE = {
 }  # fmt: skip
 
 
-def load_arguments(training_args: Any, transformers: str | None = None) -> dict[str, Any]:
+def weight_types(dtype: Any, *, masters: Any) -> dict[str, Any]:
+    """Arguments of rt.load_model: `dtype` as it is, or float32 weights and bfloat16 products where `masters` is true.
+
+    So DeepSpeed and FSDP train in mixed precision: weights that were loaded in bfloat16 are updated in float32.
+    """
+    return {"dtype": jnp.float32, "compute_dtype": jnp.bfloat16} if masters else {"dtype": dtype}
+
+
+def load_arguments(
+    training_args: Any, transformers: str | None = None, *, sharded: bool = False, frozen: bool = False
+) -> dict[str, Any]:
     """Arguments of rt.load_model that follow from an SFTConfig, as SFTTrainer reads them for a model's name.
 
     `dtype`: the weights' dtype from `model_init_kwargs`, float32 when it isn't given there (TRL's default, not
     transformers', which ORPOTrainer, CPOTrainer and TRL before 0.27 take), the checkpoint's for "auto" or None; with
     transformers before 5, which `transformers` or the arguments' own release says, None and its default are float32.
     `torch_dtype` loses to a `dtype`, be it the one that TRL fills in.
+    DeepSpeed and FSDP, which the arguments or `sharded` say, train float32 weights in mixed precision, unless `frozen`
+    below adapters.
     `compute_dtype`: bfloat16 for `bf16` and `fp16`, which autocast on a GPU. `revision` from `model_init_kwargs`, and
     `quantization` where it asks for one.
 
@@ -53,6 +65,8 @@ def load_arguments(training_args: Any, transformers: str | None = None) -> dict[
     if unknown:
         raise ValueError(f"model_init_kwargs: {', '.join(unknown)} can't be handed to rt.load_model")
     halved = training_args.bf16 or training_args.fp16
+    if halved and not frozen and (sharded or training_args.deepspeed or training_args.fsdp):
+        dtype = "float32"
     found = {
         "dtype": jax_type(dtype),
         "compute_dtype": jnp.bfloat16 if halved else None,
