@@ -17,6 +17,7 @@ from ....source.values import Unknown, evaluate
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.trainers import is_behind
+from ...script.uses_of_training import role_uses
 from .own_checkpoints import BEGINS, LISTS
 
 RULE = "TP314"
@@ -47,10 +48,13 @@ def say_listed_checkpoints(porting: Porting) -> None:
     module = porting.module
     if "checkpoint-" not in module.text or not porting.options.active(RULE) or porting.trainer is None:
         return
-    for call in module.calls:
-        if LISTS.search(f"{module.code(call.func)}(") is None or not is_behind(porting, call):
-            continue
+    trained = [module.span(use.outer)[1] for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
+    for call in module.calls if trained else ():
         statement = module.statement(call)
+        if LISTS.search(f"{module.code(call.func)}(") is None or module.span(statement)[0] < max(trained):
+            continue
+        if not is_behind(porting, statement):
+            continue
         if porting.covered(module.span(call)[0]) or BEGINS.search(module.code(statement)) is None:
             continue
         message = f"{module.code(call)}: the port's checkpoints are Orbax's, `500` in place of `checkpoint-500`."
