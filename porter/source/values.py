@@ -58,6 +58,8 @@ SEES_GPU: dict[str, Any] = {
     "torch.cuda.is_bf16_supported": True,
     "torch.cuda.get_device_capability": (8, 0),
 }
+# Nodes whose span leaves out the parentheses that they need as an argument.
+BARE = (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)
 MAX_DEPTH = 40
 MAX_SIZE = 10_000  # characters of a text, items of a collection with all that they hold
 MAX_BITS = 4_096  # of an integer: Python writes none of more than 4,300 digits
@@ -74,6 +76,8 @@ def read_value(module: Module, node: cst.BaseExpression, rule: str = "") -> Valu
     line, column = module.location(node)
     origin = Origin(module.path, line, column, rule)
     text = module.code(node)
+    if isinstance(node, BARE) and node.lpar:
+        text = f"({text})"
     try:
         known = evaluate(module, node)
     except Unknown:

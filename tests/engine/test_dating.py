@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
-from porter.source.pins import _in_file, _in_script
+from porter.source.project.pins import _in_file, _in_script
 
 from .porting import PLAIN, port
 
@@ -103,6 +103,19 @@ trainer.train()
         ("accelerate launch --num_processes 4 train.py \\\n  --evaluation_strategy no", "run.sh"),
         ("SCRIPT=1 torchrun --nproc_per_node=4 src/train.py --evaluation_strategy=epoch", "run.sh"),
         ("python -m src.train --evaluation_strategy no", "run.sh"),
+        ("cd src && python -m train --evaluation_strategy no", "run.sh"),
+        ("cd gone && python train.py --evaluation_strategy no", "run.sh"),
+        ("python ./dpo/../src/train.py --evaluation_strategy no", "run.sh"),
+        ("python $HERE/train.py --evaluation_strategy no", "run.sh"),
+        ("python ../src/train.py --evaluation_strategy no", "run.sh"),
+        ("python /app/src/train.py --evaluation_strategy no", "run.sh"),
+        ("python /app/dpo/train.py --evaluation_strategy no", ""),
+        ("python dpo/train.py --evaluation_strategy no", ""),
+        ("python $HERE/dpo/train.py --evaluation_strategy no", ""),
+        ("DIR=dpo\npython $DIR/train.py --evaluation_strategy no", ""),
+        ("python -m dpo.train --evaluation_strategy no", ""),
+        ("cd dpo && python train.py --evaluation_strategy no", ""),
+        ("cd dpo\npython train.py --evaluation_strategy no", ""),
         ("python other.py --evaluation_strategy no", ""),
         ("python train.py --eval_strategy no", ""),
         ("# python train.py --evaluation_strategy no", ""),
@@ -112,12 +125,15 @@ trainer.train()
 def test_flags_of_the_command_line_date_it(tmp_path: Path, command: str, dated: str) -> None:
     (tmp_path / "sft.yaml").write_text("output_dir: out\nevaluation_strategy: epoch\n")
     (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{command}\n")
-    (tmp_path / "train.py").write_text(PARSER)
-    versions = port_file(tmp_path / "train.py").recipe.versions
+    (tmp_path / "dpo").mkdir()
+    script = tmp_path / "src" / "train.py"
+    script.parent.mkdir()
+    script.write_text(PARSER)
+    versions = port_file(script).recipe.versions
     said = f"TrainingArguments(evaluation_strategy=) of {dated} " if dated else ""
     assert (said in versions["trl"]) if said else ("evaluation_strategy" not in versions["trl"]), versions
-    (tmp_path / "train.py").write_text(SCRIPT)  # which parses no command line
-    assert "evaluation_strategy" not in port_file(tmp_path / "train.py").recipe.versions["trl"]
+    script.write_text(SCRIPT)  # which parses no command line
+    assert "evaluation_strategy" not in port_file(script).recipe.versions["trl"]
 
 
 def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:

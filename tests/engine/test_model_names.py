@@ -77,3 +77,15 @@ def test_what_is_meant_by_an_expression(tmp_path: Path) -> None:
         ("name", "!pip install x"),
     ):
         assert usual_value(code, text, script) is None
+
+
+def test_a_name_of_a_package_and_of_what_it_imports(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("from .names import BASE\n")
+    (tmp_path / "pkg" / "names.py").write_text("BASE = 'a/b'\n")
+    (tmp_path / "names.py").write_text("BASE = 'c/d'\n")
+    script = tmp_path / "train.py"
+    assert usual_value("BASE", "from pkg import BASE", script) == ("a/b", "names.py")
+    assert usual_value("names.BASE", "from pkg import names", script) == ("a/b", "pkg/names.py")
+    assert usual_value("BASE", "from names import BASE", script) == ("c/d", "names.py")
+    assert usual_value("BASE", "from pkg.names.deeper import BASE", script) is None

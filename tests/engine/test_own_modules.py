@@ -60,6 +60,29 @@ def test_a_module_of_a_module(tmp_path: Path) -> None:
     assert [message.partition(" ")[0] for _, message, _ in said(found)] == ["deeper.py"]
 
 
+def test_a_package_on_the_way_to_a_module(tmp_path: Path) -> None:
+    for file, text in {"__init__": "", "deep/__init__": "from trl import DPOTrainer\n", "deep/text": CLEAN}.items():
+        (tmp_path / "pkg" / "deep").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pkg" / f"{file}.py").write_text(text)
+    found = alone(tmp_path, "from pkg.deep.text import clean")
+    message = "pkg/deep/__init__.py isn't ported with this file and imports trl, which the port needs installed then."
+    assert said(found) == [("error", message, 4)]
+    (tmp_path / "train.py").write_text(SCRIPT.format(imports="from pkg.deep.text import clean"))
+    ported = port_tree(tmp_path, Options(), jobs=1).ports[Path("train.py")]
+    assert [message.partition(" ")[0] for _, message, _ in said(ported)] == ["pkg/deep/__init__.py"]
+
+
+def test_a_librarys_name_above_the_script_is_the_library(tmp_path: Path) -> None:
+    (tmp_path / "evaluate.py").write_text("import torch\n")
+    (tmp_path / "scripts").mkdir()
+    imports = "import evaluate\nfrom utils import clean"
+    assert said(alone(tmp_path / "scripts", imports, utils="import evaluate\n" + CLEAN)) == []
+    (tmp_path / "scripts" / "evaluate.py").write_text("import torch\n")
+    assert [message.partition(" ")[0] for _, message, _ in said(alone(tmp_path / "scripts", imports))] == [
+        "evaluate.py"
+    ]
+
+
 def test_of_a_folder_what_stays_is_said(tmp_path: Path) -> None:
     alone(tmp_path, "from utils import clean", utils="import torch\n" + CLEAN)
     (tmp_path / "train.py").write_text(SCRIPT.format(imports="from utils import clean"))

@@ -78,6 +78,12 @@ def test_of_several_launches_the_scripts_own_counts(tmp_path: Path) -> None:
         settings(tmp_path, text, "dpo.py")
 
 
+def test_of_launches_of_one_name_the_one_of_the_scripts_folder_counts(tmp_path: Path) -> None:
+    text = "torchrun --nproc_per_node 2 dpo/train.py\ntorchrun --nproc_per_node 4 sft/train.py\n"
+    assert settings(tmp_path, text, "sft/train.py")["num_processes"] == 4
+    assert settings(tmp_path, text, "dpo/train.py")["num_processes"] == 2
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -97,3 +97,20 @@ def test_the_keywords_of_a_spread_argument(text: str, want: list[str] | None) ->
     call = next(call for call in module.calls if any(argument.star for argument in call.args))
     items = dict_items(module, call.args[0].value)
     assert (None if items is None else [name for name, _ in items]) == want
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ('("q_proj", "v_proj")', '("q_proj", "v_proj")'),
+        ("(1,)", "(1,)"),
+        ("(*names, 2)", "(*names, 2)"),
+        ("((a, b))", "(a, b)"),
+        ("(name for name in names)", "(name for name in names)"),
+        ("(chosen := names)", "(chosen := names)"),
+        ("(1 + b)", "1 + b"),
+    ],
+)
+def test_what_is_nothing_without_its_parentheses_keeps_them(written: str, text: str) -> None:
+    module = parse_module(f"f(x={written})\n".encode(), "train.py")
+    assert read_value(module, module.calls[0].args[0].value).text == text

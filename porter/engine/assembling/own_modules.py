@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import read_text
+from ...files import is_file, read_text
 from ...recipe import Severity
 from ...source.merged import Merged
+from ...source.project.modules import find_project_file
 from ...text.edit import Edit
 from ...text.edits import apply_edits
-from ..script.made_elsewhere import find_project_file
 from ..script.porting import Porting
 from .imports import GPU_SIDE
 from .per_file import is_touched, own_edits, parts_of
@@ -42,12 +42,24 @@ def say_own_modules(porting: Porting, edits: Sequence[Edit]) -> None:
         tree = _parsed(text)
         for name in _imported(tree) if tree is not None else ():
             found = find_project_file(str(path), name)
-            if found is None or found[0].absolute() in seen:
-                continue
-            seen.add(file := found[0].absolute())
-            held = _text(file)
-            pending.append((file, held))
-            _say(porting, found[1], held, _line(porting, name) if path in changed else 1)
+            for file, shown in _read_for(*found) if found is not None else ():
+                if file in seen:
+                    continue
+                seen.add(file)
+                held = _text(file)
+                pending.append((file, held))
+                _say(porting, shown, held, _line(porting, name) if path in changed else 1)
+
+
+def _read_for(file: Path, shown: str) -> Iterator[tuple[Path, str]]:
+    """The files that Python runs to import one, as they are shown: each package's `__init__.py` before it."""
+    parts = Path(shown).parts
+    start = file.absolute().parents[len(parts) - 1]
+    for count in range(1, len(parts)):
+        package = Path(*parts[:count], "__init__.py")
+        if is_file(start / package):
+            yield start / package, package.as_posix()
+    yield file.absolute(), shown
 
 
 def _say(porting: Porting, shown: str, text: str, line: int) -> None:

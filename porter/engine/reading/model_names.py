@@ -10,15 +10,16 @@ import ast
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
 from ...files import is_file, read_text
+from ...source.project.folders import project_folders
+from ...source.project.modules import ABOVE, find_project_file
 
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
-ABOVE = 3  # folders above the script's in which a project's files are looked for
 DEEPEST = 6  # names that lead to one another
 LARGEST = 200_000  # characters of a file beside
 
@@ -38,14 +39,15 @@ class _Finder:
     def __init__(self, text: str, script: Path) -> None:
         self.text, self.script = text, script
         self.trees: dict[str, ast.Module] = {"": ast.parse(text)}
+        self.shown: dict[str, str] = {"": ""}
 
     def of(self, node: ast.expr, place: str = "", depth: int = 0) -> tuple[str, str] | None:
-        """What `node` of the module `place` (its dotted name, "" for the script) holds."""
+        """What `node` of the module `place` (its file, "" for the script) holds."""
         if depth > DEEPEST:
             return None
         if isinstance(node, ast.Constant):
             text = node.value if isinstance(node.value, str) else ""
-            return (text, place.replace(".", "/") + ".py" if place else "") if text else None
+            return (text, self.shown[place]) if text else None
         if isinstance(node, ast.Name):
             return self.named(node.id, place, depth)
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
@@ -100,38 +102,35 @@ class _Finder:
         return self.of(defaults[0], place, depth + 1) if len(defaults) == 1 else None
 
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
-        """The module of the project that `name` is, or is from, and its name there; ("module", "") for itself."""
+        """The module of the project that `name` is, or is from, and its name there; (file, "") for itself."""
         for node in ast.walk(self.trees[place]):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    if (alias.asname or alias.name) == name and self.known(alias.name):
-                        return alias.name, ""
-            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                    found = self.module(alias.name, place) if (alias.asname or alias.name) == name else None
+                    if found is not None and not found[1]:
+                        return found[0], ""
+            elif isinstance(node, ast.ImportFrom):
+                home = "." * node.level + (f"{node.module}." if node.module else "")
                 for alias in node.names:
-                    if (alias.asname or alias.name) != name:
-                        continue
-                    if self.known(f"{node.module}.{alias.name}"):
-                        return f"{node.module}.{alias.name}", ""
-                    if self.known(node.module):
-                        return node.module, alias.name
+                    found = self.module(f"{home}{alias.name}", place) if (alias.asname or alias.name) == name else None
+                    if found is not None and len(found[1]) < 2:
+                        return found[0], "".join(found[1])
         return None
 
-    def known(self, module: str) -> bool:
-        """Whether a file of the project is that module; it is read then."""
-        if module not in self.trees:
-            for folder in self.folders():
-                file = folder.joinpath(*module.split(".")).with_suffix(".py")
-                if is_file(file):
-                    try:
-                        self.trees[module] = ast.parse(read_text(file, LARGEST))
-                    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError, InputError):
-                        return False
-                    return True
-        return module in self.trees
-
-    def folders(self) -> Sequence[Path]:
-        home = self.script.absolute().parent
-        return [home, *list(home.parents)[:ABOVE]]
+    def module(self, name: str, place: str) -> tuple[str, list[str]] | None:
+        """The file of the project that an import of `place` means, and what of the name lies in it; it is read."""
+        found = find_project_file(place if place and name.startswith(".") else str(self.script), name)
+        if found is None:
+            return None
+        file, shown = str(found[0]), found[1]
+        if file not in self.trees:
+            try:
+                self.trees[file] = ast.parse(read_text(found[0], LARGEST))
+            except (SyntaxError, ValueError, OSError, RecursionError, MemoryError, InputError):
+                return None
+            self.shown[file] = shown
+        own = shown.removesuffix(".py").removesuffix("/__init__").split("/")
+        return file, name.lstrip(".").split(".")[len(own) :]
 
     def at(self, path: list[str]) -> tuple[str, str] | None:
         """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""
@@ -158,7 +157,7 @@ class _Finder:
     def in_files(self, path: list[str]) -> Iterator[tuple[str, str]]:
         """Values at `path` of the YAML, JSON and TOML files that the script names."""
         for written in dict.fromkeys(CONFIG.findall(self.text)):
-            for folder in self.folders():
+            for folder in project_folders(self.script.absolute(), above=ABOVE):
                 file = folder / written
                 if Path(written).is_absolute() or not is_file(file):
                     continue

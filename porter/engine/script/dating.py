@@ -18,7 +18,7 @@ from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.uses import Use, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import words_of_launches
-from ...source.pins import pins_of_project
+from ...source.project.pins import pins_of_project
 from .porting import Porting
 from .sites import Site
 

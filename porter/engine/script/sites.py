@@ -19,7 +19,7 @@ from ...source.module import Module
 from ...source.remarks import UNSAID, Remark, remarks_in
 from ...source.returned import ReturnedItem, returned_items
 from ...source.scopes import Scope
-from ...source.values import dict_items, read_value
+from ...source.values import BARE, dict_items, read_value
 
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 Place = Literal["line", "suite", "crowded"]
@@ -270,7 +270,7 @@ def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -
     reference = module.code(value) if isinstance(value, cst.Name) or module.meaning(value) is not None else None
     found = read_value(module, value, rule)
     lines = "\n" in found.text and bool(value.lpar) and not found.known and not isinstance(value, cst.Call)
-    if lines or isinstance(value, cst.NamedExpr | cst.Yield):  # nowhere but in its parentheses
+    if lines and not isinstance(value, BARE):  # nowhere but in its parentheses
         found = replace(found, code=f"({found.code})", text=f"({found.text or found.code})")
     return Argument(name, found, line, column, UNSAID, reference, value)
 

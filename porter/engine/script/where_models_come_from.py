@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ...source.merged import Merged
+from ...source.project.modules import project_file
 from .fill_from_tables import bindings_of
 from .flow import binding_origins
-from .made_elsewhere import project_file
 from .porting import Porting
 from .sites import Argument
 

@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...files import LARGEST_SETTINGS, is_file, read_file
 from .deepspeed import ACCELERATE_NAMES, CONFIG_FILE, DEEPSPEED, read_deepspeed
 from .settings import LAUNCH, Setting
-from .shell import Launch, read_launches
+from .shell import Launch, names_script, read_launches
 
 DATA_PARALLEL = ("NO", "MULTI_GPU", "MULTI_CPU")
 KNOWN_TYPES = ("FSDP", DEEPSPEED, *DATA_PARALLEL)
@@ -51,7 +51,8 @@ def read_launch_config(path: Path, source: Path | None = None, *, counted: bool 
 
 def _launched(launches: list[Launch], path: Path, source: Path | None, counted: bool) -> Iterator[Setting]:
     """The settings of the launch that runs `source`, or else of the only one."""
-    own = [launch for launch in launches if source is not None and Path(launch.script).name == source.name]
+    named = [launch for launch in launches if source is not None and Path(launch.script).name == source.name]
+    own = [each for each in named if source is not None and names_script(each.script, source, path.parent)] or named
     found = own[0] if own else launches[0] if len(launches) == 1 else None
     if found is None:
         scripts = ", ".join(dict.fromkeys(launch.script for launch in launches)) or "none"

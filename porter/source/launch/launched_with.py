@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from .shell import commands_of, filled, words_of
+from ..project.folders import project_folders
+from .shell import ASSIGNMENT, commands_of, filled, names_script, words_of
 
 PATTERNS = ("*.sh", "scripts/**/*.sh", "script/*.sh", "shell/*.sh", "examples/**/*.sh")
-ABOVE = 5  # folders, the script's own and up to the project's root
+MODULE = ("-m", "--module")  # before a dotted name
 MOST_FILES, LARGEST = 60, 100_000
 FLAG = re.compile(r"--([A-Za-z]\w*)(?:=.*)?")
 KEY = re.compile(r"(?m)^([A-Za-z]\w*):")
@@ -21,12 +22,12 @@ KEY = re.compile(r"(?m)^([A-Za-z]\w*):")
 def words_of_launches(script: Path) -> dict[str, str]:
     """The names of flags and of YAML keys, each with the file that has it (`run.sh`)."""
     found: dict[str, str] = {}
-    folders = list(_folders(script))
-    for file in _shell_files(folders):
+    folders = project_folders(script.resolve())
+    for file, folder in _shell_files(folders).items():
         text = _read(file)
         if script.name not in text and script.stem not in text:
             continue
-        for given in _launches(text, script):
+        for given in _launches(text, script, folder, folders):
             for word in given:
                 if flag := FLAG.fullmatch(word):
                     found.setdefault(flag[1], file.name)
@@ -37,31 +38,46 @@ def words_of_launches(script: Path) -> dict[str, str]:
     return found
 
 
-def _launches(text: str, script: Path) -> Iterator[list[str]]:
-    """The words behind the script's name in each command that has it."""
+def _launches(text: str, script: Path, folder: Path, folders: list[Path]) -> Iterator[list[str]]:
+    """The words behind the script's name in each command that has it; `folder` is the one that the commands are of."""
+    variables: dict[str, str] = {}
+    inside = ""
     for _, command in commands_of(text):
-        words = [part for word in words_of(filled(command, {})) for part in (word.split() if "\n" in word else [word])]
+        assigned = ASSIGNMENT.match(command)
+        if assigned is not None and len(words_of(assigned["value"])) <= 1:
+            variables[assigned["name"]] = "".join(words_of(filled(assigned["value"], variables)))
+            continue
+        command = filled(command, variables)
+        words = [part for word in words_of(command) for part in (word.split() if "\n" in word else [word])]
+        if words and words[0].lstrip("(") in ("cd", "pushd", "popd"):
+            inside = _entered(inside, words[1], folders) if len(words) == 2 else ""
+            continue
         for place, word in enumerate(words):
-            if Path(word).name == script.name or word.rpartition(".")[2] == script.stem != word:
+            if place and words[place - 1] in MODULE:
+                word = f"{word.replace('.', '/')}.py"
+            if names_script(word if word.startswith(("/", "~", "$")) else f"{inside}{word}", script, folder):
                 yield words[place + 1 :]
                 break
+        inside = "" if command.endswith(")") else inside
 
 
-def _folders(script: Path) -> Iterator[Path]:
-    """The script's folder and those above it, up to the root of its repository; without one the next folder only."""
-    above = script.resolve().parents[:ABOVE]
-    root = next((place for place, folder in enumerate(above) if (folder / ".git").exists()), 1)
-    yield from above[: root + 1]
+def _entered(inside: str, to: str, folders: list[Path]) -> str:
+    """The folder of the project in which a shell is after `cd to`, as a path begins in it; "" where that isn't told."""
+    if to.startswith(("/", "~", "$", "-", "..")):
+        return ""
+    found = f"{inside}{to.rstrip('/')}/".removeprefix("./")
+    return found if any((folder / found).is_dir() for folder in folders) else ""
 
 
-def _shell_files(folders: list[Path]) -> list[Path]:
-    found: dict[Path, None] = {}
+def _shell_files(folders: list[Path]) -> dict[Path, Path]:
+    """Each shell script with the folder of `folders` that it is of."""
+    found: dict[Path, Path] = {}
     for folder in folders:
         for pattern in PATTERNS:
-            found |= dict.fromkeys(path for path in sorted(folder.glob(pattern)) if path.is_file())
-            if len(found) > MOST_FILES:
-                return list(found)[:MOST_FILES]
-    return list(found)
+            for path in sorted(folder.glob(pattern)):
+                if len(found) < MOST_FILES and path.is_file():
+                    found.setdefault(path, folder)
+    return found
 
 
 def _read(file: Path) -> str:

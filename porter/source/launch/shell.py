@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import InputError
+from ...files import is_file
 from .deepspeed import ACCELERATE_NAMES, DEEPSPEED, TABLE
 from .settings import LAUNCH, Setting
 
@@ -111,6 +112,26 @@ def words_of(text: str) -> list[str]:
         return shlex.split(text, comments=True)
     except ValueError:
         return text.split()
+
+
+def names_script(word: str, script: Path, folder: Path) -> bool:
+    """Whether a word of a launch, `../sft/train.py` or `$HERE/train.py`, is that script: all that it says of the path
+    is so. A path of another machine, `/app/sft/train.py`, says where the script lies under `folder`.
+    """
+    path = script.resolve()
+    parts: list[str] = []
+    for part in Path(word).parts:
+        if part == ".." or "$" in part:
+            parts = [] if "$" in part else parts[:-1]
+        elif part not in (".", "~", "/"):
+            parts.append(part)
+    if not parts or parts[-1] != path.name:
+        return False
+    if list(path.parts[-len(parts) :]) == parts:
+        return True
+    elsewhere = word.startswith(("/", "~")) and not is_file(Path(word)) and path.is_relative_to(folder.resolve())
+    below = path.relative_to(folder.resolve()).parts if elsewhere else ()
+    return bool(below) and tuple(parts[-len(below) :]) == below
 
 
 def _launch(words: list[str], line: int, path: Path) -> Launch | None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from porter.errors import InputError
-from porter.source.pins import packages_installed, packages_of_project
+from porter.source.project.pins import packages_installed, packages_of_project
 from porter.validate.environments import make, store
 from porter.validate.environments.choose import imported_packages, source_python, wanted_releases
 from porter.validate.environments.interpreter import ask

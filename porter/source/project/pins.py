@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import InputError
-from ..files import read_file
+from ...errors import InputError
+from ...files import read_file
+from .folders import project_folders
 
 FILES = (
     "requirement*.txt",
@@ -38,7 +39,6 @@ INSTALLS = re.compile(
     r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
 )
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
-MAX_FOLDERS = 5  # from the script's up to the project's root
 MAX_BYTES = 2_000_000  # of a file that is looked into
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
@@ -109,10 +109,8 @@ def _installed(raw: str, library: str) -> str | None:
 
 def _files(script: Path) -> Iterator[Path]:
     """Beside the script, then above it up to the root of its repository; without one in the next folder only."""
-    above = script.resolve().parents[:MAX_FOLDERS]
-    root = next((place for place, folder in enumerate(above) if (folder / ".git").exists()), 1)
     seen: set[Path] = set()
-    for folder in above[: root + 1]:
+    for folder in project_folders(script.resolve()):
         for pattern in FILES:
             yield from (path for path in sorted(folder.glob(pattern)) if path.is_file() and path not in seen)
             seen.update(folder.glob(pattern))

@@ -9,28 +9,21 @@ modules; what lies outside of it is said, and so is what a script takes from its
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
 
-from ...files import is_file
 from ...source.merged import Merged
 from ...source.module import Module
-from .fill_from_tables import bindings_of, short_name, tables_by_class
-from .flow import origins
-from .porting import Porting
-from .sites import Site
-from .subclasses import class_of, imported_base
+from ...source.project.modules import LIBRARIES, find_project_file, project_file
+from ..script.fill_from_tables import bindings_of, short_name, tables_by_class
+from ..script.flow import origins
+from ..script.porting import Porting
+from ..script.sites import Site
+from ..script.subclasses import class_of, imported_base
 
-ABOVE = 3  # folders above the script's in which a project's modules are looked for
 DEEPEST = 12  # values that lead to one another
-# Libraries whose calls give back what they are told of: a parser its classes, a loader what a file says.
-KNOWN = sys.stdlib_module_names | frozenset(
-    "accelerate click datasets draccus fire hydra jsonargparse numpy omegaconf peft pydantic simple_parsing torch"
-    " transformers trl typer tyro unsloth yaml".split()
-)
 BY_NAME = "hydra.utils.instantiate"  # of a class that a file names
 COPIES = ("copy.copy", "copy.deepcopy", "dataclasses.replace")
 
@@ -51,32 +44,6 @@ def say_elsewhere(porting: Porting) -> None:
         _say(porting, site, "args", "arguments")
     if porting.lora_object not in ("", "None") and porting.lora is None:
         _say(porting, porting.inject or site, "peft_config", "lora")
-
-
-def project_file(script: str, name: str) -> str:
-    """The file of a script's project that an import means, `configs.make` or `..configs`, as it is written there; ""
-    for none. It is looked for beside the script and in the folders above it, and in their `src`.
-    """
-    found = find_project_file(script, name)
-    return found[1] if found is not None else ""
-
-
-def find_project_file(script: str, name: str) -> tuple[Path, str] | None:
-    """The file, and its name from the folder on that imports start at."""
-    dots = len(name) - len(name.lstrip("."))
-    parts = name.lstrip(".").split(".")
-    if not dots and parts[0] in KNOWN:
-        return None  # a script that lies in its library's own folder
-    home = Path(script).absolute().parent
-    folders = [home, *list(home.parents)[:ABOVE]]
-    starts = folders[dots - 1 : dots] if dots else [*folders, *(folder / "src" for folder in folders)]
-    for start in starts:
-        for count in range(len(parts), 0, -1):
-            inner = start.joinpath(*parts[:count])
-            for file in (inner.with_suffix(".py"), inner / "__init__.py"):
-                if inner.name and is_file(file):
-                    return file, file.relative_to(start).as_posix()
-    return None
 
 
 def _say(porting: Porting, site: Site, name: str, role: str) -> None:
@@ -151,7 +118,8 @@ def _of_import(porting: Porting, node: cst.BaseExpression, name: str) -> Elsewhe
         return Elsewhere(name) if file[0] not in ported else None
     if name.startswith(".") or file is not None or name == BY_NAME:
         return Elsewhere(name)
-    if name.partition(".")[0] in KNOWN or (isinstance(node, cst.Call) and _classes(porting, node)):
+    # A library's call gives back what it is told of: a parser its classes, a loader what a file says.
+    if name.partition(".")[0] in LIBRARIES or (isinstance(node, cst.Call) and _classes(porting, node)):
         return None
     return Elsewhere(name)
 

@@ -1,0 +1,1 @@
+"""What lies around a script: its project's folders, its modules, and the releases that it asks for."""
