@@ -17,6 +17,7 @@ from .logs.log import Log
 from .student import two_sided
 from .windows import Window, means
 
+MOST_STEPS = 400  # of a run on a stand-in; behind them the envelope isn't measured
 BLOCKS = 12  # of a run, in which drift is looked for
 EARLY = 0.05  # of the windows: the weights have hardly moved
 PROBABILITY = 0.002  # that a right run is beyond a limit by chance, over all blocks
@@ -58,14 +59,19 @@ class Envelope:
 
 
 def measure(
-    source: str, logs: Sequence[Log], windows: Sequence[Window], scale: Sequence[float] | None
+    source: str,
+    logs: Sequence[Log],
+    windows: Sequence[Window],
+    scale: Sequence[float] | None,
+    *,
+    reach: int | None = None,
 ) -> Envelope | None:
-    """The envelope of `logs` in the compared windows; None when fewer than two cover most of them.
+    """The envelope of `logs` in the compared windows; None when fewer than two cover half of them.
 
     `scale`: the loss that a difference is a share of, by window; None for that of the logs themselves, where they are
-    of another model.
+    of another model. `reach`: the last step that `logs` were to have; None for the windows' own last.
     """
-    enough = max(2, len(windows) // 2)
+    enough = max(2, len(within(windows, reach)) // 2)
     covered = [(log.chance, curve) for log in logs if _known(curve := means(log, windows)) >= enough]
     curves = [curve for _, curve in covered]
     if len(curves) < 2:
@@ -103,6 +109,11 @@ def measure(
         tuple(factor * each + rounding for each in drift), widest * scatter + rounding,
         first, start, tuple(drift), scatter,
     )  # fmt: skip
+
+
+def within(windows: Sequence[Window], reach: int | None) -> Sequence[Window]:
+    """The windows up to step `reach`."""
+    return [window for window in windows if reach is None or window.step <= reach]
 
 
 def _known(curve: Sequence[float | None]) -> int:

@@ -37,7 +37,9 @@ def check_settings(gpu: Log, tpu: Log) -> Check:
         if abs(one - other) > ADAM * max(abs(one), abs(other)):
             cause = WHY.get(name, f"{name} of the optimizer")
             return Check(SETTINGS, "differs", f"{name}: GPU {one:g}, TPU {other:g}", step=1, cause=cause)
-    return Check(SETTINGS, "equal", ", ".join(f"{name} {float(gpu.settings[name]):g}" for name in shared))
+    alone = sorted(set(gpu.settings) ^ set(tpu.settings))
+    untold = f"; only one log tells {', '.join(alone)}" if alone else ""
+    return Check(SETTINGS, "equal", ", ".join(f"{name} {float(gpu.settings[name]):g}" for name in shared) + untold)
 
 
 def check_rates(gpu: Log, tpu: Log) -> Check:

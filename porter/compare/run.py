@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import InputError
 from ..validate.comparing.verdict import Check
 from .drift import check_losses
-from .envelope import Envelope, measure, scales
+from .envelope import MOST_STEPS, Envelope, measure, scales, within
 from .exact import check_epochs, check_rates, check_settings, check_tokens
 from .logs.log import Log
 from .logs.read import read_like, read_logs
@@ -17,6 +17,11 @@ from .windows import Window, aligned
 
 FINITE = "losses are finite"
 SECOND = "the GPU's log and {} more of the same recipe"
+TOO_WIDE = (
+    f"--source trains {MOST_STEPS} steps at most, and fewer than two of these logs' windows end within them: measure "
+    "one with --second"
+)
+TOO_FEW = "the runs of --source have losses in too few of the compared steps: measure one with --second"
 
 # Logs of the recipe on a stand-in, for so many steps.
 StandIn = Callable[[int], Sequence[Log]]
@@ -42,7 +47,7 @@ def compare(gpu: Path, tpu: Path, *, second: Sequence[Path] = (), stand_in: Stan
         check_tokens(ours, theirs),
     ]
     checks += _finite(ours, theirs)
-    envelope, notes = _envelope(ours, windows, second, stand_in)
+    envelope, notes, unmeasured = _envelope(ours, windows, second, stand_in)
     checks += check_losses(windows, envelope)
     untold = [f"{log.path}: {line}" for log in (ours, theirs) for line in log.untold]
     untold += [f"{check.name}: {check.detail}" for check in checks if check.status == "skipped"]
@@ -50,7 +55,7 @@ def compare(gpu: Path, tpu: Path, *, second: Sequence[Path] = (), stand_in: Stan
     notes += [f"{log.path}: {note}" for log in (ours, theirs) for note in log.notes]
     return Comparison(
         str(gpu), str(tpu), (ours.kind, theirs.kind), tuple(checks), windows, envelope, tuple(notes), tuple(untold),
-        (_rates(ours), _rates(theirs)),
+        (_rates(ours), _rates(theirs)), unmeasured,
     )  # fmt: skip
 
 
@@ -60,7 +65,8 @@ def _rates(log: Log) -> Rates:
 
 def _envelope(
     gpu: Log, windows: tuple[Window, ...], second: Sequence[Path], stand_in: StandIn | None
-) -> tuple[Envelope | None, list[str]]:
+) -> tuple[Envelope | None, list[str], str]:
+    """The envelope, notes on its runs, and why there is none though runs were named."""
     if second:
         further = [read_like(path, gpu) for path in second]
         scale = scales([window.gpu for window in windows], len(windows))
@@ -69,12 +75,14 @@ def _envelope(
             raise InputError("covers too little of the compared steps", second[0], fix="name a whole second GPU run")
         if found.measured_scatter == 0 and not any(found.measured_drift):
             raise InputError("is the GPU's log again: nothing can be measured on it", second[0], fix="name another run")
-        return found, []
+        return found, [], ""
     if stand_in is None:
-        return None, []
+        return None, [], ""
+    if len(within(windows, MOST_STEPS)) < 2:
+        return None, [], TOO_WIDE
     logs = stand_in(windows[-1].step)
-    found = measure(f"{len(logs)} runs of the recipe on a stand-in", logs, windows, None)
-    return found, [note for log in logs[:1] for note in log.notes]
+    found = measure(f"{len(logs)} runs of the recipe on a stand-in", logs, windows, None, reach=MOST_STEPS)
+    return found, [note for log in logs[:1] for note in log.notes], TOO_FEW if found is None else ""
 
 
 def _finite(gpu: Log, tpu: Log) -> list[Check]:

@@ -15,9 +15,8 @@ from ..errors import InputError
 from ..validate.comparing.trace import Trace
 from ..validate.run import Options, processes_of, run_source
 from ..validate.running.processes import RunFailed
+from .envelope import MOST_STEPS
 from .logs.log import Line, Log, Value
-
-MOST_STEPS = 400  # behind them the envelope isn't measured
 
 
 def stand_in_runs(

@@ -23,7 +23,8 @@ class Comparison:
     """What a comparison found.
 
     `kinds` of the two logs; `checks` in their order; `windows` both curves; `notes` what was put right while reading;
-    `untold` what can't be told from these logs; `rates` the learning rates of both by step.
+    `untold` what can't be told from these logs; `rates` the learning rates of both by step;
+    `unmeasured` why there is no envelope although its runs were named.
     """
 
     gpu: str
@@ -35,6 +36,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
     rates: tuple[Rates, Rates] = ((), ())
+    unmeasured: str = ""
 
     @property
     def first(self) -> Check | None:
@@ -63,9 +65,11 @@ class Comparison:
     def line(self) -> str:
         """The verdict in one line."""
         if self.word == SAME:
-            return f"THE SAME to step {self.windows[-1].step}"
+            assert self.envelope is not None
+            return f"THE SAME to step {self.windows[self.envelope.blocks[-1].last].step}"
         if self.word == UNTOLD:
-            return "NOT TOLD: nothing differs that needs no envelope; measure one with --source or --second"
+            why = self.unmeasured or "measure one with --source or --second"
+            return f"NOT TOLD: nothing differs that needs no envelope; {why}"
         first = self.first
         assert first is not None
         word = "ANOTHER OBJECTIVE" if self.word == OTHER else "DRIFTS"

@@ -23,7 +23,7 @@ _HOMES = {
     "distillation.distillation_trainer": ("DistillationTrainer",),
     "losses.dpo_losses": ("dpo_loss",),
     "training.hooks": ("log_every",),
-    "models.loading": ("load_arguments",),
+    "models.loading": ("load_arguments", "weight_types"),
     "saving.load_trained": ("load_trained",),
     "rollouts.leave_one_out": ("RLOOBatches",),
     "lora.apply_lora": (

@@ -124,6 +124,7 @@ def argument_class(name: str, version: str | None, unsloth: str | None = None) -
     fields += [_former_field(older, row) for older, row in former.items()]
     members: dict[str, Any] = {"__post_init__": __post_init__, "__setattr__": __setattr__}
     if name in post_init.TRAINING:
+        members["of_trl"] = version  # None for the newest
         members["of_transformers"] = of_its_day(version)  # None for the newest
         methods = (post_init.to_dict, post_init.get_warmup_steps, post_init.get_process_log_level)
         members |= {method.__name__: method for method in methods}

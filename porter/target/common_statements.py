@@ -15,6 +15,7 @@ import libcst as cst
 
 from ..engine.libraries.transformers.logit_functions import logit_function
 from ..engine.libraries.transformers.metrics import included, metrics_of
+from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import release_of_loading
 from ..engine.script.fill_from_tables import short_name
 from ..engine.script.may_be_none import is_none_somewhere
@@ -118,8 +119,11 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
     arguments = [first, Arg(porting.names.mesh)]
     if porting.arguments_object and porting.model is None:
         release = release_of_loading(porting)
-        given = f"{porting.arguments_object}, transformers={quoted(release)}" if release else porting.arguments_object
-        arguments.append(Arg(f"**{porting.rt('load_arguments')}({given})"))
+        given = [Arg(porting.arguments_object)] + ([Arg(quoted(release), "transformers")] if release else [])
+        for name in ("sharded", "frozen"):
+            if porting.value(f"model.{name}") is not None:
+                given.append(Arg(porting.text(f"model.{name}"), name))
+        arguments.append(Arg(Call(f"**{porting.rt('load_arguments')}", given)))
         arguments += _quantization(porting)
         return Call(porting.rt("load_model"), arguments)
     for place, keyword in (("model.weights", "dtype"), ("model.compute", "compute_dtype")):
@@ -130,6 +134,12 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
             porting.imports.add("import jax.numpy as jnp")
         code = (value.text or f"jnp.{value.literal}") if value.known else type_name(value.code)
         arguments.append(remarked(porting, Arg(code, keyword), place))
+    masters = porting.value(MASTERS)
+    if masters is not None:
+        own = next((argument.value for argument in arguments if argument.name == "dtype"), "None")
+        arguments = [argument for argument in arguments if argument.name not in ("dtype", "compute_dtype")]
+        types = Call(f"**{porting.rt('weight_types')}", [Arg(own), Arg(masters.code, "masters")])
+        arguments.append(Arg(types))
     revision = porting.value("model.revision")
     if revision is not None and not revision.is_literal(None, "main"):
         arguments.append(remarked(porting, Arg(porting.text("model.revision"), "revision"), "model.revision"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -203,6 +205,18 @@ def test_porting_imports_none_of_the_libraries_it_ports() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, *scripts], capture_output=True, text=True, check=True)
     assert len(scripts) > 3 and done.stdout.splitlines()[-1] == "[]", done.stdout
+
+
+def test_the_package_runs_as_the_script_does(tmp_path: Path) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    settings: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": root}}
+    for args in (["--version"], ["--help"], ["none.py"]):
+        run_module = [sys.executable, "-m", "porter.cli", *args]
+        done = subprocess.run(run_module, capture_output=True, text=True, **settings)
+        script = child(*args, **settings)
+        assert (done.returncode, done.stdout, done.stderr) == (script.returncode, script.stdout, script.stderr)
+    assert done.returncode == 2 and "tpu-port: none.py: does not exist" in done.stderr
+    importlib.import_module("porter.cli.__main__")  # as worker processes do: it runs nothing
 
 
 def test_the_front_doors_help_has_its_options_and_the_commands() -> None:

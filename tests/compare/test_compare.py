@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from porter.cli import run as tpu_port
+from porter.compare.envelope import MOST_STEPS
+from porter.compare.logs.log import Log
+from porter.compare.logs.order import in_order
+from porter.compare.logs.read import read
 from porter.compare.run import compare
 from porter.compare.student import beyond, two_sided
 from porter.compare.verdict import Comparison
@@ -102,6 +107,49 @@ def test_without_an_envelope_only_the_gross_is_told(tmp_path: Path) -> None:
     assert beside(tmp_path, lines(9), second=[]).word == "not told"
     found = beside(tmp_path, lines(9, factor=0.5), second=[])
     assert (found.word, found.exit_code) == ("another objective", 3)
+
+
+def stand_ins(tmp_path: Path, asked: list[int]) -> Callable[[int], list[Log]]:
+    """Four made runs of as many steps as runs on a stand-in have, in place of `--source`'s."""
+
+    def measured(steps: int) -> list[Log]:
+        asked.append(steps)
+        short = [lines(seed, steps=min(steps, MOST_STEPS)) for seed in range(1, 5)]
+        paths = [state(tmp_path / f"stand_in_{seed}.json", history) for seed, history in enumerate(short)]
+        return [in_order(path, read(path)) for path in paths]
+
+    return measured
+
+
+@pytest.mark.parametrize(("steps", "interval"), [(1000, 1), (2000, 100), (810, 200)])
+def test_a_long_run_is_judged_as_far_as_stand_ins_train(tmp_path: Path, steps: int, interval: int) -> None:
+    long, right, wrong = (
+        every(lines(0, steps=steps), interval),
+        lines(9, steps=steps),
+        lines(9, steps=steps, factor=0.55),
+    )
+    asked: list[int] = []
+    found = beside(tmp_path, right, long, second=[], stand_in=stand_ins(tmp_path, asked))
+    assert (found.word, found.line) == ("same", "THE SAME to step 400") and asked == [steps // interval * interval]
+    assert any("behind step 400: the envelope was measured up to there" in line for line in found.untold)
+    assert beside(tmp_path, wrong, long, second=[], stand_in=stand_ins(tmp_path, asked)).exit_code == 3
+
+
+def test_a_source_that_measures_nothing_is_said_and_not_asked_for_again(tmp_path: Path) -> None:
+    asked: list[int] = []
+    wide = every(lines(0, steps=1000), 250)
+    found = beside(tmp_path, lines(9, steps=1000), wide, second=[], stand_in=stand_ins(tmp_path, asked))
+    assert found.word == "not told" and "fewer than two of these logs' windows end within" in found.line
+    assert "measure one with --source" not in found.line and asked == [], "no run is trained for nothing"
+    found = beside(tmp_path, lines(9), second=[], stand_in=lambda steps: stand_ins(tmp_path, asked)(20))
+    assert found.word == "not told" and found.line.endswith("compared steps: measure one with --second")
+    assert beside(tmp_path, lines(9), second=[]).line.endswith("measure one with --source or --second")
+
+
+def test_a_second_run_covers_half_of_the_steps(tmp_path: Path) -> None:
+    short = state(tmp_path / "short.json", lines(3, steps=400))
+    with pytest.raises(InputError, match="covers too little of the compared steps"):
+        beside(tmp_path, lines(9, steps=1000), lines(0, steps=1000), second=[short])
 
 
 def test_a_loss_that_is_lost_on_one_side(tmp_path: Path) -> None:

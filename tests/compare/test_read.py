@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from porter.compare.exact import check_settings
 from porter.compare.logs.log import Log
 from porter.compare.logs.read import read, read_logs
 from porter.errors import InputError
@@ -138,6 +139,24 @@ def test_exported_tables(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.parametrize(
+    "first", ["Training with loss_type=nll, beta=0.1", "step, the loss that is printed", "loss,accuracy", '"step, loss']
+)
+def test_output_whose_first_line_has_a_comma_is_no_table(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(f"{first}\n{printed(every(lines(), 10), bars=True)}")
+    assert read(path).kind == "printed lines" and len(one(path, tmp_path).lines) == 20
+
+
+@pytest.mark.parametrize(
+    "header", ["step,loss", '"train/global_step","a - train/loss"', "_step,train/loss\r", "epoch , Step, loss "]
+)
+def test_a_table_is_known_by_its_header(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "export.txt"
+    path.write_text(f"{header}\n" + "".join(f"{step},{step},{4.5 - step}\n" for step in (1, 2, 3)))
+    assert read(path).kind == "CSV"
+
+
 def test_mlflows_files(tmp_path: Path) -> None:
     run = tmp_path / "mlruns/0/abc"
     (run / "metrics").mkdir(parents=True)
@@ -150,6 +169,11 @@ def test_mlflows_files(tmp_path: Path) -> None:
     log = one(tmp_path / "mlruns", tmp_path)
     assert losses(log) == {line["step"]: line["loss"] for line in every(lines(), 10)}
     assert log.settings == {"weight_decay": 0.01} and log.lines[0].values["epoch"].number == 10 / EPOCH
+    (run / "params/max_grad_norm").write_text("1.0")
+    (run / "params/deepspeed").write_text("None")
+    assert one(run, tmp_path).settings == {"weight_decay": 0.01, "max_grad_norm": 1.0}
+    (run / "params/deepspeed").write_text("zero2.json")
+    assert one(run, tmp_path).settings == {"weight_decay": 0.01}, "DeepSpeed clips, by a config that isn't here"
 
 
 def test_what_is_put_right_is_said(tmp_path: Path) -> None:
@@ -183,6 +207,12 @@ def test_the_first_step_alone_and_rounded_values(tmp_path: Path) -> None:
     assert [(line.start, line.step) for line in log.lines][:3] == [(0, 1), (1, 10), (10, 20)]
     older = one(state(tmp_path / "older.json", rounded), tmp_path)
     assert older.lines[3].loss.half == 5e-5 and older.lines[3].values["epoch"].half == 0.005
+
+
+def test_the_first_step_and_two_more_lines(tmp_path: Path) -> None:
+    history = lines()
+    log = one(state(tmp_path / "short.json", [history[0], *every(history[:20], 10)], max_steps=25), tmp_path)
+    assert [(line.start, line.step) for line in log.lines] == [(0, 1), (1, 10), (10, 20)] and log.untold == ()
 
 
 def test_a_long_log_is_read_in_time(tmp_path: Path) -> None:
@@ -249,3 +279,41 @@ def test_a_pickle_beside_a_log_runs_nothing(tmp_path: Path) -> None:
         archive.writestr("training_args/data.pkl", pickle.dumps(Evil()))
     assert one(path, tmp_path).settings == {}
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "kept", "expected"),
+    [
+        ({"zero_optimization": {"stage": 2}}, "all", 0.0),
+        ({"zero_optimization": {"stage": 2}, "gradient_clipping": "auto"}, "all", 1.0),
+        ({"zero_optimization": {"stage": 2}, "gradient_clipping": 0.5}, "all", 0.5),
+        ({"zero_optimization": {"stage": 2}}, "plugin", 0.0),
+        ({"zero_optimization": {"stage": 2}}, "dict", 0.0),
+        ({"zero_optimization": {"stage": 2}}, "path", None),
+        (None, "none", 1.0),
+    ],
+)
+def test_deepspeed_clips_by_its_own_config(tmp_path: Path, config: Any, kept: str, expected: float | None) -> None:
+    """Transformers' arguments as they are saved, with accelerate's own objects of that config in them."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    configs = pytest.importorskip("accelerate.utils.deepspeed")
+    plugins = pytest.importorskip("accelerate.utils")
+
+    args = transformers.TrainingArguments(output_dir=str(tmp_path), report_to="none", weight_decay=0.01, use_cpu=True)
+    if config is not None:
+        made = configs.HfDeepSpeedConfig(config)
+        args.deepspeed = {"all": "zero2.json", "path": "zero2.json", "dict": config, "plugin": None}[kept]
+        if kept == "all":
+            args.hf_deepspeed_config = made
+        if kept in ("all", "plugin"):
+            args.deepspeed_plugin = plugins.DeepSpeedPlugin(hf_ds_config=made)
+    path = state(tmp_path / "out/trainer_state.json", lines())
+    torch.save(args, path.parent / "training_args.bin")
+    settings = one(path, tmp_path).settings
+    assert settings.get("max_grad_norm") == expected and settings["weight_decay"] == 0.01
+    port = {"max_grad_norm": 0.0 if expected is None else expected, "weight_decay": 0.01, "r": 8}
+    tpu = state(tmp_path / "tpu.json", lines(), port=port)
+    check = check_settings(*read_logs(path, tpu))
+    assert check.status == "equal"
+    assert ("max_grad_norm" in check.detail.partition("only one log tells")[2]) == (expected is None)

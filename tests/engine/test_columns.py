@@ -37,6 +37,20 @@ trainer.train()
         ('texts = rows["text"]\ntexts[0] = "x"', 'texts = list(rows["text"])'),
         ('texts = rows["text"]\ntexts.append("x")', 'texts = list(rows["text"])'),
         ('json.dumps(rows["text"])', 'json.dumps(list(rows["text"]))'),
+        ('rows = rows.map(len)\ntokenizer(rows["text"])', 'tokenizer(list(rows["text"]))'),
+        ('if len(rows) > 9:\n    rows = rows.select([1])\ntokenizer(rows["text"])', 'tokenizer(list(rows["text"]))'),
+        ('for _ in "ab":\n    rows = rows.map(len)\ntokenizer(rows["text"])', 'tokenizer(list(rows["text"]))'),
+        ('both = both["train"]\nboth = both.map(len)\ntokenizer(both["text"])', 'tokenizer(list(both["text"]))'),
+        ('frame = 1\nframe = Dataset.from_pandas(frame)\ntokenizer(frame["x"])', 'tokenizer(list(frame["x"]))'),
+        ('def encode(some):\n    some = some.map(len)\n    tokenizer(some["x"])\n\nencode(rows)', 'list(some["x"])'),
+        ('def short():\n    return rows.select([1])\n\ntokenizer(short()["x"])', 'tokenizer(list(short()["x"]))'),
+        ('texts: list[str] = rows["text"]\ntokenizer(texts)', 'texts: list[str] = list(rows["text"])'),
+        ('some: Dataset = rows.map(len)\ntokenizer(some["x"])', 'tokenizer(list(some["x"]))'),
+        ('labels = rows["label"]\nlabels += [1]', 'labels = list(rows["label"])'),
+        ('x = rows["x"]\nx.append(1)\nx = tuple(x)', 'x = list(rows["x"])'),
+        ('one = load_dataset("x", None, None, None, "train")\ntokenizer(one["x"])', 'tokenizer(list(one["x"]))'),
+        ('some = load_dataset("x", split=NAME)["train"]\ntokenizer(some["x"])', 'tokenizer(list(some["x"]))'),
+        ('tokenizer(rows["text"])\nparts = [rows for rows in both]', 'tokenizer(list(rows["text"]))'),
     ],
 )
 def test_a_list_where_a_list_is_needed(line: str, becomes: str) -> None:
@@ -59,11 +73,30 @@ def test_a_list_where_a_list_is_needed(line: str, becomes: str) -> None:
         'tokenizer({"text": ["a"]}["text"])',
         'both["train"].save_to_disk("x")',
         'rows.set_format("numpy")\ntokenizer(rows["text"])',
+        'rows = rows.map(len)\nrows = {"text": ["a"]}\ntokenizer(rows["text"])',
+        'if len(rows) > 9:\n    rows = {"text": ["a"]}\ntokenizer(rows["text"])',
+        'for _ in "ab":\n    tokenizer(rows["text"])\n    rows = rows.to_dict()',
+        '[tokenizer(rows["text"]) for rows in batches]',
+        'x = rows["x"]\nx = [1]\nx.append(1)',
+        'def tokens(rows):\n    return tokenizer(rows["text"])\n\ntokens(rows), tokens({"text": ["a"]})',
     ],
 )
 def test_what_reads_a_column_as_well_stays(line: str) -> None:
     for release in ("0.12.2", "1.16.0"):
         assert "list(" not in port(SCRIPT.format(line=line), source_trl=release).after
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'raw = load_dataset("imdb", split=None)\nprepare(raw["train"])',
+        'raw = load_dataset("imdb", split=NAME)\nprepare(raw["train"])',
+        'raw = load_dataset("imdb", split=None)\nparts = {"train": raw["train"], "own": raw["own"]}',
+    ],
+)
+def test_a_split_is_no_column(line: str) -> None:
+    text = SCRIPT.format(line=f"def prepare(some):\n    return some.map(len)\n\n{line}")
+    assert line in port(text, source_trl="0.12.2").after
 
 
 def test_code_of_the_script_gets_the_list_that_its_release_gave() -> None:

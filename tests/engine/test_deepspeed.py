@@ -110,7 +110,7 @@ def test_a_value_that_contradicts_the_script_is_named(tmp_path: Path, config: di
         ({"scheduler": {"type": "OneCycle", "params": {}}}, "only WarmupLR, WarmupDecayLR and WarmupCosineLR"),
         ({"curriculum_learning": {"enabled": True}}, "it changes the rows of a step"),
         ({"tensor_parallel": {"autotp_size": 2}}, "fewer than all processes read rows of their own"),
-        ({"brand_new": 1}, "no setting of DeepSpeed's that tpu-port knows"),
+        ({"quantize_training": {"enabled": True}}, "no setting of DeepSpeed's that tpu-port knows"),
     ],
 )
 def test_what_has_no_counterpart_is_refused_by_name(tmp_path: Path, config: dict[str, Any], said: str) -> None:
@@ -194,3 +194,26 @@ def test_a_kept_config_that_the_launch_file_contradicts(tmp_path: Path) -> None:
     port = port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "ds.json", processes=8))
     errors = [finding for finding in port.findings if "no gradient_clipping" in finding.message]
     assert len(errors) == 1 and errors[0].fix == "Set args.max_grad_norm = 0 before the trainer."
+
+
+@pytest.mark.parametrize("config", [{}, {"optimizer": ADAM}, {"scheduler": {"type": "WarmupLR", "params": {}}}])
+def test_what_the_kept_config_takes_over_itself_is_not_asked_for(tmp_path: Path, config: dict[str, Any]) -> None:
+    unclipped = {name: value for name, value in ZERO.items() if name != "gradient_clipping"} | config
+    (tmp_path / "ds.json").write_text(json.dumps(unclipped))
+    for given, said in (("os.environ['DS']", False), ("None", True)):
+        text = SCRIPT.replace("{more}", f"\n    deepspeed={given},").replace(
+            "\ntrainer =", "\nprint(vars(args))\ntrainer ="
+        )
+        (tmp_path / "train.py").write_text(f"import os\n{text}".replace("weight_decay=0.1", "weight_decay=0.0"))
+        port = port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "ds.json", processes=8))
+        found = [finding for finding in port.findings if finding.rule == "TP402" and finding.severity == "error"]
+        assert bool(found) == said, (given, port.findings)
+
+
+def test_a_key_that_deepspeed_ignores_is_a_warning(tmp_path: Path) -> None:
+    port = ported(tmp_path, ZERO | {"gradient_checkpointing": True})
+    found = [
+        finding for finding in port.findings if "gradient_checkpointing=True: DeepSpeed ignores it" in finding.message
+    ]
+    assert port.status == "ported" and [finding.severity for finding in found] == ["warning"]
+    assert fates(port)["gradient_checkpointing"] == "dropped"

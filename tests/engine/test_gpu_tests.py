@@ -2,7 +2,7 @@
 
 import pytest
 
-from .porting import port
+from .porting import port, sft_script
 
 HEAD = """import sys
 import torch
@@ -175,3 +175,11 @@ def test_a_switch_that_a_function_hands_to_the_settings() -> None:
     assert "gpu = True\n" in found.after and "is_available" not in found.after
     other = port(f"{text[:start]}args{text[end:]}".replace("print(f'GPU: {gpu}')", "load(gpu)"))
     assert "gpu = torch.cuda.is_available()\n" in other.after
+
+
+def test_a_complaint_and_what_tells_of_the_gpu_go_together() -> None:
+    asked = "if not torch.cuda.is_available():\n    print('no GPU')\nelse:\n    print(torch.cuda.get_device_name(0))\n"
+    found = port(sft_script(asked, imports="import torch"))
+    assert found.status == "ported" and "torch" not in found.after and "no GPU" not in found.after
+    kept = asked.replace("print('no GPU')", "prepare()")
+    assert "prepare()" in port(sft_script(kept, imports="import torch")).after

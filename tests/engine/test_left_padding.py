@@ -61,3 +61,68 @@ trainer.train()
 """
     assert (f'attention="{given}",  # decides' in port(text).after) is told
     assert "attention=" not in port(text.replace(LEFT, "")).after
+
+
+OTHER = 'other = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B", padding_side="left")'
+
+
+@pytest.mark.parametrize(
+    ("before", "between", "after", "said"),
+    [
+        ("", "", LEFT, False),
+        ("", LEFT, "", True),  # its collator pads while it trains
+        ("", "", f"{LEFT}\ntrainer.evaluate()", True),
+        ("", "", f"def generate():\n    {LEFT}\n\ngenerate()", False),
+        (f"def prepare():\n    {LEFT}\n\nprepare()", "", "prepare()", True),
+        (OTHER, "", "", False),
+        (OTHER, "", 'print(other(["a"]))', False),
+        (f"{OTHER}\nother.pad_token = other.eos_token", "", "", False),
+        (OTHER.replace(', padding_side="left"', "") + '\nother.padding_side = "left"', "", "", False),
+        (f"{OTHER}\ntokenizer = other", "", "", True),
+        (f"{OTHER}\nrows = rows.map(lambda row: other(row['text']))", "", "", True),
+        (f"{LEFT}\n{OTHER.replace('left', 'right')}", "", "", True),
+        (LEFT, "", 'tokenizer.padding_side = "right"', True),
+    ],
+)
+def test_what_is_set_for_generating_is_not_the_training_s(before: str, between: str, after: str, said: bool) -> None:
+    text = f"""# pip install trl==0.12.2
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+rows = load_dataset("imdb", split="train")
+{before}
+trainer = SFTTrainer("Qwen/Qwen2.5-0.5B", args=SFTConfig("out"), train_dataset=rows, processing_class=tokenizer)
+{between}
+trainer.train()
+{after}
+"""
+    assert any(finding.message == UNTRAINED for finding in port(text).findings) is said
+
+
+@pytest.mark.parametrize(
+    ("collator", "tokenizer", "told"),
+    [
+        ("DataCollatorForSeq2Seq(tokenizer)", "", False),
+        ("DataCollatorForSeq2Seq(other)", "", True),
+        ("DataCollatorForSeq2Seq(tokenizer=other)", ", processing_class=tokenizer", True),
+        ("collate", "", True),
+    ],
+)
+def test_the_collator_pads(collator: str, tokenizer: str, told: bool) -> None:
+    text = f"""from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Trainer, TrainingArguments
+from mine import collate
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", attn_implementation="eager")
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+{OTHER}
+rows = load_dataset("mine/tokens", split="train")
+trainer = Trainer(
+    model=model, args=TrainingArguments("out"), train_dataset=rows, data_collator={collator}{tokenizer}
+)
+trainer.train()
+{LEFT}
+"""
+    assert ('attention="eager",  # decides' in port(text).after) is told

@@ -32,6 +32,10 @@ WAYS = {
     "CFG.get('model').get('name')": "import json\nCFG = json.load(open('config.json'))",
     "MODEL_ID": "from conf import MODEL_ID",
     "conf.MODEL_ID": "import conf",
+    "MODELS[args.size]": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--size', default='small')\n"
+    "args = p.parse_args()\nMODELS = {{'small': '{model}', 'large': 'Qwen/Qwen3-8B'}}",
+    "chosen['id']": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--size', default='small')\n"
+    "args = p.parse_args()\nMODELS = {{'small': {{'id': '{model}', 'length': 512}}}}\nchosen = MODELS[args.size]",
     "MODEL": "import os\nMODEL = os.environ.get('MODEL', '{model}')",
 }
 

@@ -23,6 +23,8 @@ trainer = {config}Trainer(model, args={config}Config(output_dir="out"{more}), tr
 trainer.train()
 """
 OLDER = "trl==0.15.2\ntransformers==4.48.3\n"
+HALF = '{"torch_dtype": torch.bfloat16}'
+MIXED = ", dtype=jnp.float32, compute_dtype=jnp.bfloat16)"
 NEWER = "trl==1.16.0\ntransformers==5.12.1\n"
 
 
@@ -103,6 +105,14 @@ def test_none_is_float32_before_transformers_5(tmp_path: Path, lines: str, older
         ("SFT", "trl==0.27.2\ntransformers==5.0.0\n", ", bf16=False", ", dtype=jnp.float32)"),
         ("SFT", OLDER, ', model_init_kwargs={"torch_dtype": None}', ", dtype=jnp.float32)"),
         ("SFT", NEWER, ', model_init_kwargs={"dtype": None}', ")"),
+        ("SFT", NEWER, ', model_init_kwargs={"dtype": torch.bfloat16}', ", dtype=jnp.bfloat16)"),
+        ("SFT", NEWER, f", model_init_kwargs={HALF}", MIXED),
+        ("SFT", "trl==0.27.2\ntransformers==4.57.1\n", f", model_init_kwargs={HALF}", MIXED),
+        ("SFT", "trl==0.26.2\ntransformers==5.0.0\n", f", model_init_kwargs={HALF}", ", dtype=jnp.bfloat16)"),
+        ("SFT", NEWER, ', model_init_kwargs={"torch_dtype": torch.bfloat16, "dtype": "float32"}', MIXED),
+        ("SFT", NEWER, ', model_init_kwargs={"torch_dtype": torch.bfloat16, "dtype": None}', ", dtype=jnp.bfloat16)"),
+        ("ORPO", NEWER, f", model_init_kwargs={HALF}", ")"),
+        ("ORPO", "trl==0.24.0\ntransformers==4.57.1\n", f", model_init_kwargs={HALF}", ", dtype=jnp.bfloat16)"),
     ],
 )
 def test_a_models_name_is_loaded_as_its_releases_did(
@@ -119,3 +129,21 @@ def test_the_config_object_is_told_another_transformers(tmp_path: Path) -> None:
         text = (HEAD + lines + TAIL).replace(*script).replace("{config}", "SFT")
         found = port_module(parse_module(text.encode(), str(tmp_path / "train.py")), Options())
         assert loaded(found) == f", **rt.load_arguments{said}", found.after
+
+
+@pytest.mark.parametrize(("pins", "said"), [(NEWER, 1), ("trl==0.26.2\ntransformers==5.0.0\n", 0)])
+def test_a_torch_dtype_that_trl_overrules_is_told(tmp_path: Path, pins: str, said: int) -> None:
+    port = ported(tmp_path, 'model = "Qwen/Qwen3-0.6B"\n', pins, more=f", model_init_kwargs={HALF}")
+    found = [finding for finding in port.findings if "torch_dtype='bfloat16' has no effect" in finding.message]
+    assert [finding.severity for finding in found] == ["warning"] * said
+    assert [row for row in port.fields if "torch_dtype loses" in row.reason] == [
+        row for row in port.fields if row.source == "SFTConfig.model_init_kwargs" and said
+    ]
+
+
+def test_a_config_object_of_before_the_other_transformers_is_told_it(tmp_path: Path) -> None:
+    lines = 'model = "Qwen/Qwen3-0.6B"\nargs, = HfArgumentParser(SFTConfig).parse_args_into_dataclasses()\n'
+    (tmp_path / "requirements.txt").write_text("trl==0.26.2\ntransformers==5.0.0\n")
+    text = (HEAD + lines + TAIL).replace('args={config}Config(output_dir="out"{more})', "args=args")
+    found = port_module(parse_module(text.replace("{config}", "SFT").encode(), str(tmp_path / "train.py")), Options())
+    assert 'rt.load_arguments(args, transformers="5.0.0")' in found.after, found.after

@@ -235,6 +235,23 @@ def twelve_steps(folder: str, mesh: Any, root: str, *callbacks: Any) -> list[flo
     return [line["loss"] for line in hooks.history]
 
 
+def recorded(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    """The printed losses of a run that keeps its record beside its checkpoints: out/trainer_state.json."""
+    import optax
+    from tunix.sft.peft_trainer import PeftTrainer
+
+    batches = rt.SFTBatches(texts(20), tokenizer(folder), mesh, max_steps=STEPS, batch_size=3, accumulation=2)
+    rate = optax.linear_schedule(1e-2, 0.0, STEPS)
+    settings = config(batches, checkpoint_root_directory=rt.fresh_dir(out))
+    trainer = PeftTrainer(adapted(folder, mesh), optax.adamw(rate), settings)
+    trainer = trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+    hooks = rt.log_every(1, schedule=rate, steps_per_epoch=batches.steps_per_epoch, output_dir=out)
+    trainer.with_training_hooks(hooks)
+    with mesh:
+        trainer.train(batches)
+    return {"loss": [line["loss"] for line in hooks.history]}
+
+
 def measured(folder: str, mesh: Any, out: Path, traced: bool = True) -> dict[str, Any]:
     """With a metric of the predictions; `traced`: what makes them of the logits can be jitted."""
     import jax.numpy as jnp
@@ -266,6 +283,7 @@ KINDS: dict[str, Any] = {
     "measured_untraced": lambda *job: measured(*job, traced=False),
     "stopped": stopped,
     "resumed": resumed,
+    "recorded": recorded,
     "sft": sft,
     "full": lambda *job: sft(*job, full=True),
     "packing": lambda *job: sft(*job, packing=True, max_length=128),

@@ -202,7 +202,7 @@ def test_every_release_makes_all_its_classes() -> None:
         arguments.TrlParser(classes[::2])
 
 
-def test_loading_follows_trl() -> None:
+def test_loading_follows_trl(capsys: pytest.CaptureFixture[str]) -> None:
     import jax.numpy as jnp
 
     from porter.runtime.models.loading import load_arguments
@@ -215,7 +215,16 @@ def test_loading_follows_trl() -> None:
         "compute_dtype": None,
         "revision": "v1",
     }
-    assert load_arguments(sft(model_init_kwargs={"torch_dtype": "bfloat16"}))["dtype"] is jnp.bfloat16
+    older = {"torch_dtype": "bfloat16"}
+    for release, found in (("1.16.0", jnp.float32), ("0.27.2", jnp.float32), ("0.26.2", jnp.bfloat16)):
+        made = arguments.trl_arguments(release, "SFTConfig")(model_init_kwargs=older)
+        assert load_arguments(made)["dtype"] is found, release
+    assert "torch_dtype=bfloat16 has no effect" in capsys.readouterr().err
+    assert load_arguments(sft(model_init_kwargs=older))["dtype"] is jnp.float32
+    assert load_arguments(sft(model_init_kwargs=older | {"dtype": None}))["dtype"] is jnp.bfloat16
+    assert load_arguments(arguments.ORPOConfig(model_init_kwargs=older))["dtype"] is None
+    early = arguments.trl_arguments("0.26.2", "SFTConfig")()
+    assert load_arguments(early, transformers="5.0.0")["dtype"] is None
     assert (
         load_arguments(sft(model_init_kwargs={"trust_remote_code": True}))["revision"] is None
     )  # as beside from_pretrained: Tunix has its own code
@@ -229,6 +238,23 @@ def test_loading_follows_trl() -> None:
         load_arguments(sft(model_init_kwargs={"subfolder": "x"}))
     with pytest.raises(ValueError, match="float8"):
         load_arguments(sft(model_init_kwargs={"dtype": "float8"}))
+
+
+def test_trained_weights_are_float32_under_deepspeed_and_fsdp() -> None:
+    import jax.numpy as jnp
+
+    from porter.runtime.models.loading import load_arguments, weight_types
+
+    made = arguments.SFTConfig(model_init_kwargs={"dtype": "bfloat16"}, bf16=True)
+    mixed = {"dtype": jnp.float32, "compute_dtype": jnp.bfloat16, "revision": None}
+    assert load_arguments(made)["dtype"] is jnp.bfloat16
+    assert load_arguments(made, sharded=True) == mixed
+    assert load_arguments(made, sharded=True, frozen=True)["dtype"] is jnp.bfloat16
+    assert load_arguments(arguments.SFTConfig(model_init_kwargs={"dtype": "bfloat16"}, fsdp="full_shard")) == mixed
+    whole = arguments.SFTConfig(model_init_kwargs={"dtype": "bfloat16"}, bf16=False)
+    assert load_arguments(whole, sharded=True)["dtype"] is jnp.bfloat16
+    assert weight_types("auto", masters="") == {"dtype": "auto"}
+    assert weight_types("auto", masters="ds.json") == {"dtype": jnp.float32, "compute_dtype": jnp.bfloat16}
 
 
 def test_the_other_ways_to_parse_work(tmp_path: Path) -> None:

@@ -28,14 +28,14 @@ ALL = (
 )
 
 
-def run(model: Path, out: Path, processes: int, jobs: list[list[Any]]) -> list[dict[str, Any]]:
+def run(model: Path, out: Path, processes: int, jobs: list[list[Any]], timeout: float = 1200) -> list[dict[str, Any]]:
     """What each process says of the jobs, see host_runs.py."""
     out.mkdir(parents=True, exist_ok=True)
     command = ["-m", "tests.real.host_runs", str(model), str(out), json.dumps(jobs)]
     if processes == 1:
-        subprocess.run([sys.executable, *command], env=variables(DEVICES), cwd=REPOSITORY, check=True, timeout=1200)
+        subprocess.run([sys.executable, *command], env=variables(DEVICES), cwd=REPOSITORY, check=True, timeout=timeout)
     else:
-        for status, output in together([command] * processes, devices=DEVICES // processes, timeout=1200):
+        for status, output in together([command] * processes, devices=DEVICES // processes, timeout=timeout):
             assert status == 0, output
     return [json.loads((out / f"{number}.json").read_text()) for number in range(processes)]
 
@@ -138,6 +138,23 @@ def test_validate_finds_rows_that_differ_from_host_to_host(tmp_path: Path) -> No
     row = found["the same port on 2 processes"]
     assert row.status == "differs"
     assert "the rows up to micro-batch 1 of process 1 aren't those of process 0" in row.detail
+
+
+@pytest.mark.long
+def test_two_processes_record_what_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    """Each holds half of the rows, and the first one counts them all without asking the other for anything."""
+    model, jobs = tiny("qwen3", num_hidden_layers=1), [["recorded", "recorded", 4, 1, False]]
+    (one,) = run(model, tmp_path / "one", 1, jobs, timeout=300)
+    check(run(model, tmp_path / "two", 2, jobs, timeout=300), one)
+    ours, theirs = (
+        json.loads((tmp_path / name / "recorded" / "trainer_state.json").read_text())["log_history"]
+        for name in ("two", "one")
+    )
+    told = {"loss", "learning_rate", "epoch", "step", "num_tokens", "num_trained_tokens"}
+    lines = [[{name: line[name] for name in told} for line in of if "loss" in line] for of in (ours, theirs)]
+    assert same(*lines) and [line["step"] for line in lines[0]] == [1, 2]
+    counts = [line["num_trained_tokens"] for line in lines[0]]
+    assert 0 < counts[0] < counts[1]
 
 
 SPEAKING = """
@@ -249,4 +266,11 @@ def test_sigterm_ends_a_run_with_its_checkpoint(tiny: Any, tiny_mesh: Any, tmp_p
     assert signal.getsignal(signal.SIGTERM) is before
     last = rt.get_last_checkpoint(tmp_path / "run")
     assert last is not None and Path(last).name == "2"
+
+    def recorded() -> list[int]:
+        state = json.loads((tmp_path / "run" / "trainer_state.json").read_text())
+        return [line["step"] for line in state["log_history"] if "loss" in line]
+
+    assert recorded() == [1, 2]
     assert train(rt.resume_dir(tmp_path / "run")) == pytest.approx(whole[2:], rel=1e-6)
+    assert recorded() == [1, 2, 3, 4]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +53,29 @@ def test_who_asks_for_help_or_is_to_be_alone_waits_for_nobody(monkeypatch: pytes
         processes.connect()
     monkeypatch.setenv(processes.ALONE, "1")
     processes.connect()
+
+
+SPAWNING = """
+import multiprocessing, os, sys
+from porter.runtime.hosts import processes
+processes.connect()
+if __name__ == "__main__":
+    told = {processes.COUNT: "2", processes.INDEX: "1", processes.ADDRESS: "127.0.0.1:1", processes.WAIT: "2"}
+    os.environ.update(told)  # as of a run with another process
+    child = multiprocessing.get_context(sys.argv[1]).Process(target=print, args=("WORKED",))
+    child.start()
+    child.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_worker_of_pythons_own_that_imports_the_script_again_joins_nobody(tmp_path: Path, method: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SPAWNING)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, str(script), method]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.stdout.strip(), done.stderr) == ("WORKED", "")
 
 
 @pytest.mark.parametrize(("names", "platforms", "joins"), [("a,b", "", True), ("a", "", False), ("a,b", "cpu", False)])

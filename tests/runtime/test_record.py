@@ -13,10 +13,11 @@ import optax
 import pytest
 
 from porter.runtime.callbacks import TrainerState
+from porter.runtime.losses.preference_losses import kto_loss, orpo_loss
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.record import NAME, OURS
 from porter.runtime.training.recording import Recording, rates
-from porter.runtime.training.run_facts import free_variables
+from porter.runtime.training.run_facts import free_variables, learning_rate
 
 ROWS, LENGTH = 2, 8
 
@@ -171,6 +172,105 @@ def test_a_folder_that_cant_be_written_ends_no_training(tmp_path: Path, capsys: 
     assert capsys.readouterr().out.count("can't be written") == 1
 
 
+def test_what_cant_be_said_in_json_ends_no_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = {"of_each": np.arange(2), "by_key": {1: 2.0, "a": np.float32(0.5)}, "set": {3}}
+    Trainer(tmp_path).train(log_every(1, metrics=lambda after, until: odd), 2)  # type: ignore[arg-type,return-value]
+    line = record(tmp_path)["log_history"][0]
+    assert (line["of_each"], line["by_key"], line["set"]) == ([0, 1], {"1": 2.0, "a": 0.5}, "{3}")
+    assert "can't" not in capsys.readouterr().out
+
+    circle: dict[str, Any] = {}
+    circle["circle"] = circle
+    hooks = log_every(None, metrics=lambda after, until: circle)  # type: ignore[arg-type,return-value]
+    Trainer(tmp_path).train(hooks, 3)
+    Trainer(Path("null\0byte")).train(log_every(1), 3)
+    said = capsys.readouterr().out
+    assert said.count("can't be written: RecursionError") == 1
+    assert said.count("can't be written: ValueError: embedded null byte") == 1
+
+
+@pytest.mark.parametrize("callbacks", [None, [], {OURS: None}, {OURS: {"attributes": {"runs": 3}}}, "x"])
+def test_a_history_of_another_program_is_taken_over(tmp_path: Path, callbacks: Any) -> None:
+    Trainer(tmp_path).train(log_every(1), 2)
+    odd = {**record(tmp_path), "stateful_callbacks": callbacks}
+    odd["log_history"] = [{**line, "num_tokens": None} for line in odd["log_history"]]
+    (tmp_path / NAME).write_text(json.dumps(odd))
+    Trainer(tmp_path, steps=2).train(log_every(1), 3)
+    assert steps(tmp_path) == [1, 2, 3]
+
+
+def test_the_file_with_most_steps_is_gone_on_in(tmp_path: Path) -> None:
+    Trainer(tmp_path).train(log_every(1), 6, save=4)
+    early = record(tmp_path)
+    early["log_history"] = [line for line in early["log_history"] if line["step"] <= 2]
+    (tmp_path / NAME).write_text(json.dumps(early))  # as one whose process was ended before it was written again
+    Trainer(tmp_path, steps=4).train(log_every(1), 6)
+    assert steps(tmp_path) == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_is_reported_when_the_trainer_closes_is_written(tmp_path: Path) -> None:
+    hooks = log_every(1)
+
+    class Stopped(Trainer):
+        def close(self) -> None:
+            hooks.on_train_step_end(self, self.train_steps, self._prev_buffered_train_metrics.loss)
+
+    trainer = Stopped(tmp_path)
+    trainer.train(hooks, 4, killed=True)
+    trainer.close()
+    assert steps(tmp_path) == [1, 2, 3, 4]
+
+
+def test_a_checkpoint_that_couldnt_be_written_to_is_tried_again(tmp_path: Path) -> None:
+    hooks, blocked = log_every(1), tmp_path / "2" / f".{NAME}.partial"
+
+    class Blocked(Trainer):
+        def _prepare_inputs(self, batch: Any) -> Any:
+            if self.train_steps == 2:
+                blocked.mkdir()
+            return batch
+
+        def close(self) -> None:
+            blocked.rmdir()
+
+    Blocked(tmp_path).train(hooks, 4, save=2)
+    assert (steps(tmp_path / "2"), steps(tmp_path / "4")) == ([1, 2], [1, 2, 3, 4])
+
+
+def test_tokens_that_differ_from_run_to_run_arent_recorded(tmp_path: Path) -> None:
+    class Sampled(Trainer):
+        counted_rows = None
+
+    class Odd(Trainer):
+        """Trains batches without labels, as those of sampled completions are."""
+
+        def _prepare_inputs(self, batch: Any) -> Any:
+            return batch
+
+        def train(self, hooks: Any, until: int, **settings: Any) -> None:
+            with pytest.MonkeyPatch.context() as patch:
+                whole = batch()
+                patch.setattr(f"{__name__}.batch", lambda: {"segment_ids": whole["segment_ids"]})
+                super().train(hooks, until, **settings)
+
+    for kind in (Sampled, Odd):
+        kind(tmp_path).train(log_every(1), 2)
+        lines = record(tmp_path)["log_history"]
+        assert steps(tmp_path) == [1, 2] and not any("num_tokens" in line for line in lines)
+
+
+def test_ktos_rows_of_another_completion_arent_counted(tmp_path: Path) -> None:
+    class Preference(Trainer):
+        def __init__(self, loss: Any) -> None:
+            super().__init__(tmp_path)
+            self.counted_rows = loss.counted_rows
+
+    counts = {kto_loss(): ROWS // 2, kto_loss(loss_type="apo_zero_unpaired"): ROWS, orpo_loss(): ROWS}
+    for loss, rows in counts.items():
+        Preference(loss).train(log_every(1), 1)
+        assert record(tmp_path)["log_history"][0]["num_tokens"] == rows * 6
+
+
 def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jax.process_index", lambda: 1)
     Trainer(tmp_path).train(log_every(1), 3)
@@ -181,6 +281,10 @@ def test_the_rate_is_the_optimizers_own() -> None:
     shifted = optax.adamw(lambda count: 1e-3 * (count + 1))
     owners = {(owner, name) for owner, name, _ in free_variables(shifted.update)}
     assert ("scale_by_learning_rate", "learning_rate") in owners
+    for negative in (optax.scale_by_schedule(lambda count: -1e-3), optax.scale_by_learning_rate(lambda count: 1e-3)):
+        trainer = SimpleNamespace(optimizer=SimpleNamespace(tx=optax.chain(optax.scale_by_adam(), negative)))
+        rate = learning_rate(trainer)
+        assert rate is not None and rate(0) == 1e-3
     lines = rates([{"step": 3, "learning_rate": lambda count: 1e-3 * (count + 1)}])
     assert lines[0]["learning_rate"] == pytest.approx(3e-3)
 

@@ -60,7 +60,7 @@ def test_its_schedule_takes_the_arguments_place() -> None:
         ({"optimizer": {"type": "Muon"}}, "optimizer.type=Muon: "),
         ({"scheduler": {"type": "OneCycle"}}, "scheduler.type=OneCycle: "),
         ({"amp": {"enabled": True}}, "amp"),
-        ({"brand_new": 1}, "no setting of DeepSpeed's"),
+        ({"quantize_training": 1}, "no setting of DeepSpeed's"),
     ],
 )
 def test_what_contradicts_or_has_no_counterpart_is_named(config: dict[str, Any], said: str) -> None:
@@ -94,3 +94,10 @@ def test_every_class_and_release_takes_one() -> None:
     assert trl_arguments("0.12.2", "SFTConfig")(output_dir="out", deepspeed=ZERO).max_grad_norm == 1.0
     with pytest.raises(ValueError, match="deepspeed="):
         SFTConfig(output_dir="out").deepspeed = "later.json"
+
+
+def test_a_key_that_deepspeed_ignores_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    made(ZERO | {"gradient_checkpointing": True})
+    assert "gradient_checkpointing: DeepSpeed ignores it" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="quantize_training"):
+        made(ZERO | {"quantize_training": {"enabled": True}})

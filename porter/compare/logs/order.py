@@ -123,8 +123,12 @@ def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _interval(steps: Sequence[int]) -> int:
-    """The most common number of steps between two lines."""
-    return Counter(b - a for a, b in pairwise([0, *steps])).most_common(1)[0][0] if len(steps) > 1 else steps[0]
+    """The most common number of steps between two lines; of several as common the largest, so that no line's steps go.
+
+    Lines at steps 1, 10 and 20 (`logging_first_step`) have gaps of 1, 9 and 10: the means are over ten.
+    """
+    counts = Counter(b - a for a, b in pairwise([0, *steps]))
+    return max(counts, key=lambda gap: (counts[gap], gap))
 
 
 def _starts(steps: Sequence[int], gap: int) -> list[int]:

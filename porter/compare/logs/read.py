@@ -9,7 +9,7 @@ from .log import Found, Log
 from .order import in_order, needs_steps, steps_per_epoch
 from .printed import read_printed
 from .state_file import read_state
-from .tables import read_csv
+from .tables import is_table, read_csv
 from .trackers import EVENTS, WANDB, read_events, read_mlflow, read_wandb
 
 STATE = "trainer_state.json"
@@ -65,8 +65,7 @@ def _file(path: Path, data: bytes) -> Found:
     text = data.decode("utf-8-sig", errors="replace")
     if text.lstrip()[:1] == "{" and ('"log_history"' in text or path.suffix == ".json"):
         return read_state(path, text)
-    header = text.split("\n", 1)[0]
-    if path.suffix == ".csv" or ("," in header and "loss" in header and not header.lstrip().startswith("{")):
+    if path.suffix == ".csv" or is_table(text):
         return read_csv(path, text)
     found = read_printed(text)
     if not found.rows:

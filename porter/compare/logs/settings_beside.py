@@ -18,6 +18,7 @@ from typing import Any
 SETTINGS = (
     "max_grad_norm", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "r", "lora_alpha", "adapted_linears",
 )  # fmt: skip
+NOTHING = ("", "None", "null")  # None, as trackers write it
 LARGEST = 2_000_000  # bytes
 LONGEST = 50_000_000  # of a header: a hundred bytes a tensor
 
@@ -37,6 +38,7 @@ def settings_beside(path: Path) -> dict[str, float]:
 def numbers(given: Mapping[str, Any]) -> dict[str, float]:
     """`SETTINGS` among values that may be numbers, or numbers as text (MLflow's)."""
     found = {}
+    given = {**given, "max_grad_norm": _clipping(given)}
     for name in SETTINGS:
         try:
             found[name] = float(given[name])
@@ -64,7 +66,26 @@ def _arguments(path: Path) -> dict[str, float]:
             made = _Reader(io.BytesIO(archive.read(name))).load()
     except Exception:  # whatever a broken or hostile file does to a reader
         return {}
-    return numbers(getattr(made, "state", {}) or {})
+    return numbers(_state(made))
+
+
+def _clipping(given: Mapping[str, Any]) -> Any:
+    """The norm that gradients were clipped to.
+
+    DeepSpeed clips by its own config, which `max_grad_norm` stands in for at "auto" alone; 0 where that config asks for
+    nothing, None where the arguments name one that isn't among them.
+    """
+    plugin, named = _state(given.get("deepspeed_plugin")), given.get("deepspeed")
+    made = (_state(each).get("config") for each in (plugin.get("hf_ds_config"), given.get("hf_deepspeed_config")))
+    config = next((each for each in (*made, named) if isinstance(each, dict)), None)
+    if config is None:
+        return None if plugin or named not in (None, *NOTHING) else given.get("max_grad_norm")
+    asked = config.get("gradient_clipping", 0.0)
+    return given.get("max_grad_norm") if asked == "auto" else asked
+
+
+def _state(given: Any) -> Mapping[str, Any]:
+    return (given.state or {}) if isinstance(given, _Empty) else {}
 
 
 def _weights(path: Path) -> dict[str, float]:

@@ -15,6 +15,16 @@ STEPS = ("train/global_step", "global_step", "step", "Step", "_step")
 COUNTED = ("Step", "_step")  # W&B's count of log calls: optimizer steps only where every step is logged
 
 
+def is_table(text: str) -> bool:
+    """Whether the first line is a header with a column of steps and one of losses."""
+    try:
+        header = next(csv.reader([text.partition("\n")[0]]), [])
+    except csv.Error:
+        return False
+    names = [name.strip() for name in header]
+    return any(name in STEPS for name in names) and any(name.endswith("loss") for name in names)
+
+
 def read_csv(path: Path, text: str) -> Found:
     """InputError for a table without a step or a loss, with the losses of several runs, or with W&B's own steps."""
     csv.field_size_limit(1_000_000)
@@ -30,10 +40,9 @@ def read_csv(path: Path, text: str) -> Found:
         if name in places and "__MIN" not in title and "__MAX" not in title:
             places[name].append(number)
     if step is None or not places["loss"]:
-        missing = "step" if step is None else "loss"
         raise InputError(
             f"has no column of {'optimizer steps' if step is None else 'training losses'}", path,
-            fix="export train/loss with train/global_step as its x axis" if missing else "",
+            fix="export train/loss with train/global_step as its x axis",
         )  # fmt: skip
     if len(places["loss"]) > 1:
         raise InputError(f"has the losses of {len(places['loss'])} runs", path, fix="export one run")

@@ -54,7 +54,7 @@ def read_wandb(path: Path, data: bytes) -> Found:
     """The history of W&B's offline file, run-ID.wandb."""
     message = _message(("wandb.proto.wandb_internal_pb2",), "Record", "wandb")
     rows: list[dict[str, Any]] = []
-    settings: dict[str, float] = {}
+    config: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
     try:
         for part in leveldb_records(data, 7):
@@ -68,12 +68,12 @@ def read_wandb(path: Path, data: bytes) -> Found:
                 rows.append({**row, "step": None if step is None else int(float(step))})
             elif kind in ("run", "config"):
                 updates = record.run.config.update if kind == "run" else record.config.update
-                settings |= numbers({item.key: _plain(item.value_json) for item in updates})
+                config |= {item.key: _plain(item.value_json) for item in updates}
     except Cut:
         notes = (f"{path.name} {CUT}",)
     except Exception as error:
         raise InputError(f"is no W&B file ({type(error).__name__})", path) from error
-    return Found("W&B's offline file", tuple(row for row in rows if "loss" in row), settings, notes)
+    return Found("W&B's offline file", tuple(row for row in rows if "loss" in row), numbers(config), notes)
 
 
 def read_mlflow(folder: Path) -> Found:

@@ -197,8 +197,10 @@ Why: batch sizes and learning rates are calculated from it; on a TPU one process
 """,
     "TP425": """LOCAL_RANK, RANK, MASTER_PORT and the like: what one process alone had.
 
-What it does: `os.environ["LOCAL_RANK"]` becomes `os.environ.get("LOCAL_RANK", "0")`; an assertion that such a variable
-is set, and reads of several in a loop, are named.
+What it does: `os.environ["LOCAL_RANK"]` becomes `os.environ.get("LOCAL_RANK", "0")`. What can't go on without such a
+variable is named: tests that end the script (a warning where another `if` decides over them), reads of several in a
+loop, `+=` and `del`. Left alone: what the script sets above, asks for (`if "RANK" in os.environ:`), or catches
+(`except KeyError:`, unless that ends the script, too).
 Why: torchrun and accelerate set them on a GPU machine; nobody does on a TPU, and the port would end there.
 """,
 }

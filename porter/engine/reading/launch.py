@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ...recipe import Fate, Field, Origin, Value, literal_code
-from ...runtime.settings.zero_config import row_of
+from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
 from ...source.launch.launch_config import Setting
+from ..libraries.accelerate.deepspeed import INLINE
 from ..packs.packs import Pack
 from ..script.fill_from_tables import judge
 from ..script.porting import Porting
+from .master_weights import each_load, settle_masters
 from .precision import read_precision, under_fsdp
 
 
@@ -25,6 +27,14 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         reason, target = "a setting of the GPU launcher", ""
         if row is None and setting.table == "accelerate.deepspeed_config":
             fate, reason = "manual", "no setting of DeepSpeed's that tpu-port knows"
+            if setting.file.suffix not in INLINE and is_ignored(
+                rule.table if rule is not None else None, setting.row or setting.name
+            ):
+                fate, reason = "dropped", IGNORED
+                if porting.trainer is not None:
+                    fix = "Take it out, or say in the arguments what was meant by it."
+                    line, column = porting.trainer.line, porting.trainer.column
+                    porting.find("TP402", "warning", f"{source}={setting.value}: {reason}.", fix, line, column)
         if row is not None:
             fate, reason = judge(value, row)
             target = row.target if fate != "dropped" else ""
@@ -48,9 +58,11 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         fix = "Give --launch-config FILE or --processes N if it had more."
         porting.find("TP401", "info", message, fix, porting.trainer.line, porting.trainer.column)
     porting.fill(values)
-    if under_fsdp(porting) and not porting.arguments_object:
-        read_precision(porting)
     mixed = porting.known("mesh.mixed_precision")
-    if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
-        porting.fill({"precision.bf16": Value("literal", "True")})
-        read_precision(porting)
+    for _ in each_load(porting):
+        if under_fsdp(porting) and not porting.arguments_object:
+            read_precision(porting)
+        if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
+            porting.fill({"precision.bf16": Value("literal", "True")})
+            read_precision(porting)
+        settle_masters(porting, settings)

@@ -10,6 +10,7 @@ import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
 from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.init_types import fills_type
 from ...source.calls import function_around, may_not_run, returned
 from ...source.module import Module
 from ...source.scopes import Binding
@@ -76,7 +77,7 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
         return
     porting.fill({"model.id": model.value})
     porting.names.model = porting.fresh("model")
-    _read_init_kwargs(porting)
+    _read_init_kwargs(porting, site, versions)
     read_quantization(porting, site, versions)
     if porting.value("model.dtype") is None:
         default = "'auto'" if _keeps_type(porting, site, versions) else "'float32'"
@@ -119,7 +120,7 @@ def _with_inner_adapters(site: Site, inject: Site) -> Site:
     return replace(site, arguments=(*(own for own in site.arguments if own.name not in given), *inner))
 
 
-def _read_init_kwargs(porting: Porting) -> None:
+def _read_init_kwargs(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
     """`model_init_kwargs={"dtype": ...}`: what from_pretrained would be given."""
     value = porting.value("model.init_kwargs")
     if value is None:
@@ -135,6 +136,7 @@ def _read_init_kwargs(porting: Porting) -> None:
         nodes = dict(pairs)
         items = {name: read_value(porting.module, node) for name, node in pairs}
     table = next((rule for pack in porting.packs for rule in pack.tables if rule.role == "model"), None)
+    _settle_types(porting, site, versions, items)
     for name, inner in items.items():
         row = table.table.row(name) if table is not None else None
         if quantization_value(porting, name, inner, nodes.get(name)):
@@ -144,6 +146,34 @@ def _read_init_kwargs(porting: Porting) -> None:
         elif argument is not None and table is not None and (row is None or judge(inner, row)[0] == "manual"):
             message = f"model_init_kwargs: {name}={inner.text or inner.code} has no counterpart in rt.load_model."
             porting.find(table.id, "error", message, "", argument.line, argument.column)
+
+
+def _settle_types(porting: Porting, site: Site, versions: Mapping[str, str], items: dict[str, Value]) -> None:
+    """`torch_dtype` loses to a `dtype` beside it, be it the one that TRL itself puts there."""
+    older, given = items.get("torch_dtype"), "dtype" in items
+    if older is None:
+        return
+    if given and items["dtype"].is_literal(None):
+        del items["dtype"]
+        return
+    trl = versions.get("trl") or None
+    filled = fills_type(trl, left_alone=table_of(porting, site).kind in ("orpo", "cpo"))
+    if not given and not filled:
+        return
+    del items["torch_dtype"]
+    if given:
+        return
+    items["dtype"] = Value("literal", repr(filled), older.origin, site.rule)
+    if older.known and str(older.literal).removeprefix("torch.") == filled:
+        return
+    meaning = "the checkpoint's type" if filled == "auto" else f"{filled} weights"
+    message = (
+        f"model_init_kwargs: torch_dtype={older.text or older.code} has no effect, as TRL {trl or 'of today'} fills in "
+        f'dtype="{filled}", which transformers prefers: the port loads {meaning}, as the source does.'
+    )
+    fix = "Write dtype instead of torch_dtype in model_init_kwargs for the type that it names."
+    porting.find(site.rule, "warning", message, fix, site.line, site.column)
+    porting.change_fate(".model_init_kwargs", reason=f'torch_dtype loses to the dtype="{filled}" that TRL fills in')
 
 
 def _is_model_object(porting: Porting, model: Argument) -> bool:

@@ -88,7 +88,7 @@ def release_of_loading(porting: Porting) -> str:
     """The source's transformers where the one of its TRL's day loads a model of no given type otherwise; else ""."""
     day = of_its_day(plain_version(porting.versions.get("trl", "")) or None)
     todays = day is None or version_key(day) >= (5,)
-    return plain_version(porting.versions["transformers"]) if todays and _none_is_float32(porting) else ""
+    return plain_version(porting.versions["transformers"]) if todays == _none_is_float32(porting) else ""
 
 
 def under_fsdp(porting: Porting) -> bool:

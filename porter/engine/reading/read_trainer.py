@@ -38,11 +38,11 @@ from ..script.fill_from_tables import (
     table_of,
     tables_of,
 )
-from ..script.made_elsewhere import say_elsewhere
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
 from .adapters import read_lora
 from .kept_configs import is_spread
+from .made_elsewhere import say_elsewhere
 from .model import read_model
 
 

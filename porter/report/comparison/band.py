@@ -29,7 +29,7 @@ class Band:
 
 
 def band_chart(curves: Sequence[Curve], bands: Sequence[Band] = (), *, title: str, label: str) -> str:
-    """An SVG; values that aren't finite leave a gap."""
+    """An SVG; points whose value isn't finite are left out, and the line goes on from the one before."""
     heights = [value for curve in curves for _, value in curve.points if math.isfinite(value)]
     heights += [value for band in bands for value in (band.low, band.high) if math.isfinite(value)]
     steps = [step for curve in curves for step, _ in curve.points]

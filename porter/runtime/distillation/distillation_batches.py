@@ -47,6 +47,8 @@ class GKDBatches(SFTBatches):
     GKDConfig's, as for `SFTBatches`. With several processes GKDTrainer divides by the tokens of all of them, and then
     once more by their number when it averages the gradients; so does `scale` here. When it evaluates it doesn't.
 
+    `samples` says whether any step may be sampled.
+
     ValueError at once for shares outside 0 to 1, for a sampler without its model, and for lengths beyond its context.
     """
 
@@ -77,7 +79,7 @@ class GKDBatches(SFTBatches):
         if seq_kd and lmbda < 1 and teacher_model is None:
             raise ValueError("seq_kd=True: give GKDBatches the teacher that samples, teacher_model=")
         student, teacher = (model if lmbda > 0 else None), (teacher_model if seq_kd and lmbda < 1 else None)
-        self._samples = student is not None or teacher is not None
+        self.samples = student is not None or teacher is not None
         self._chance, self._sample_seed, self._new_tokens, self._skipped = lmbda, seed, max_new_tokens, 0
         super().__init__(dataset, tokenizer, mesh, max_length=max_length, seed=seed, **settings)
         self._student, self._teacher = (
@@ -135,7 +137,7 @@ class GKDBatches(SFTBatches):
 
     def _fixed_length(self, prepared: Rows) -> int:
         longest = int(prepared.lengths.max())
-        if self._samples:
+        if self.samples:
             longest = max(longest, self._longest_prompt(prepared) + self._new_tokens)
         return -(-longest // self._multiple) * self._multiple
 

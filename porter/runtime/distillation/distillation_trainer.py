@@ -48,6 +48,7 @@ class DistillationTrainer(PeftTrainer):
                 "be compared; choose a teacher of the same family"
             )
         self.teacher_model = teacher_model
+        self.counted_rows: slice | None = None  # whose tokens are the same in each run, see recording.py
         self._teacher = nnx.jit(_logits, graph_updates=False)  # not the weights again
         super().__init__(model, optimizer, training_config)
         self.with_gen_model_input_fn(model_inputs).with_loss_fn(divergence_loss(beta))
@@ -55,6 +56,7 @@ class DistillationTrainer(PeftTrainer):
     def train(self, train_ds: Any, *evaluation: Any, **settings: Any) -> None:
         """As PeftTrainer's. ValueError for rows that are longer than the model's context."""
         check_rows(self.model, getattr(train_ds, "longest", 0))
+        self.counted_rows = None if getattr(train_ds, "samples", True) else slice(None)
         super().train(train_ds, *evaluation, **settings)
 
     def _prepare_inputs(self, input_data: Any) -> Any:

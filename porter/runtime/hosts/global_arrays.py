@@ -7,6 +7,7 @@ it passes through as they are (tunix/sft/sharding_utils.py).
 
 from __future__ import annotations
 
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -18,6 +19,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from . import processes
 
 Batch = dict[str, np.ndarray]
+
+_made_of: dict[int, np.ndarray] = {}  # by id, as long as the global array is there
 
 
 def placed(batches: Iterable[Batch], mesh: jax.sharding.Mesh) -> Iterator[Batch]:
@@ -35,7 +38,7 @@ def placed(batches: Iterable[Batch], mesh: jax.sharding.Mesh) -> Iterator[Batch]
             seen = zlib.crc32(np.ascontiguousarray(array).data, seen)
         if not number & (number - 1):
             processes.agree(f"the rows up to micro-batch {number}", seen)
-        yield {name: on_mesh(array, mesh) for name, array in batch.items()}
+        yield {name: _remembered(on_mesh(array, mesh), array) for name, array in batch.items()}
 
 
 def on_mesh(array: np.ndarray, mesh: jax.sharding.Mesh) -> Any:
@@ -46,3 +49,19 @@ def on_mesh(array: np.ndarray, mesh: jax.sharding.Mesh) -> Any:
     if jax.process_count() == 1:
         return jax.device_put(array, sharding)
     return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
+
+
+def whole(array: Any) -> Any:
+    """The rows of `array` that this process can compute on without the others; None where it doesn't hold all of them.
+
+    What is asked of a global array itself runs on all processes, and waits until all have asked.
+    """
+    if not isinstance(array, jax.Array) or array.is_fully_addressable:
+        return array
+    return array.addressable_data(0) if array.is_fully_replicated else _made_of.get(id(array))
+
+
+def _remembered(placed: jax.Array, array: np.ndarray) -> jax.Array:
+    _made_of[id(placed)] = array
+    weakref.finalize(placed, _made_of.pop, id(placed), None)
+    return placed

@@ -1,8 +1,8 @@
 """The JAX processes of a run: one for each host of a TPU slice, all of them running the same script.
 
 They find each other where a port imports its runtime, before anything asks JAX for devices. What one of them does for
-all (the rewards of completions) and what all must hold alike (rows, prompts) goes over JAX's coordination service. No
-JAX is imported, and nothing done, where there is one process.
+all (the rewards of completions) and what all must hold alike (rows, prompts) goes over JAX's coordination service.
+Where there is one process nothing is done, and where there is no TPU no JAX is imported for it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ def connect() -> None:
 
     They are those of a TPU slice of several hosts, or as JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID
     say. Ends the process with one line where they don't come within TPU_PORT_WAIT seconds (300), or run another script
-    or other releases. From then on a process that fails ends the others.
+    or other releases. From then on a process that ends with an exception ends the others. Python's own worker
+    processes (multiprocessing) join nobody.
     """
-    if os.environ.get(ALONE) or {"-h", "--help"} & set(sys.argv[1:]):
+    if _is_worker() or os.environ.get(ALONE) or {"-h", "--help"} & set(sys.argv[1:]):
         return
     given = _given()
     if given is None and not _on_a_tpu_cluster():
@@ -105,8 +106,8 @@ def agree(what: str, *values: Any, names: bool = False) -> None:
 def from_first(what: str, function: Callable[[], Any]) -> Any:
     """What `function` returns on the first process, where alone it is called; anything that JSON can say.
 
-    ValueError on all processes for what it raises, and for what isn't JSON. What all processes must do together can't
-    be done in it, and says so.
+    What it raises goes on there, as TypeError does for what isn't JSON, and is a ValueError on the others. What all
+    processes must do together can't be done in it, and says so.
     """
     global _only_first
     if count() == 1:
@@ -175,6 +176,17 @@ def _given() -> dict[str, Any] | None:
     if not 0 <= number < of:
         raise SystemExit(f"{INDEX}={number} is not one of the {of} processes of {COUNT}: they count from 0")
     return {"coordinator_address": found[ADDRESS], "num_processes": of, "process_id": number}
+
+
+def _is_worker() -> bool:
+    """Whether this is a child of multiprocessing (or `multiprocess`, datasets' own), which imports the script again.
+
+    While it does, it has no parent_process() yet.
+    """
+    kinds = [sys.modules[name] for name in ("multiprocessing.process", "multiprocess.process") if name in sys.modules]
+    return any(
+        kind.parent_process() is not None or getattr(kind.current_process(), "_inheriting", False) for kind in kinds
+    )
 
 
 def _on_a_tpu_cluster() -> bool:
@@ -343,7 +355,10 @@ class _Watch:
             os._exit(1)
 
     def _tell(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        """sys.excepthook: the others would wait for this process until JAX ends them, and it for them."""
+        """sys.excepthook: the others would wait for this process until JAX ends them, and it for them.
+
+        Python doesn't call it for SystemExit, nor tells anybody else of its code.
+        """
         import jax
 
         self._over.set()

@@ -121,6 +121,11 @@ class PreferenceLoss(ABC):
         """Token log-probabilities (B, T) as one number a row."""
         return token_logps.sum(axis=1)
 
+    @property
+    def counted_rows(self) -> slice:
+        """The rows of a batch whose tokens TRL's `num_tokens` counts."""
+        return slice(None)
+
 
 @dataclass(frozen=True)
 class ORPOLoss(PreferenceLoss):
@@ -186,6 +191,11 @@ class KTOLoss(PreferenceLoss):
     loss_type: str = "kto"
     desirable_weight: float = 1.0
     undesirable_weight: float = 1.0
+
+    @property
+    def counted_rows(self) -> slice:
+        """Those with a completion of their own, not those of the KL term."""
+        return slice(None, None, 2 if self.loss_type == "kto" else 1)
 
     def loss(self, model: nnx.Module, inputs: Inputs, reference: Array | None) -> tuple[Array, Metrics]:
         assert reference is not None and inputs.desirable is not None

@@ -48,6 +48,7 @@ class PreferenceTrainer(PeftTrainer):
         self.ref_model = ref_model if loss.reference else None
         self._reference = nnx.jit(lambda ref, batch: loss.logps(ref, Inputs(**model_inputs(batch))))
         self.metric_names: tuple[str, ...] = ()
+        self.counted_rows = loss.counted_rows
         super().__init__(model, optimizer, training_config)
         self.with_gen_model_input_fn(model_inputs).with_loss_fn(loss, has_aux=True)
 

@@ -36,6 +36,18 @@ SHAPES = {"warmup_min_lr": 0.0, "warmup_type": "log", "warmup_min_ratio": 0.0, "
 PARTS = ("zero_optimization", "bf16", "fp16", "optimizer", "scheduler", "offload_optimizer", "offload_param", "params")
 
 
+# What DeepSpeed reads beside the settings that have rows; it ignores every other key at the top.
+OTHERS = frozenset(
+    """
+    autotuning bfloat16 comet datastates dataloader_drop_last eigenvalue expert_parallel gradient_allreduce_op
+    graph_harvesting hybrid_engine log_level managed_gradient_accumulation optimizer progressive_layer_drop
+    quantize_training scheduler seq_parallel_comm_data_type torch_autocast use_data_before_expert_parallelism
+    vocabulary_size weight_quantization
+    """.split()
+)
+IGNORED = "DeepSpeed ignores it, as it does every key that it doesn't know"
+
+
 def take_deepspeed(args: Any) -> None:
     """Put into `args` what their `deepspeed` sets: an optimizer, a schedule, no clipping where the file says nothing.
 
@@ -43,6 +55,9 @@ def take_deepspeed(args: Any) -> None:
     both either), and what has no counterpart, all by name.
     """
     config = _read(args.deepspeed)
+    for name in config:
+        if is_ignored(find_table(TABLE), name):
+            print(f"deepspeed={_shown(args.deepspeed)}: {name}: {IGNORED}", file=sys.stderr)
     given = {".".join(names): value for names, value in leaves(config)}
     wrong = [*_refused(given), *_contradictions(args, given)]
     if given.get("optimizer.type") in ADAMW and args.weight_decay:
@@ -83,6 +98,12 @@ def row_of(table: FieldTable | None, name: str) -> Row | None:
     return None
 
 
+def is_ignored(table: FieldTable | None, name: str) -> bool:
+    """Whether a key at the top of a config is none of DeepSpeed's."""
+    known = OTHERS.union(each.partition(".")[0] for each in table.rows()) if table is not None else {name}
+    return name.partition(".")[0] not in known
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two settings mean the same: `1` and `1.0`, `"5e-5"` and `5e-5`, number by number in a list."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
@@ -114,6 +135,8 @@ def _shown(given: Any) -> str:
 def _refused(given: Mapping[str, Any]) -> Iterator[str]:
     table = find_table(TABLE)
     for name, value in given.items():
+        if is_ignored(table, name):
+            continue
         row = row_of(table, name)
         fate, reason = row.verdict(value) if row is not None else ("manual", "no setting of DeepSpeed's that is known")
         if fate == "manual" and value != "auto":

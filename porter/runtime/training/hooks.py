@@ -135,7 +135,7 @@ class LogLines(TrainingHooks):
 
     def on_train_end(self, train_ctx: Any) -> None:
         """The last step is still to come."""
-        self._stopping.end()
+        self._stopping.ended(train_ctx)
         self._events.ended(train_ctx)
         self.recording.ended(train_ctx, self.state)
 

@@ -5,17 +5,18 @@ the run stand between them as the Trainer's do. `transformers.TrainerState.load_
 no field for (versions, mesh, devices, the script) stands in `stateful_callbacks["tpu_port"]`, see docs/compare.md.
 
 The file lies in the run's output folder and, up to its step, in each checkpoint. One process writes it, whole and
-moved into place; a resumed run goes on in it behind the step that it resumes from.
+moved into place; a resumed run goes on in it behind the step that it resumes from. Whatever keeps it from being read
+or written is said once, and ends no training.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-import jax
 from etils import epath  # type: ignore[import-untyped]
 
 NAME = "trainer_state.json"
@@ -29,7 +30,7 @@ Finished = Callable[[Lines], Lines]
 
 
 class Record:
-    """The state file of one run in `folder`, None for a run without one.
+    """The state file of one run in `folder`.
 
     Args:
         folder: the run's output folder, as `rt.fresh_dir` gives it.
@@ -37,41 +38,41 @@ class Record:
     """
 
     def __init__(self, folder: Any, facts: Mapping[str, Any]) -> None:
-        self._folder = epath.Path(folder) if folder is not None and jax.process_index() == 0 else None
+        self._folder = epath.Path(folder)
         self._facts = dict(facts)
         self._lines: list[dict[str, Any]] = []
         self._earlier: list[Any] = []
         self._copied: set[int] = set()
-        self._told = False
+        self._told: set[str] = set()
         self._reported = 0
+        self._refused = -PATIENCE
         self._written = self._spent = 0.0
         self._began = time.monotonic()
 
     def begin(self, step: int) -> None:
         """Take what an earlier run left of the steps up to `step`, the one that this run resumes from."""
         self._began = time.monotonic()
-        if self._folder is None or step == 0:
+        if step == 0:
             return
-        for place in (self._folder, self._folder / str(step)):
-            found = _read(place / NAME)
-            if found is not None:
-                history = found["log_history"]
-                self._lines = [line for line in history if line["step"] <= step and "train_runtime" not in line]
-                ours = found.get("stateful_callbacks", {}).get(OURS, {})
-                self._earlier = list(ours.get("attributes", {}).get("runs", []))
-                return
+        reached = -1
+        for path in (self._folder / NAME, self._folder / str(step) / NAME):
+            with self._going_on(path, "read"):
+                found = _read(path)
+                lines = [] if found is None else _until(found["log_history"], step)
+                last = max((line["step"] for line in lines if "loss" in line), default=0)
+                if found is not None and last > reached:  # the run's own may end before its last checkpoint's
+                    reached, self._lines, self._earlier = last, lines, _runs(found)
 
     def total(self, name: str) -> float:
         """The last value of a running total in what was taken over, 0 without."""
-        return float(next((line[name] for line in reversed(self._lines) if name in line), 0))
+        values = (line.get(name) for line in reversed(self._lines))
+        return float(next((value for value in values if isinstance(value, int | float)), 0))
 
     def add(self, line: Mapping[str, Any], *, reported: bool = True) -> None:
         """One line of the history; a line of training takes the place of an earlier one of its step.
 
         One that isn't `reported` yet stands in for it, should the run end here.
         """
-        if self._folder is None:
-            return
         step = line["step"]
         if "loss" not in line:
             self._lines.append(dict(line))
@@ -90,40 +91,48 @@ class Record:
         `state`: the fields of transformers' TrainerState that some lines are the history of. `finished`: the lines
         with what isn't worth working out in every step.
         """
-        if self._folder is None:
-            return
         started = time.monotonic()
         due = started - self._written > PATIENCE and self._spent <= SHARE * (started - self._began)
         if not (due or now):
             return
-        self._put(self._folder / NAME, self._text(state, finished(self._lines)))
+        with self._going_on(self._folder / NAME, "written"):
+            _put(self._folder / NAME, self._text(state, finished(self._lines)))
         self._written = time.monotonic()
         self._spent += self._written - started
 
-    def in_checkpoints(self, state: State, finished: Finished, steps: Iterable[int]) -> None:
-        """The record up to its step into each finished checkpoint that has none yet: where transformers puts it."""
-        for step in steps if self._folder is not None else ():
-            folder = self._folder / str(step)  # type: ignore[operator]
-            if step in self._copied or step > self._reported or not folder.is_dir():
-                continue
-            self._copied.add(step)
-            if not (folder / NAME).exists():
-                lines = [line for line in self._lines if line["step"] <= step and "train_runtime" not in line]
-                self._put(folder / NAME, self._text(state, finished(lines)))
+    def in_checkpoints(self, state: State, finished: Finished, steps: Iterable[int], *, now: bool = False) -> None:
+        """The record up to its step into each finished checkpoint that has none yet: where transformers puts it.
 
-    def _put(self, path: Any, text: str) -> None:
-        """A full disk or a bucket without permission ends no training: it is said once, and tried again."""
+        One that it couldn't be written into is tried again, after a while or `now`.
+        """
+        if not now and time.monotonic() - self._refused < PATIENCE:
+            return
+        for step in steps:
+            if step in self._copied or step > self._reported:
+                continue
+            path = self._folder / str(step) / NAME
+            with self._going_on(path, "written"):
+                if not path.parent.is_dir():
+                    continue
+                if not path.exists():
+                    _put(path, self._text(state, finished(_until(self._lines, step))))
+                self._copied.add(step)
+
+    @contextmanager
+    def _going_on(self, path: Any, done: str) -> Iterator[None]:
+        """A full disk, a bucket without permission, a value that isn't JSON end no training: it is said once."""
         try:
-            _put(path, text)
-        except OSError as error:
-            if not self._told:
-                print(f"{path} can't be written: {error}")
-            self._told = True
+            yield
+        except Exception as error:
+            self._refused = time.monotonic()
+            if done not in self._told:
+                print(f"{path} can't be {done}: {type(error).__name__}: {error}; the training goes on")
+            self._told.add(done)
 
     def _text(self, state: State, lines: Lines) -> str:
         own = {"args": {}, "attributes": {**self._facts, "runs": [*self._earlier, self._facts.get("run", {})]}}
         whole = {**BLANK, **state(lines), "log_history": lines, "stateful_callbacks": {OURS: own}}
-        return json.dumps(whole, indent=2, sort_keys=True, default=_plain) + "\n"
+        return json.dumps(_plain(whole), indent=2, sort_keys=True) + "\n"
 
 
 # transformers 5.12's TrainerState as it is made.
@@ -159,6 +168,18 @@ def _read(path: Any) -> dict[str, Any] | None:
     return found if usable else None
 
 
+def _until(lines: Lines, step: int) -> Lines:
+    return [line for line in lines if line["step"] <= step and "train_runtime" not in line]
+
+
+def _runs(found: Mapping[str, Any]) -> list[Any]:
+    """What a state file says of the runs that wrote it; nothing for one that another program wrote."""
+    try:
+        return list(found["stateful_callbacks"][OURS]["attributes"]["runs"])
+    except (KeyError, TypeError):
+        return []
+
+
 def _put(path: Any, text: str) -> None:
     """The text under its name at once: a reader, or a run that is ended here, finds the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,5 +192,12 @@ def _put(path: Any, text: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's and JAX's scalars as Python's."""
-    return value.item() if hasattr(value, "item") else str(value)
+    """A value as JSON has it: NumPy's and JAX's scalars and arrays as numbers and lists, keys and the rest as text."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    found = value.tolist() if hasattr(value, "tolist") else value
+    return _plain(found) if isinstance(found, list | int | float | str) else str(found)

@@ -13,6 +13,7 @@ import numpy as np
 import optax
 
 from ..callbacks import TrainerState
+from ..hosts.global_arrays import whole
 from .record import Record
 from .run_facts import facts, learning_rate
 
@@ -24,8 +25,9 @@ TRAINED = "num_trained_tokens"
 class Recording:
     """Notes a run and writes its record into the folder of its checkpoints, else into `output_dir`.
 
-    Without either nothing is written, nor on other processes than the first. `schedule`: the learning rate by
-    optimizer step, for an optimizer whose own can't be read. `logged`: the script's logging_steps.
+    Without either nothing is written, nor on other processes than the first, which asks nothing of the others for it.
+    `schedule`: the learning rate by optimizer step, for an optimizer whose own can't be read. `logged`: the script's
+    logging_steps.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class Recording:
         self._off = False
         self._record: Record | None = None
         self._counts: list[Any] = []  # of the micro-batches of steps that weren't reported yet
-        self._totals = {TOKENS: 0.0, TRAINED: 0.0}
+        self._totals: dict[str, float] = {}  # none once a batch came whose tokens aren't counted
         self._losses: list[float] = []
         self._last = 0.0
         self._ends: int | None = None
@@ -64,7 +66,7 @@ class Recording:
         self._record = Record(folder, known)
         self._rate = learning_rate(train_ctx) or self._schedule
         self._record.begin(self._first)
-        self._totals = {name: self._record.total(name) for name in self._totals}
+        self._totals = {name: self._record.total(name) for name in (TOKENS, TRAINED)}
         self._count(train_ctx)
         self._follow(train_ctx, state)
         self._write(train_ctx, state, now=True)
@@ -108,8 +110,10 @@ class Recording:
             self._write(train_ctx, state, now=True)
 
     def _counted(self, train_ctx: Any) -> dict[str, float]:
-        """The tokens up to the next step that Tunix reports."""
+        """The tokens up to the next step that Tunix reports; nothing where they can't be told."""
         of_step = self._counts[: train_ctx.config.gradient_accumulation_steps or 1]
+        if not self._totals or any(each is None for each in of_step):
+            return {}
         fed, trained = (sum(float(each[place]) for each in of_step) for place in (0, 1))
         return {TOKENS: self._totals[TOKENS] + fed, TRAINED: self._totals[TRAINED] + trained}
 
@@ -133,7 +137,8 @@ class Recording:
     def _write(self, train_ctx: Any, state: TrainerState, *, now: bool = False) -> None:
         assert self._record is not None
         self._record.write(lambda lines: self._state(lines, state), rates, now=now)
-        self._record.in_checkpoints(lambda lines: self._state(lines, state), rates, _checkpoints(train_ctx))
+        steps = _checkpoints(train_ctx)
+        self._record.in_checkpoints(lambda lines: self._state(lines, state), rates, steps, now=now)
 
     def _state(self, lines: list[dict[str, Any]], state: TrainerState) -> dict[str, Any]:
         """The fields of transformers' TrainerState that `lines` are the history of."""
@@ -152,13 +157,14 @@ class Recording:
         }
 
     def _follow(self, train_ctx: Any, state: TrainerState) -> None:
-        """Look for checkpoints once more when the trainer has closed: it saves the last one behind all hooks."""
+        """Write once more when the trainer has closed: it saves the last checkpoint, and after SIGTERM reports the last
+        step, behind all hooks."""
         close = train_ctx.close
 
         def closing() -> None:
             close()
             if self._record is not None:
-                self._record.in_checkpoints(lambda lines: self._state(lines, state), rates, _checkpoints(train_ctx))
+                self._write(train_ctx, state, now=True)
 
         if not hasattr(close, "follows"):
             closing.follows = True  # type: ignore[attr-defined]
@@ -171,8 +177,8 @@ class Recording:
             prepare = prepare.counts_tokens
 
         def counting(batch: Any) -> Any:
-            if str(train_ctx._mode) == "train":
-                self._counts.append(_tokens(batch))
+            if self._record is not None and str(train_ctx._mode) == "train":
+                self._counts.append(_tokens(batch, getattr(train_ctx, "counted_rows", slice(None))))
             return prepare(batch)
 
         counting.counts_tokens = prepare  # type: ignore[attr-defined]
@@ -209,11 +215,15 @@ def _checkpoints(train_ctx: Any) -> list[int]:
     return [] if manager is None else [int(step) for step in manager.all_steps()]
 
 
-def _tokens(batch: Any) -> tuple[Any, Any]:
-    """How many tokens a batch feeds, and how many of them are trained; 0 for batches of another form."""
+def _tokens(batch: Any, rows: slice | None) -> tuple[Any, Any] | None:
+    """How many tokens some rows of a batch feed, and how many of them are trained, as TRL counts them.
+
+    None where that can't be told, or is another number in each run: sampled completions, whose batches have no labels,
+    batches of another form, global arrays that another process holds rows of. `rows`: None for no rows that count.
+    """
     get = batch.get if isinstance(batch, Mapping) else lambda name: getattr(batch, name, None)
-    segments, labels = get("segment_ids"), get("labels")
+    segments, labels = whole(get("segment_ids")), whole(get("labels"))
+    if rows is None or getattr(segments, "ndim", 0) != 2 or getattr(labels, "ndim", 0) != 2:
+        return None
     total: Callable[[Any], Any] = jnp.sum if isinstance(segments, jax.Array) else np.sum
-    fed = 0 if segments is None else total(segments > 0)
-    trained = 0 if labels is None else total(labels[:, 1:] != IGNORED)
-    return fed, trained
+    return total(segments[rows] > 0), total(labels[rows, 1:] != IGNORED)

@@ -97,11 +97,10 @@ def learning_rate(train_ctx: Any) -> Callable[[Any], Any] | None:
 def _rate(train_ctx: Any) -> Callable[[Any], Any] | None:
     for owner, name, value in free_variables(train_ctx.optimizer.tx.update):
         if owner in RATE and name in ("learning_rate", "step_size_fn"):
-            if callable(value):
-                sign = -1 if name == "step_size_fn" else 1
-                return lambda count, value=value, sign=sign: sign * value(count)  # type: ignore[misc]
+            if callable(value):  # Optax's optimizers count downwards, by a schedule that is negated somewhere
+                return lambda count, value=value: abs(value(count))  # type: ignore[misc]
             if isinstance(value, int | float):
-                return lambda count, value=value: value  # type: ignore[misc]
+                return lambda count, value=value: abs(value)  # type: ignore[misc]
         if (owner, name) == ("scale", "step_size") and isinstance(value, int | float) and value < 0:
             return lambda count, value=value: -value  # type: ignore[misc]
     return None

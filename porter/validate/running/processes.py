@@ -217,7 +217,7 @@ def _wait(process: Process, folder: Path, limits: Limits) -> str:
 
 
 def _resident(leader: int) -> int:
-    """Bytes of memory that the processes of this session hold."""
+    """Bytes of memory that the processes of this run hold."""
     total = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -121,7 +121,7 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
         without_kernels(kwargs, substitutes.note)
         nonlocal depth
         depth += 1
-        asked = kwargs.get("torch_dtype") or kwargs.get("dtype")
+        asked = kwargs.get("dtype") or kwargs.get("torch_dtype")  # as transformers prefers them
         if depth == 1:
             release = int(transformers.__version__.split(".")[0])
             observer.loads.append(dtype_class(asked, "checkpoint" if release >= 5 else "float32"))
@@ -145,7 +145,8 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
             config._attn_implementation = "eager"
             substitutes.note(f"attention {attention!r} needs a GPU: 'eager' computes the same on the CPU")
         if settings.dtype == "float32":
-            asked = kwargs.pop("torch_dtype", None) or kwargs.pop("dtype", None)
+            older, asked = kwargs.pop("torch_dtype", None), kwargs.pop("dtype", None)
+            asked = asked or older
             if asked not in (None, "float32", torch.float32):
                 substitutes.note(f"model weights in float32 instead of {str(asked).removeprefix('torch.')}")
             kwargs[dtype_keyword] = torch.float32

@@ -124,7 +124,7 @@ class Shell(Permissive):
         if folder is None:
             self._away.append(target)
             self._note(f"%cd {target}: no such folder: the notebook went on where it was")
-        elif folder:
+        else:
             self._before.append(os.getcwd())
             self._away.clear()
             os.chdir(folder)
@@ -132,7 +132,7 @@ class Shell(Permissive):
     magic_chdir = magic_cd
 
     def _folder(self, target: str) -> str | None:
-        """Where `%cd target` leads: "" for where the notebook is already, None where there is no such folder."""
+        """Where `%cd target` leads; None where there is no such folder."""
         if not target or target.rstrip("/") in ("~", "/content", "/kaggle/working", "/workspace", "/root"):
             return self._begun  # where hosted notebooks start
         inner = re.sub(r"^/(?:content(?:/drive/\w+)?|kaggle/(?:working|input)|workspace)/", "", target)

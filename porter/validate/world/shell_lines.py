@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable
+from getopt import GetoptError, gnu_getopt
+
+from .shell_words import Command, commands_of
 
 INSTALLED = "what the notebook installs (pip, apt, conda) was not installed: the environment has its libraries"
 SHOWN = "programs that only show something (nvidia-smi, ls, ...) were not run"
@@ -18,44 +20,52 @@ SHOWING = frozenset(
 )
 OF_THE_SHELL = frozenset("cd export source set unset".split())  # ends with its line
 BEFORE = frozenset("sudo time env exec nohup".split())
-COMMANDS = re.compile(r"\s*(?:&&|\|\||;)\s*")
-REDIRECTED = (">", ">>")
 LONGEST = 80  # characters of a command in a note
 
 
 def run_commands(text: str, note: Callable[[str], None]) -> None:
     """Do what the commands of one line mean for the notebook; `note` hears what was not run."""
-    for command in COMMANDS.split(text.strip()):
-        words = _words(command)
+    for command in commands_of(text):
+        words = list(command.words)
         while words and (re.match(r"\w+=", words[0]) or words[0] in BEFORE):
             words = words[1:]
-        name = os.path.basename(words[0]) if words else "true"
+        name = os.path.basename(words[0]) if words else ""
         if name in INSTALLERS or (name.startswith("python") and words[1:3] in (["-m", "pip"], ["-m", "uv"])):
             note(INSTALLED)
-        elif name == "mkdir":
-            for folder in (word for word in words[1:] if not word.startswith("-")):
-                os.makedirs(folder, exist_ok=True)
-        elif name == "echo" and set(words[:-1]) & {*REDIRECTED}:
-            _write(words)
-        elif name in OF_THE_SHELL:
+        elif name in MADE and command.certain and (name == "mkdir" or command.path):
+            try:
+                MADE[name](words[1:], command)
+            except (OSError, GetoptError, ValueError) as error:
+                note(f"{_short(command)}: {error}: it was not run")
+        elif name in OF_THE_SHELL or not words:
             continue
-        elif name in SHOWING or words[1:] in (["--version"], ["-V"]):
+        elif (name in SHOWING or words[1:] in (["--version"], ["-V"])) and command.path in ("", os.devnull):
             note(SHOWN)
         else:
-            short = " ".join(command.split())
-            shown = short if len(short) <= LONGEST else f"{short[:LONGEST]}…"
-            note(f"a program that the script starts was not run: {shown}")
+            note(f"a program that the script starts was not run: {_short(command)}")
 
 
-def _write(words: list[str]) -> None:
+def _mkdir(words: list[str], command: Command) -> None:
+    _, folders = gnu_getopt(words, "pvm:", ["parents", "verbose", "mode="])
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+
+
+def _echo(words: list[str], command: Command) -> None:
     """`echo text > file`."""
-    at = next(place for place, word in enumerate(words) if word in REDIRECTED)
-    with open(words[at + 1], "a" if words[at] == ">>" else "w", encoding="utf-8") as file:
-        file.write(" ".join(words[1:at]) + "\n")
+    options = ""
+    while words and re.fullmatch("-[neE]+", words[0]):
+        options += words.pop(0)
+    text = " ".join(words)
+    if "e" in options and "\\" in text:
+        raise ValueError("escapes")
+    with open(command.path, "a" if command.at_end else "w", encoding="utf-8") as file:
+        file.write(text + ("" if "n" in options else "\n"))
 
 
-def _words(command: str) -> list[str]:
-    try:
-        return shlex.split(command, comments=True)
-    except ValueError:
-        return command.split()
+def _short(command: Command) -> str:
+    short = " ".join(command.text.split())
+    return short if len(short) <= LONGEST else f"{short[:LONGEST]}…"
+
+
+MADE = {"mkdir": _mkdir, "echo": _echo}

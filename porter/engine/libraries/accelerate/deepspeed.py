@@ -156,6 +156,8 @@ def _clipping(porting: Porting, given: dict[str, Setting]) -> None:
     if "gradient_clipping" in given or first.file.suffix in INLINE or norm is None or norm.is_literal(None, 0, 0.0):
         return
     if porting.arguments_object:
+        if _reads_it_itself(porting):
+            return
         site = porting.trainer
         assert site is not None
         message = f"{first.file.name} has no gradient_clipping: DeepSpeed doesn't clip then, whatever max_grad_norm is."
@@ -172,12 +174,22 @@ def _clipping(porting: Porting, given: dict[str, Setting]) -> None:
 
 
 def _say_object(porting: Porting, setting: Setting, keyword: str, value: str) -> None:
-    """The config object decides at run time: what DeepSpeed decides has to be put into it."""
+    """The config object decides at run time: what DeepSpeed decides has to be put into it, unless it does so itself."""
+    if _reads_it_itself(porting):
+        reason = "put into the config object when it is made, which reads the file"
+        porting.change_fate(_source(setting), fate="exact", target="porter.runtime.arguments", reason=reason)
+        return
     site = porting.trainer
     assert site is not None
     message = f"{_source(setting)}={setting.value} takes the place of {keyword}, which the config object decides."
     fix = f'Set {porting.arguments_object}.{keyword} = "{value}" before the trainer.'
     porting.find(RULE, "error", message, fix, site.line, site.column)
+
+
+def _reads_it_itself(porting: Porting) -> bool:
+    """Whether the call that makes the kept config names a DeepSpeed config, which is taken over when it runs."""
+    kept = porting.config.argument("deepspeed") if porting.config is not None else None
+    return kept is not None and kept.certain and not (kept.value.known and not kept.value.literal)
 
 
 def _literal(value: Any, setting: Setting) -> Value:

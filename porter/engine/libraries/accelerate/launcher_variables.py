@@ -6,12 +6,28 @@ them, and reads of a name that the file doesn't write at the place, are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from ....source.module import Module
 from ....source.values import Unknown, evaluate
 from ...script.porting import Porting
+from .environment import (
+    EVERYTHING,
+    MISSING_KEY,
+    NOT_A_NUMBER,
+    READS,
+    ends,
+    is_caught,
+    is_environ,
+    is_tested,
+    truth,
+    use_of,
+    variables,
+    written,
+)
 
 RULE = "TP425"
 # What the one process of a host has.
@@ -41,7 +57,9 @@ def answer_launcher_variables(porting: Porting) -> None:
         start, end = porting.module.span(node)
         if not names & set(ALONE) or porting.covered(start) or _is_set(porting, names, start):
             continue
-        if len(names) > 1:
+        if is_tested(porting.module, node, key):
+            continue
+        if len(names) > 1 or use_of(porting.module, node) == "change":
             _say(porting, node, names & set(ALONE))
             continue
         (name,) = names
@@ -50,56 +68,101 @@ def answer_launcher_variables(porting: Porting) -> None:
         if "jax." in ALONE[name]:
             porting.imports.add("import jax")
         porting.edit(start, end, f"{called}({porting.module.code(key)}, {ALONE[name]})", RULE, REASON)
-    for test, key in _guards(porting):
-        names = _values(porting, key) & set(ALONE)
-        if names and not porting.covered(porting.module.span(test)[0]):
-            _say(porting, test, names)
+    _say_guards(porting)
 
 
-def _say(porting: Porting, node: cst.CSTNode, names: set[str]) -> None:
+def _say(porting: Porting, node: cst.CSTNode, names: set[str], *, certain: bool = True) -> None:
     said = ", ".join(sorted(names))
-    message = f"{porting.module.code(node).strip()}: {said} is set by the GPU's launcher alone: the port ends here."
-    porting.find(RULE, "error", message, FIX, *porting.module.location(node))
+    end = "the port ends here." if certain else "the port ends here, if it comes to this."
+    message = f"{porting.module.code(node).strip()}: {said} is set by the GPU's launcher alone: {end}"
+    porting.find(RULE, "error" if certain else "warning", message, FIX, *porting.module.location(node))
 
 
 def _reads(porting: Porting) -> Iterator[tuple[cst.Subscript | cst.Call, cst.BaseExpression]]:
-    """`os.environ[key]`, and `int(os.getenv(key))`, which has no default."""
+    """What ends without the variable: `os.environ[key]`, and `int(os.getenv(key))`, which has no default."""
     module = porting.module
-    for node in module.parents:
-        if isinstance(node, cst.Subscript) and module.qualified(node.value) == "os.environ" and len(node.slice) == 1:
-            index, around = node.slice[0].slice, module.parents[node]
-            if isinstance(index, cst.Index) and not isinstance(around, cst.AssignTarget | cst.Del):
-                yield node, index.value
+    for node, key in variables(module):
+        if use_of(module, node) != "write" and not is_caught(module, node, MISSING_KEY):
+            yield node, key
     for call in module.calls:
-        if module.qualified(call.func) in ("os.environ.get", "os.getenv") and len(call.args) == 1:
+        if module.qualified(call.func) in READS and len(call.args) == 1:
             around = module.parents[module.parents[call]]
             if isinstance(around, cst.Call) and module.code(around.func) == "int":
-                yield call, call.args[0].value
+                if not is_caught(module, call, NOT_A_NUMBER):
+                    yield call, call.args[0].value
 
 
-def _guards(porting: Porting) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
-    """Tests that end the script: `assert key in os.environ`, `if key not in os.environ: raise`."""
-    for node in porting.module.parents:
+def _say_guards(porting: Porting) -> None:
+    """Name the tests that end the script: `assert key in os.environ`, `if key not in os.environ: raise`."""
+    module = porting.module
+    for node in list(module.parents):
         if isinstance(node, cst.Assert):
-            yield from ((node, key) for key in _asked(porting, node.test, cst.In))
-        elif isinstance(node, cst.If) and _raises(node.body):
-            yield from ((node.test, key) for key in _asked(porting, node.test, cst.NotIn))
+            test, passes, ended = node.test, True, frozenset(["AssertionError"]) | EVERYTHING
+        elif isinstance(node, cst.If) and ends(module, node.body):
+            test, passes, ended = node.test, False, _raised(module, node.body)
+        else:
+            continue
+        said = node if isinstance(node, cst.Assert) else test
+        if porting.covered(module.span(said)[0]) or is_caught(module, node, ended):
+            continue
+        before = module.span(node)[0]
+        unset = functools.partial(_unset, porting, before)
+        names = {name for key in _asked(module, test, passes) for name in unset(key)}
+        found = truth(module, test, unset)
+        if not names or found is passes or _is_dead(module, node, unset):
+            continue
+        _say(porting, said, names, certain=found is not None and not _is_conditional(module, node))
 
 
-def _asked(porting: Porting, test: cst.BaseExpression, operator: type[cst.BaseCompOp]) -> Iterator[cst.BaseExpression]:
-    if isinstance(test, cst.BooleanOperation):
-        yield from _asked(porting, test.left, operator)
-        yield from _asked(porting, test.right, operator)
-    elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        target = test.comparisons[0]
-        if isinstance(target.operator, operator) and porting.module.qualified(target.comparator) == "os.environ":
-            yield test.left
+def _unset(porting: Porting, before: int, key: cst.BaseExpression) -> set[str]:
+    """The launcher's variables that a key may be, none where the script sets them itself."""
+    names = _values(porting, key) & set(ALONE)
+    return set() if _is_set(porting, names, before) else names
 
 
-def _raises(body: cst.BaseSuite) -> bool:
-    last = body.body[-1] if body.body else None
+def _raised(module: Module, body: cst.BaseSuite) -> frozenset[str]:
+    """What catches the last statement of a block, which raises or exits."""
+    last = body.body[-1]
     small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
-    return isinstance(small, cst.Raise)
+    if not isinstance(small, cst.Raise):
+        return frozenset(["SystemExit", "BaseException"])
+    made = small.exc.func if isinstance(small.exc, cst.Call) else small.exc
+    name = module.code(made).rpartition(".")[2] if made is not None else ""
+    return frozenset([name, "BaseException"] if name == "SystemExit" else [name, *EVERYTHING])
+
+
+def _asked(module: Module, test: cst.BaseExpression, wanted: bool) -> Iterator[cst.BaseExpression]:
+    """The keys that a test wants set (or not set, where it isn't `wanted`), also under a name of the test."""
+    match test:
+        case cst.BooleanOperation():
+            yield from _asked(module, test.left, wanted)
+            yield from _asked(module, test.right, wanted)
+        case cst.UnaryOperation(operator=cst.Not(), expression=held):
+            yield from _asked(module, held, not wanted)
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn() as said)]):
+            if isinstance(said, cst.In) is wanted and is_environ(module, test.comparisons[0].comparator):
+                yield left
+        case cst.Name():
+            made = module.single_binding(test)
+            if made is not None and isinstance(made.value, cst.Comparison):
+                yield from _asked(module, made.value, wanted)
+
+
+def _is_dead(module: Module, node: cst.CSTNode, unset: Callable[[cst.BaseExpression], set[str]]) -> bool:
+    """Whether a guard stands where the script comes with the launcher's variables alone: `if "RANK" in os.environ:`."""
+    inner = node
+    for around in module.ancestors(node):
+        if isinstance(around, cst.If) and (inner is around.body or inner is around.orelse):
+            if truth(module, around.test, unset) is (inner is not around.body):
+                return True
+        inner = around
+    return False
+
+
+def _is_conditional(module: Module, node: cst.CSTNode) -> bool:
+    """Whether another `if` decides over a guard; the file's main guard is none."""
+    conditions = (around.test for around in module.ancestors(node) if isinstance(around, cst.If))
+    return any("__name__" not in module.code(test) for test in conditions)
 
 
 def _values(porting: Porting, key: cst.BaseExpression) -> set[str]:
@@ -123,16 +186,5 @@ def _values(porting: Porting, key: cst.BaseExpression) -> set[str]:
 
 def _is_set(porting: Porting, names: set[str], before: int) -> bool:
     """Whether the script itself sets a variable above: `os.environ["MASTER_PORT"] = "29500"`."""
-    module = porting.module
-    for node in module.parents:
-        if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
-            index = node.target.slice[0].slice
-            written = isinstance(index, cst.Index) and module.qualified(node.target.value) == "os.environ"
-            if written and module.span(node)[0] < before and isinstance(index, cst.Index):
-                if _values(porting, index.value) >= names:
-                    return True
-    return "os.environ.setdefault" in module.text and any(
-        module.qualified(call.func) == "os.environ.setdefault" and _values(porting, call.args[0].value) >= names
-        for call in module.calls
-        if call.args
-    )
+    places = [key for node, key in written(porting.module) if porting.module.span(node)[0] < before]
+    return bool(names) and any(_values(porting, key) >= names for key in places)

@@ -14,6 +14,7 @@ import libcst as cst
 
 from ....source.values import Unknown, evaluate
 from ...script.porting import Porting
+from .environment import use_of, variables
 from .launcher_variables import answer_launcher_variables
 
 RULE = "TP420"
@@ -53,12 +54,9 @@ def _reads(porting: Porting) -> Iterator[cst.BaseExpression]:
         if module.qualified(call.func) in ("os.environ.get", "os.getenv") and call.args:
             if _is_variable(porting, call.args[0].value):
                 yield call
-    for node in module.parents:
-        if isinstance(node, cst.Subscript) and module.qualified(node.value) == "os.environ" and len(node.slice) == 1:
-            index = node.slice[0].slice
-            is_read = not isinstance(module.parents[node], cst.AssignTarget)
-            if is_read and isinstance(index, cst.Index) and _is_variable(porting, index.value):
-                yield node
+    for node, key in variables(module):
+        if use_of(module, node) == "read" and _is_variable(porting, key):
+            yield node
 
 
 def _is_variable(porting: Porting, node: cst.BaseExpression) -> bool:

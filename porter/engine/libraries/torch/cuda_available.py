@@ -97,15 +97,12 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
             return False
         porting.remove_statement(holder, RULE, GUARD)
         return True
-    if (
-        known is False
-        and isinstance(holder.orelse, cst.Else)
-        and not (isinstance(above, cst.If) and above.orelse is holder)
-    ):
+    is_elif = isinstance(above, cst.If) and above.orelse is holder
+    if known is False and isinstance(holder.orelse, cst.Else) and not is_elif:
         if _only_for_cpu(porting, holder.body) and _only_tells(porting, holder.orelse.body):
             porting.remove_statement(holder, RULE, "tells of a GPU")
             return True
-    if known is True and _tells(porting, holder) and not (isinstance(above, cst.If) and above.orelse is holder):
+    if known is True and _tells(porting, holder) and not is_elif:
         porting.remove_statement(holder, RULE, "tells of a GPU")
         return True
     of_gpu = module.qualified(call.func) != AVAILABLE  # a question that only a GPU can answer

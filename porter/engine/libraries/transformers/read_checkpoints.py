@@ -13,15 +13,18 @@ import re
 
 import libcst as cst
 
+from ....recipe import Value
+from ....source.scopes import inside
 from ....source.values import Unknown, evaluate
-from ...script.flow import origins
+from ...script.flow import is_same, origins
 from ...script.porting import Porting
 from ...script.trainers import is_behind
+from ...script.uses_of_training import role_uses
 from .own_checkpoints import BEGINS, LISTS
 
 RULE = "TP314"
 LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
-NAMED = re.compile(r"(?:^|[/\\}])checkpoint-")
+NAMED = re.compile(r"""(?:^|[/\\}"'])checkpoint-""")
 
 
 def say_read_checkpoints(porting: Porting) -> None:
@@ -47,10 +50,13 @@ def say_listed_checkpoints(porting: Porting) -> None:
     module = porting.module
     if "checkpoint-" not in module.text or not porting.options.active(RULE) or porting.trainer is None:
         return
-    for call in module.calls:
-        if LISTS.search(f"{module.code(call.func)}(") is None or not is_behind(porting, call):
-            continue
+    trained = [module.span(use.outer)[1] for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
+    for call in module.calls if trained else ():
         statement = module.statement(call)
+        if LISTS.search(f"{module.code(call.func)}(") is None or module.span(statement)[0] < max(trained):
+            continue
+        if not is_behind(porting, statement):
+            continue
         if porting.covered(module.span(call)[0]) or BEGINS.search(module.code(statement)) is None:
             continue
         message = f"{module.code(call)}: the port's checkpoints are Orbax's, `500` in place of `checkpoint-500`."
@@ -75,11 +81,35 @@ def _is_in_output(porting: Porting, node: cst.BaseExpression) -> bool:
     folder = porting.value("run.output_dir")
     if folder is None:
         return False
-    code = porting.module.code(node)
-    if (folder.text and len(folder.text) > 2 and folder.text in code) or ".output_dir" in code:
+    output = _plain(folder.literal) if folder.known else ""
+    texts = [part for part in inside(node) if isinstance(part, cst.SimpleString)]
+    if output and texts and _plain(texts[0].evaluated_value) == output:  # os.path.join("out", "checkpoint-300")
+        return True
+    parts = [part for part in inside(node) if isinstance(part, cst.BaseExpression)]
+    if any(_is_folder(porting, value, folder) for part in parts for value in origins(porting.module, part)):
         return True
     try:
-        path, output = str(evaluate(porting.module, node)), str(folder.literal) if folder.known else ""
+        path = _plain(evaluate(porting.module, node))
     except Unknown:
         return False
-    return bool(output) and path.removeprefix("./").startswith(f"{output.removeprefix('./').rstrip('/')}/checkpoint-")
+    return bool(output) and path.startswith(f"{output}/checkpoint-")
+
+
+def _plain(path: object) -> str:
+    return str(path).removeprefix("./").rstrip("/")
+
+
+def _is_folder(porting: Porting, node: cst.BaseExpression, folder: Value) -> bool:
+    """Whether an expression is the output folder, as the script gives it or reads it of its arguments."""
+    module = porting.module
+    if isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.BinaryOperation | cst.FormattedString):
+        if module.code(node) in (folder.text, folder.code):
+            return True
+    if not isinstance(node, cst.Attribute) or node.attr.value != "output_dir" or porting.trainer is None:
+        return False
+    given, held = porting.trainer.argument("args"), node.value
+    if isinstance(held, cst.Attribute) and held.attr.value == "args":  # trainer.args.output_dir
+        return any(value is porting.trainer.node for value in origins(module, held.value))
+    if given is not None and given.node is not None and is_same(module, held, given.node):
+        return True
+    return porting.config is not None and any(value is porting.config.node for value in origins(module, held))

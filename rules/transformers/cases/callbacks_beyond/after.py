@@ -27,7 +27,7 @@ class Sample(TrainerCallback):
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 training_args = SFTConfig(output_dir="out", report_to="none")
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-7B-Instruct")
-model_2 = rt.load_model("Qwen/Qwen2.5-7B-Instruct", mesh, **rt.load_arguments(training_args))
+model_2 = rt.load_model("Qwen/Qwen2.5-7B-Instruct", mesh, **rt.load_arguments(training_args, frozen=True))
 batches = rt.SFTBatches.from_args(training_args, load_dataset("trl-lib/Capybara", split="train"), tokenizer, mesh)
 lora = rt.LoraProvider(
     [qwix.LoraRule(module_path=".*/(q_proj|v_proj)", rank=8, alpha=8.0, lora_a_initializer=rt.PEFT_INIT)]

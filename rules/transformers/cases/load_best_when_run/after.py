@@ -14,7 +14,7 @@ training_args.load_best_model_at_end = True
 rows = load_dataset("trl-lib/Capybara")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-7B-Instruct")
-model = rt.load_model("Qwen/Qwen2.5-7B-Instruct", mesh, **rt.load_arguments(training_args))
+model = rt.load_model("Qwen/Qwen2.5-7B-Instruct", mesh, **rt.load_arguments(training_args, frozen=True))
 batches = rt.SFTBatches.from_args(training_args, rows["train"], tokenizer, mesh)
 eval_dataset = rows["test"]
 eval_batches = None

@@ -26,7 +26,14 @@ def main():
 
     tokenizer = AutoTokenizer.from_pretrained(script_args.model_name)
     mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-    model = rt.load_model(script_args.model_name, mesh, dtype=jnp.bfloat16)
+    model = rt.load_model(
+        script_args.model_name,
+        mesh,
+        **rt.weight_types(
+            jnp.bfloat16,
+            masters=(training_args.deepspeed or training_args.fsdp) and (training_args.bf16 or training_args.fp16),
+        ),
+    )
     raw = load_dataset("text", data_files=script_args.train_file)["train"]
 
     def group(examples):

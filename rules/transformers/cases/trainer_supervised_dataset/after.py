@@ -116,7 +116,13 @@ def train():
     parser = transformers.HfArgumentParser((ModelArguments, DataArguments, TrainingArguments))
     model_args, data_args, training_args = parser.parse_args_into_dataclasses()
 
-    model = rt.load_model(model_args.model_name_or_path, mesh)
+    model = rt.load_model(
+        model_args.model_name_or_path,
+        mesh,
+        **rt.weight_types(
+            None, masters=(training_args.deepspeed or training_args.fsdp) and (training_args.bf16 or training_args.fp16)
+        ),
+    )
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(
         model_args.model_name_or_path,

@@ -12,7 +12,11 @@ if __name__ == "__main__":
     dataset = load_dataset(script_args.dataset_name)
     mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     tokenizer = AutoTokenizer.from_pretrained(model_args.model_name_or_path)
-    model = rt.load_model(model_args.model_name_or_path, mesh, **rt.load_arguments(training_args))
+    model = rt.load_model(
+        model_args.model_name_or_path,
+        mesh,
+        **rt.load_arguments(training_args, frozen=get_peft_config(model_args) is not None),
+    )
     batches = rt.PreferenceBatches.from_args(training_args, dataset[script_args.dataset_train_split], tokenizer, mesh)
     peft_config = get_peft_config(model_args)
     if peft_config is not None:

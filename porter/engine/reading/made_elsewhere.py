@@ -17,11 +17,11 @@ import libcst as cst
 from ...source.merged import Merged
 from ...source.module import Module
 from ...source.project.modules import LIBRARIES, find_project_file, project_file
-from .fill_from_tables import bindings_of, short_name, tables_by_class
-from .flow import origins
-from .porting import Porting
-from .sites import Site
-from .subclasses import class_of, imported_base
+from ..script.fill_from_tables import bindings_of, short_name, tables_by_class
+from ..script.flow import origins
+from ..script.porting import Porting
+from ..script.sites import Site
+from ..script.subclasses import class_of, imported_base
 
 DEEPEST = 12  # values that lead to one another
 BY_NAME = "hydra.utils.instantiate"  # of a class that a file names

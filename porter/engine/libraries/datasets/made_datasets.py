@@ -1,0 +1,110 @@
+"""Whether an expression surely is a dataset of the library's, or a dictionary of them.
+
+rows = load_dataset("imdb")          a dictionary
+rows = rows["train"].map(clean)      a dataset
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import libcst as cst
+
+from ....source.calls import argument_of, calls_of, function_around, returned
+from ....source.module import Module
+from ....source.scopes import Binding
+from ....source.values import Unknown, evaluate
+from ...script.flow import binding_origins
+from ...script.reaching import reaching
+
+Kind = Literal["dataset", "dictionary"]
+MAKES = re.compile(r"datasets\.(?:Dataset\.from_\w+|concatenate_datasets|interleave_datasets)")
+LOADS = ("datasets.load_dataset", "datasets.load_from_disk")
+# Methods of a dataset, or of a dictionary of them, that give one back.
+CHAINS = frozenset(
+    """
+    map filter select shuffle sort remove_columns rename_column rename_columns cast cast_column take skip shard flatten
+    add_column select_columns add_item unique_by flatten_indices
+    """.split()
+)
+SPLITS = frozenset("train test validation valid dev eval train_sft test_sft train_prefs test_prefs".split())
+SPLIT = 4  # its place among load_dataset's positional arguments
+
+
+def is_dataset(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether an expression is one dataset, and no dictionary of them nor a batch."""
+    return _is(module, node, "dataset", set())
+
+
+def _is(module: Module, node: cst.BaseExpression, kind: Kind, seen: set[tuple[Kind, Binding]]) -> bool:
+    """Whether an expression is of a kind. A binding in `seen` is: what it hangs on is being asked, or was."""
+    match node:
+        case cst.Name() | cst.Attribute():
+            bindings = reaching(module, node)
+            return bool(bindings) and all(_is_bound(module, binding, kind, seen) for binding in bindings)
+        case cst.IfExp():
+            return all(_is(module, side, kind, seen) for side in (node.body, node.orelse))
+        case cst.Subscript(value=held):
+            return kind == "dataset" and column(node) in SPLITS and _is(module, held, "dictionary", seen)
+        case cst.Call():
+            return _is_made(module, node, kind, seen)
+    return False
+
+
+def _is_bound(module: Module, binding: Binding, kind: Kind, seen: set[tuple[Kind, Binding]]) -> bool:
+    if (kind, binding) in seen:
+        return True
+    seen.add((kind, binding))
+    value = _given(module, binding) if binding.kind == "parameter" else next(binding_origins(module, binding), None)
+    return value is not None and _is(module, value, kind, seen)
+
+
+def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
+    """What the only call of a function gives for a parameter."""
+    function = function_around(module, binding.node)
+    calls = calls_of(module, function) if function is not None else []
+    if len(calls) != 1 or not isinstance(binding.node, cst.Param):
+        return None
+    return argument_of(module, calls[0], binding.node.name.value)
+
+
+def _is_made(module: Module, call: cst.Call, kind: Kind, seen: set[tuple[Kind, Binding]]) -> bool:
+    function = module.callees.get(call)
+    if function is not None and function.name.value != "__init__":
+        values = returned(module, function)
+        return bool(values) and all(_is(module, value, kind, seen) for value in values)
+    name = module.qualified(call.func) or ""
+    if name in LOADS:
+        said = _split(module, call) if name == LOADS[0] else None
+        return said is not (kind == "dictionary") and (kind == "dictionary" or name == LOADS[0])
+    if kind == "dataset" and MAKES.fullmatch(name) is not None:
+        return True
+    if kind == "dictionary" and name == "datasets.DatasetDict":
+        return True
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    method, held = call.func.attr.value, call.func.value
+    if method == "train_test_split" and kind == "dictionary":
+        return _is(module, held, "dataset", seen)
+    return method in CHAINS and _is(module, held, kind, seen)
+
+
+def _split(module: Module, call: cst.Call) -> bool | None:
+    """Whether load_dataset is asked for a split, without which it gives a dictionary; None where that isn't known."""
+    for place, argument in enumerate(call.args):
+        named = argument.keyword.value if argument.keyword is not None else ""
+        if named == "split" or (place == SPLIT and not named):
+            try:
+                return evaluate(module, argument.value) is not None
+            except Unknown:
+                return None
+    return None if any(argument.star for argument in call.args) else False
+
+
+def column(node: cst.Subscript) -> str | None:
+    """The text that something is asked for, `rows["text"]`."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    value = index.value if isinstance(index, cst.Index) else None
+    text = value.evaluated_value if isinstance(value, cst.SimpleString) else None
+    return text if isinstance(text, str) else None

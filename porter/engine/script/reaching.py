@@ -1,0 +1,55 @@
+"""Which of a name's bindings may hold where it is read.
+
+rows = load_dataset("imdb", split="train")    not this one,
+rows = rows.map(clean)                        but this,
+if short:
+    rows = rows.select(range(9))              or this
+tokenizer(rows["text"])
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ...source.calls import function_around
+from ...source.module import Module
+from ...source.scopes import Binding
+from .fill_from_tables import bindings_of
+
+ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Param)
+
+
+def reaching(module: Module, name: cst.BaseExpression) -> list[Binding]:
+    """The bindings of a name (or of `self.x`) that may hold at that place; of another function all of them."""
+    found = [binding for binding in bindings_of(module, name) if not _is_behind(module, binding, name)]
+    here = [binding for binding in found if _is_here(module, binding, name)]
+    blocks = {item for item in module.ancestors(name) if isinstance(item, cst.BaseSuite | cst.Module)}
+    start = module.span(name)[0]
+    certain = [
+        module.span(binding.node)[0]
+        for binding in here
+        if module.span(binding.node)[1] <= start and module.parents[module.statement(binding.node)] in blocks
+    ]
+    if not certain:
+        return found
+    return [binding for binding in found if binding not in here or module.span(binding.node)[0] >= max(certain)]
+
+
+def _is_here(module: Module, binding: Binding, name: cst.BaseExpression) -> bool:
+    """Whether a binding is an assignment (or a parameter) of the function in which the name is read."""
+    is_same = function_around(module, binding.node) is function_around(module, name)
+    return isinstance(binding.node, ASSIGNS) and is_same
+
+
+def _is_behind(module: Module, binding: Binding, name: cst.BaseExpression) -> bool:
+    """Whether a name was read before it is assigned: above it, or for its value, and in no loop with it.
+
+    The variables of a comprehension are behind all that isn't in it.
+    """
+    if isinstance(binding.node, cst.CompFor):
+        around = next(item for item in module.ancestors(binding.node) if isinstance(item, cst.BaseComp))
+        return around not in module.ancestors(name)
+    if not _is_here(module, binding, name) or module.span(binding.node)[1] <= module.span(name)[0]:
+        return False
+    loops = {item for item in module.ancestors(name) if isinstance(item, cst.For | cst.While)}
+    return not any(item in loops for item in module.ancestors(binding.node))

@@ -1,0 +1,47 @@
+"""Imports that a port can't keep: names that its libraries lost, and those that only ask what is installed."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from porter.engine.assembling.gone_names import GONE
+
+from .porting import port, sft_script
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_the_installed_library_has_it_no_more(name: str) -> None:
+    library, _, short = name.partition(".")
+    assert not hasattr(importlib.import_module(library), short)
+
+
+def test_a_name_that_is_used_is_an_error_at_its_import() -> None:
+    metric = 'rouge = load_metric("rouge")'
+    found = port(sft_script(metric, imports="import os\nfrom datasets import load_metric"))
+    said = [finding for finding in found.findings if finding.rule == "TP007"]
+    assert found.status == "partial" and len(said) == 1 and said[0].line == 2 and "evaluate.load()" in said[0].fix
+
+
+def test_one_that_nothing_uses_goes() -> None:
+    found = port(sft_script(imports="from huggingface_hub import HfApi, HfFolder"))
+    assert found.status == "ported" and "HfFolder" not in found.after and "import HfApi\n" in found.after
+
+
+def test_an_import_that_may_fail_stays() -> None:
+    tried = "try:\n    from huggingface_hub import HfFolder\nexcept ImportError:\n    HfFolder = None\nprint(HfFolder)"
+    found = port(sft_script(tried))
+    assert found.status == "ported" and tried in found.after
+
+
+def test_a_question_for_a_library_keeps_its_import() -> None:
+    asks = """def has_library():
+    try:
+        import bitsandbytes
+        return True
+    except ImportError:
+        return False
+"""
+    found = port(sft_script(f"{asks}\nprint(has_library())", imports="import peft"))
+    assert asks in found.after and "import peft" not in found.after
