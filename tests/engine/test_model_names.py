@@ -36,6 +36,7 @@ WAYS = {
     "args = p.parse_args()\nMODELS = {{'small': '{model}', 'large': 'Qwen/Qwen3-8B'}}",
     "chosen['id']": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--size', default='small')\n"
     "args = p.parse_args()\nMODELS = {{'small': {{'id': '{model}', 'length': 512}}}}\nchosen = MODELS[args.size]",
+    "path": "import os\npath = 'cache/snapshots/1d0f68'\nif not os.path.exists(path):\n    path = '{model}'",
     "MODEL": "import os\nMODEL = os.environ.get('MODEL', '{model}')",
 }
 

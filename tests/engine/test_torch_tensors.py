@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .porting import check_becomes, port
+from .porting import check_becomes, port, sft_script
 
 SCRIPT = """{imports}
 from datasets import load_dataset
@@ -151,3 +151,15 @@ def test_token_ids_that_torchs_functions_are_given(mask: str, there: str, named:
     found = port(FORMATTED.format(imports="import torch", formats="", given="rows", after=sampled))
     assert there in found.after
     assert any("NumPy array" in finding.message for finding in found.findings) is named
+
+
+def test_a_configuration_of_the_runtime_needs_no_torch() -> None:
+    """A LoraConfig that the script reads again stays an object, of the runtime: it kept torch's tensors."""
+    lora = "from peft import LoraConfig, TaskType, get_peft_model"
+    between = """lora = LoraConfig(r=8, target_modules=["q_proj"], task_type=TaskType.CAUSAL_LM)
+model = get_peft_model(model, lora)
+tokens = tok("a", return_tensors="pt")["input_ids"].squeeze()
+"""
+    script = sft_script("tok = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')", imports=lora, between=between)
+    found = port(script.rstrip("\n") + "\nprint(lora.r)\n")
+    assert 'return_tensors="np"' in found.after and "lora = LoraConfig(" in found.after, found.after

@@ -16,7 +16,7 @@ from ...runtime.facts.families import families as known_families
 from ...runtime.facts.mesh import mesh_problems
 from ...safety.model_sizes import sizes_in
 from ..script.porting import Porting, families
-from .model_names import usual_value
+from .model_names import usual_values
 
 
 def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any] | None]:
@@ -117,14 +117,17 @@ def _check_usual_model(porting: Porting) -> None:
     value = porting.value("model.id")
     if value is None or value.kind != "expression":
         return
-    found = usual_value(value.code, porting.module.text, Path(porting.module.path))
-    if found is None:
+    refusals: list[tuple[str, str, str | None]] = []
+    for identifier, where in usual_values(value.code, porting.module.text, Path(porting.module.path)):
+        family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
+        reason = refusal(family, identifier) if family is not None else None
+        if family is not None and reason is None:
+            return
+        if reason is not None or _is_known_without(identifier):
+            refusals.append((identifier, where, reason))
+    if not refusals:
         return
-    identifier, where = found
-    family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
-    reason = refusal(family, identifier) if family is not None else None
-    if reason is None and (family is not None or not _is_known_without(identifier)):
-        return
+    identifier, where, reason = refusals[-1]
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
     said = f"can't compute this model: {reason}" if reason is not None else "doesn't have this model's family"
     message = f"{identifier}{f' ({where})' if where else ''}: Tunix {said}; the port can't start with it."

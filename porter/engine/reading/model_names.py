@@ -24,6 +24,16 @@ DEEPEST = 6  # names that lead to one another
 LARGEST = 200_000  # characters of a file beside
 
 
+def usual_values(code: str, text: str, script: Path) -> list[tuple[str, str]]:
+    """As `usual_value`; of a variable that is set in several places, what each sets, as far as it can be told."""
+    try:
+        finder, node = _Finder(text, script), ast.parse(code, mode="eval").body
+        found = [finder.of(value) for value in finder.values(node)]
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    return [each for each in found if each is not None]
+
+
 def usual_value(code: str, text: str, script: Path) -> tuple[str, str] | None:
     """The text that expression `code` of a script holds unless its user says another, and where that stands.
 
@@ -68,6 +78,11 @@ class _Finder:
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
         return self.at(path)
+
+    def values(self, node: ast.expr) -> list[ast.expr]:
+        """What the script's assignments set a name to; anything else is its own only value."""
+        set_to = [value for name, value in _assigned(self.trees[""]) if isinstance(node, ast.Name) and name == node.id]
+        return set_to if len(set_to) > 1 else [node]
 
     def entry(self, node: ast.expr, place: str, depth: int) -> ast.expr | None:
         """What stands in a dictionary of the module: `MODELS[args.model]["id"]`, its key by what that usually is."""

@@ -17,6 +17,7 @@ import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
 from ....source.calls import calls_of, function_around
+from ....source.module import flatten
 from ....text.edits import within
 from ...script.fill_from_tables import plain_version
 from ...script.porting import Porting
@@ -112,6 +113,7 @@ def _keeps_torch(porting: Porting) -> bool:
     for scope in module.scopes.values():
         for name, bindings in scope.bindings.items():
             imported = [binding.qualified for binding in bindings if binding.kind == "import"]
+            imported = [each for each in imported if flatten(each) not in porting.moved]  # from the runtime now
             needs = any(each.partition(".")[0] in NEEDING or MODELS.fullmatch(each) for each in imported)
             if needs and any(not within(module.span(use)[0], spans) for use in module.references(name, scope)):
                 return True
