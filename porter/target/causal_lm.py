@@ -19,12 +19,14 @@ from .common_statements import (
     batch_lines,
     joined,
     lora_lines,
-    model_lines,
-    moved,
     optimizer_lines,
     run_arguments,
     seed_arguments,
     trainer_lines,
+)
+from .model_statements import (
+    model_lines,
+    moved,
 )
 from .remarks import placed
 from .sft import counted_when_it_runs

@@ -15,23 +15,17 @@ import libcst as cst
 
 from ..engine.libraries.transformers.logit_functions import logit_function
 from ..engine.libraries.transformers.metrics import included, metrics_of
-from ..engine.reading.master_weights import MASTERS
-from ..engine.reading.precision import release_of_loading
-from ..engine.script.fill_from_tables import short_name
 from ..engine.script.may_be_none import is_none_somewhere
-from ..engine.script.porting import Porting, in_reach
-from ..engine.script.sites import Argument, indentation
+from ..engine.script.porting import Porting
+from ..engine.script.sites import Argument
 from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
-from ..text.expressions import is_atom, python, quoted, type_name
+from ..text.expressions import is_atom, python
 from ..text.layout import Arg, Call, render
 from .lora import apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
-from .remarks import argument_of, handed, placed, remarked, remarked_line, said_by
+from .remarks import handed, placed, remarked, remarked_line, said_by
 from .training_config import training_config, with_hooks
-
-# The keywords of a BitsAndBytesConfig that say the format's name.
-FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
 
 
 @dataclass(frozen=True)
@@ -57,107 +51,6 @@ def joined(parts: list[list[list[str]]], indent: str) -> str:
     """Groups of lines as one text, the first without its indentation; a blank line between `parts`."""
     texts = [f"\n{indent}".join(line for group in part for line in group) for part in parts]
     return f"\n\n{indent}".join(texts)
-
-
-def moved(porting: Porting, argument: Argument, indent: str) -> str:
-    """The code of an argument that stands in a statement of its own, its further lines indented as that needs."""
-    text = argument.text
-    if argument.node is None or "\n" not in text or '"""' in text or "'''" in text:
-        return text
-    from_indent = indentation(porting.module.text, porting.module.span(argument.node)[0])
-    first, *rest = text.split("\n")
-    return "\n".join([first, *(indent + line.removeprefix(from_indent) if line.strip() else line for line in rest)])
-
-
-def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokenizer: bool = True) -> list[str]:
-    """Mesh, config object, tokenizer and model, as far as the file doesn't make them before."""
-    lines: list[str] = []
-    if not writing.mesh_elsewhere:
-        lines.append(f"{porting.names.mesh} = {writing.mesh_code}")
-    site = porting.trainer
-    assert site is not None
-    config = site.argument("args")
-    if porting.arguments_object and config is not None and config.text != porting.arguments_object:
-        lines.append(f"{porting.arguments_object} = {moved(porting, config, indent)}")
-    if site.argument("processing_class", "tokenizer") is None or porting.names.tokenizer == "":
-        if needs_tokenizer:
-            porting.names.tokenizer = own_tokenizer(porting, lines)
-    elif not re.fullmatch(r"[\w.]+", porting.names.tokenizer):
-        name = porting.fresh("tokenizer")
-        lines.append(f"{name} = {porting.names.tokenizer}")
-        porting.names.tokenizer = name
-    model = site.argument("model")
-    made_here = porting.model is not None and site.start <= porting.model.start < site.end
-    if made_here and porting.model is not None:
-        identifier = porting.model.argument("pretrained_model_name_or_path")
-        call = load_call(porting, identifier or porting.text("model.id"))
-        lines.append(assign(porting.names.model, call, indent))
-    elif (porting.foreign_model or porting.model is not None) and model is not None and not model.reference:
-        lines.append(f"{porting.names.model} = {model.text}")
-    if porting.model is None and not porting.foreign_model:
-        call = load_call(porting, porting.text("model.id"))
-        lines.append(assign(porting.names.model, call, indent))
-    return lines
-
-
-def own_tokenizer(porting: Porting, lines: list[str]) -> str:
-    """SFTTrainer makes its own tokenizer when it gets none; the port does so in sight."""
-    name = porting.fresh("tokenizer")
-    porting.imports.add("from transformers import AutoTokenizer")
-    site = porting.model
-    far = site is not None and porting.trainer is not None and not in_reach(site.scope, porting.trainer.scope)
-    model = f"{porting.names.model}.porter.id" if porting.foreign_model or far else porting.text("model.id")
-    assert porting.trainer is not None
-    note = "" if name == "tokenizer" else f"  # {short_name(porting.trainer)} makes its own"
-    lines.append(f"{name} = AutoTokenizer.from_pretrained({model}){note}")
-    return name
-
-
-def load_call(porting: Porting, model: str | Argument) -> Call:
-    """`rt.load_model(...)` in the precision that the source trains in."""
-    first = handed(porting, model) if isinstance(model, Argument) else remarked(porting, Arg(model), "model.id")
-    arguments = [first, Arg(porting.names.mesh)]
-    if porting.arguments_object and porting.model is None:
-        release = release_of_loading(porting)
-        given = [Arg(porting.arguments_object)] + ([Arg(quoted(release), "transformers")] if release else [])
-        for name in ("sharded", "frozen"):
-            if porting.value(f"model.{name}") is not None:
-                given.append(Arg(porting.text(f"model.{name}"), name))
-        arguments.append(Arg(Call(f"**{porting.rt('load_arguments')}", given)))
-        arguments += _quantization(porting)
-        return Call(porting.rt("load_model"), arguments)
-    for place, keyword in (("model.weights", "dtype"), ("model.compute", "compute_dtype")):
-        value = porting.value(place)
-        if value is None or value.is_literal(None, "auto"):
-            continue
-        if value.known and not value.text:
-            porting.imports.add("import jax.numpy as jnp")
-        code = (value.text or f"jnp.{value.literal}") if value.known else type_name(value.code)
-        arguments.append(remarked(porting, Arg(code, keyword), place))
-    masters = porting.value(MASTERS)
-    if masters is not None:
-        own = next((argument.value for argument in arguments if argument.name == "dtype"), "None")
-        arguments = [argument for argument in arguments if argument.name not in ("dtype", "compute_dtype")]
-        types = Call(f"**{porting.rt('weight_types')}", [Arg(own), Arg(masters.code, "masters")])
-        arguments.append(Arg(types))
-    revision = porting.value("model.revision")
-    if revision is not None and not revision.is_literal(None, "main"):
-        arguments.append(remarked(porting, Arg(porting.text("model.revision"), "revision"), "model.revision"))
-    arguments += _quantization(porting)
-    table = porting.known("model.family_table")
-    if table is not None:
-        arguments.append(Arg(python(table), "family"))
-    return Call(porting.rt("load_model"), arguments)
-
-
-def _quantization(porting: Porting) -> list[Arg]:
-    value = porting.value("model.quantization")
-    if value is None:
-        return []
-    arg = Arg(python(value.literal) if value.known else value.code, "quantization")
-    site = porting.quantization
-    own = [site.argument(name) for name in FORMAT] if site is not None else []
-    return [said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)]
 
 
 def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:

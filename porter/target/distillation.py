@@ -20,11 +20,13 @@ from .common_statements import (
     batch_lines,
     joined,
     lora_lines,
-    model_lines,
     optimizer_lines,
     resume_lines,
     run_arguments,
     seed_arguments,
+)
+from .model_statements import (
+    model_lines,
 )
 from .remarks import placed
 from .training_config import training_config, with_hooks

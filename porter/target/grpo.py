@@ -21,10 +21,12 @@ from .common_statements import (
     assign,
     joined,
     lora_lines,
-    model_lines,
     optimizer_lines,
     resume_lines,
     run_arguments,
+)
+from .model_statements import (
+    model_lines,
 )
 from .remarks import default_of, handed, placed, remarked
 from .training_config import training_config, with_hooks

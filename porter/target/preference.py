@@ -21,13 +21,15 @@ from .common_statements import (
     assign,
     batch_lines,
     joined,
-    load_call,
     lora_lines,
-    model_lines,
     optimizer_lines,
     resume_lines,
     run_arguments,
     seed_arguments,
+)
+from .model_statements import (
+    load_call,
+    model_lines,
 )
 from .remarks import placed, remarked
 from .sft import release

@@ -19,11 +19,13 @@ from .common_statements import (
     batch_lines,
     joined,
     lora_lines,
-    model_lines,
     optimizer_lines,
     run_arguments,
     seed_arguments,
     trainer_lines,
+)
+from .model_statements import (
+    model_lines,
 )
 from .remarks import placed
 

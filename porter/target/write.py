@@ -27,8 +27,9 @@ from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
 from ..text.layout import Arg, Call, render
 from . import causal_lm, distillation, grpo, loop, sft
-from .common_statements import Writing, load_call
+from .common_statements import Writing
 from .lora import apply_call, dropout_arguments, literal_rules, provider_code, saved_call, vision_note
+from .model_statements import load_call
 from .pairs import write_fast_model
 from .preference import KINDS, preference_block, without_dropout
 from .remarks import place_headings
