@@ -23,19 +23,21 @@ import pytest
 
 _COMPILED = pytest.StashKey[str]()
 _STATE = pytest.StashKey[str]()
+_CACHE = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """One cache of compiled programs for all of the suite's processes: they train few different tiny models. What a
     test trusts is forgotten with it."""
     config.stash[_STATE] = os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tpu-port-state-")
+    config.stash[_CACHE] = os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tpu-port-cache-")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         config.stash[_COMPILED] = os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="tpu-port-tests-")
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    for key in (_COMPILED, _STATE):
+    for key in (_COMPILED, _STATE, _CACHE):
         shutil.rmtree(config.stash.get(key, ""), ignore_errors=True)
 
 

@@ -52,9 +52,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
+@pytest.mark.parametrize("row", ['[[rule]]\nfile = "rule.py"\n', 'rules = ["*.py"]\n'])
 def test_a_pack_of_the_folder_does_not_run_until_it_is_trusted(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], row: str
 ) -> None:
+    (folder / "pack" / "pack.toml").write_text(f'name = "ours"\nversion = "1"\n{row}')
     ran = folder / "pack" / "ran"
     for words in (["train.py"], ["."], ["rules", "list"], ["rules", "show", "OURS1"]):
         assert run(words) == 2

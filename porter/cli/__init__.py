@@ -85,7 +85,11 @@ def front_door() -> None:
 def main(args: list[str] | None = None) -> None:
     """The `tpu-port` script: runs the command and exits with its code; terminated, it ends what it started."""
     signal.signal(signal.SIGTERM, _terminated)
-    sys.exit(run(sys.argv[1:] if args is None else args))
+    try:
+        sys.exit(run(sys.argv[1:] if args is None else args))
+    finally:
+        if (toml := sys.modules.get("porter.runtime.facts.toml_memory")) is not None:
+            toml.remember()
 
 
 def run(args: list[str]) -> int:

@@ -25,6 +25,7 @@ from .answering.annotations import drop_subclasses, rename_annotations
 from .answering.given_to_unknown_code import name_handed
 from .answering.library_names import apply_rewrites
 from .answering.member_uses import apply_members
+from .answering.pack_places import apply_places
 from .answering.scoped_names import is_in_reach
 from .answering.spread_arguments import spread_arguments
 from .answering.unclaimed_configs import say_other_calls
@@ -57,10 +58,11 @@ from .libraries.trl.class_patches import name_class_patches
 from .libraries.trl.reference_members import apply_reference_members
 from .libraries.unsloth.chat_template import answer_chat_templates
 from .packs.engine_rules import check_names
-from .packs.packs import Pack, load_packs
+from .packs.packs import Pack, launchers, load_packs
 from .reading.families import check_mesh, find_model_family, refused
 from .reading.kept_configs import answer_uses
 from .reading.launch import read_launch
+from .reading.pack_readings import read_packs
 from .reading.precision import settle_compute_type
 from .reading.read_trainer import read_trainer
 from .reading.resuming import resumed_from
@@ -144,7 +146,9 @@ def _port_module(module: Module, options: Options) -> Port:
         porting.find("TP000", "warning", message, "Mend it if it matters, and port again.", 1, 1)
     launch: tuple[Setting, ...] = ()
     if options.launch_config is not None:
-        launch = read_launch_config(options.launch_config, Path(module.path), counted=options.processes is not None)
+        counted = options.processes is not None
+        others = launchers(packs)
+        launch = read_launch_config(options.launch_config, Path(module.path), counted=counted, others=others)
     trainers = [site for site in porting.sites if site.role == "trainer"] or find_loops(porting)
     star = re.search(r"^[ \t]*from[ \t]+trl\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
     if not trainers and star is not None and OWN_TRAINER.search(module.text):
@@ -171,6 +175,7 @@ def _port_module(module: Module, options: Options) -> Port:
     drop_gpu_reports(porting)
     answer_chat_templates(porting)
     keep_end_tokens(porting)
+    apply_places(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)
     apply_world_size(porting)
@@ -197,6 +202,7 @@ def _port_module(module: Module, options: Options) -> Port:
 def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...], mesh: Mesh) -> None:
     """What one trainer of the file trains, and how."""
     read_trainer(porting)
+    read_packs(porting)
     settings = (*launch, *named_settings(porting, launch))
     read_launch(porting, packs, settings)
     apply_deepspeed(porting, settings)

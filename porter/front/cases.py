@@ -1,7 +1,8 @@
 """Cases: the proof that a pack does what it says, before and after, and where it must keep its hands off.
 
 A pack's `cases/` folder holds, for each case, a folder with `before.py` and the `after.py` that it becomes, and
-`same_<name>.py` files in which no edit may be made. A case's `options.toml` may say how it is ported and what
+`same_<name>.py` files in which no edit may be made; a `<name>.toml` is a case of a few lines (`fragments.py`).
+A case's `options.toml` may say how it is ported and what
 comes with it:
 
     processes = 2                       # as on the command line: processes, mesh, source_trl, vendor
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ..engine.packs.packs import load_pack
 from ..errors import InputError
 from ..port import Options, Port
 from ..tables import packs as built_in_packs
+from .fragments import KEYS, again, differences, port_fragment, read_fragments
 from .port_file import port_file
 
 OPTIONS = ("processes", "mesh", "source_trl", "launch_config", "vendor", "select", "ignore")
@@ -58,9 +60,13 @@ def update_cases(path: Path) -> list[Path]:
 
 
 def cases_of(path: Path) -> list[Path]:
-    """The cases of a pack: folders with a `before.py`, and files that must stay the same."""
+    """The cases of a pack: folders with a `before.py`, files that must stay the same, and those of a few lines."""
     folder = path / "cases"
-    found = [*(file.parent for file in folder.glob("*/before.py")), *folder.glob("same_*.py")]
+    found = [
+        *(file.parent for file in folder.glob("*/before.py")),
+        *folder.glob("same_*.py"),
+        *folder.glob("*.toml"),
+    ]
     return sorted(found, key=lambda case: case.name)
 
 
@@ -72,7 +78,8 @@ def _rules(path: Path) -> tuple[Path, ...]:
 
 def _run(case: Path, rules: tuple[Path, ...]) -> CaseResult:
     try:
-        problems = list(_same(case, rules) if case.suffix == ".py" else _changed(case, rules))
+        kinds = {".py": _same, ".toml": _fragment}
+        problems = list(kinds.get(case.suffix, _changed)(case, rules))
     except InputError as error:
         problems = [str(error)]
     return CaseResult(case.name, not problems, "\n".join(problems))
@@ -105,6 +112,18 @@ def _changed(case: Path, rules: tuple[Path, ...]) -> Iterator[str]:
         yield f"porting the port changes it, first at line {again.edits[0].line} by {again.edits[0].rule}"
 
 
+def _fragment(case: Path, rules: tuple[Path, ...]) -> Iterator[str]:
+    for data in read_fragments(case):
+        options = _given(case, rules, data, (*EXPECTED, *KEYS))
+        port, base = port_fragment(data, options)
+        yield from differences(data, port, base)
+        if port.status != data.get("status", "ported"):
+            yield f"status is {port.status}, not {data.get('status', 'ported')}"
+        yield from _findings(port, data.get("findings", []))
+        if changed := again(port, Options(rules=rules)):
+            yield changed
+
+
 def _findings(port: Port, expected: list[str]) -> Iterator[str]:
     serious = [finding for finding in port.findings if finding.severity != "info"]
     if [finding.rule for finding in serious] != expected:
@@ -120,16 +139,21 @@ def _options(case: Path, rules: tuple[Path, ...]) -> tuple[Options, dict[str, An
         data = tomllib.loads(file.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is no TOML: {error}", file, fix="mend it") from None
-    unknown = sorted(data.keys() - {*OPTIONS, *EXPECTED})
+    return _given(file, rules, data, EXPECTED), data
+
+
+def _given(file: Path, rules: tuple[Path, ...], data: Mapping[str, Any], beside: tuple[str, ...]) -> Options:
+    """The options among what a case's file says."""
+    unknown = sorted(data.keys() - {*OPTIONS, *beside})
     if unknown:
-        raise InputError(f"has unknown keys {', '.join(unknown)}", file, fix=f"use {', '.join((*OPTIONS, *EXPECTED))}")
+        raise InputError(f"has unknown keys {', '.join(unknown)}", file, fix=f"use {', '.join((*OPTIONS, *beside))}")
     given = {name: data[name] for name in OPTIONS if name in data}
     if "launch_config" in given:
-        given["launch_config"] = case / given["launch_config"]
+        given["launch_config"] = file.parent / given["launch_config"]
     for name in ("select", "ignore"):
         if name in given:
             given[name] = tuple(given[name])
-    return Options(rules=rules, **given), data
+    return Options(rules=rules, **given)
 
 
 def _difference(want: str, got: str) -> str:

@@ -17,6 +17,7 @@ from .port_file import port_file
 MANIFEST = """\
 name = "{name}"
 version = "0.1.0"
+rules = ["*.py"]  # the Python rules: what a call on the trainer or the model becomes, and the like
 
 # The versions of your library that this pack was written for.
 [reads]
@@ -29,11 +30,7 @@ title = "{Name}LoraConfig: our LoraConfig with our defaults"
 file = "tables/lora_config.toml"
 role = "lora"
 
-# A Python rule: what a call on the trainer or the model becomes.
-[[rule]]
-file = "progress.py"
-
-# A small idiom beside the recipe. action: remove, replace, import, refuse, never.
+# A small idiom beside the recipe. action: remove, replace, import, refuse, never, always.
 [[rewrite]]
 id = "{id}301"
 match = ["{module}.notify()"]
@@ -85,18 +82,20 @@ Use instead: nothing
 Safety: exact. Other callbacks are left to tpu-port's own rule, TP360.
 """
 
+from porter.packs.api import made_by
+
 ID = "{id}201"
 MATCHES = ("@trainer.add_callback()",)
+POSITIONAL = ("callback",)
 INSTEAD_OF = ("TP360",)
 PROGRESS = ("{module}.{Name}Progress", "{module}.training.{Name}Progress")
 
 
 def apply(site, porting):
-    callback = site.node.args[0].value if site.node.args else None
-    made = porting.module.qualified(getattr(callback, "func", callback)) if callback is not None else None
-    if made not in PROGRESS:
+    callback = site.argument("callback")
+    if callback is None or made_by(porting, callback.node) not in PROGRESS:
         return porting.NOT_MINE
-    return porting.remove_statement(site.node, ID, "the port logs by itself")
+    porting.remove_statement(site.node, ID, "the port logs by itself")
 '''
 
 BEFORE = '''\

@@ -147,15 +147,16 @@ def _importers(tree: SourceTree, path: Path) -> list[Path]:
 def _check_options(options: Options) -> None:
     """A wrong option is told once, not for each script."""
     from ..engine.packs.engine_rules import check_names
-    from ..engine.packs.packs import load_packs
+    from ..engine.packs.packs import launchers, load_packs
     from ..meshes import parse_mesh
     from ..source.launch.launch_config import SHELL, read_launch_config
 
-    check_names((*options.select, *options.ignore), load_packs(options.rules))
+    packs = load_packs(options.rules)
+    check_names((*options.select, *options.ignore), packs)
     if options.mesh is not None:
         parse_mesh(options.mesh)
     if options.launch_config is not None and options.launch_config.suffix not in SHELL:
-        read_launch_config(options.launch_config, counted=True)
+        read_launch_config(options.launch_config, counted=True, others=launchers(packs))
 
 
 _here: tuple[SourceTree, Options] | None = None

@@ -35,7 +35,8 @@ def runs_python(pack: Path) -> bool:
     import tomllib
 
     try:
-        return bool(tomllib.loads(read_file(pack / "pack.toml").decode()).get("rule"))
+        data = tomllib.loads(read_file(pack / "pack.toml").decode())
+        return bool(data.get("rule") or data.get("rules"))
     except (OSError, ValueError, InputError, RecursionError):
         return False  # loading it says what is wrong
 

@@ -43,7 +43,7 @@ def rule_rows(packs: Sequence[Pack]) -> list[dict[str, Any]]:
 def matches(rule: Any) -> tuple[str, ...]:
     """The resolved names that a rule of any kind looks for."""
     table = getattr(rule, "table", None)
-    return tuple(rule.matches) if table is None else tuple(table.names)
+    return tuple(rule.claims) if table is None else tuple(table.names)
 
 
 def headline(rule: Any) -> str:

@@ -385,12 +385,16 @@ def _devices(count: int) -> str:
 
 def processes_of(port: Path, launch_config: Path | None) -> int:
     """How many processes the GPU run had: by the launch config, else by the recipe beside the port, else one."""
+    recipe = port.with_suffix(".recipe.json")
     if launch_config is not None:
         from ..source.launch.launch_config import read_launch_config
 
-        settings = {setting.name: setting.value for setting in read_launch_config(launch_config)}
-        return int(settings.get("num_processes", 1))
-    recipe = port.with_suffix(".recipe.json")
+        try:
+            settings = {setting.name: setting.value for setting in read_launch_config(launch_config)}
+            return int(settings.get("num_processes", 1))
+        except InputError:  # of a launcher that a pack describes: the port knows what it said
+            if not recipe.exists():
+                raise
     if not recipe.exists():
         return 1
     from ..recipe import Recipe

@@ -9,13 +9,13 @@ and a stop asked for there comes one optimizer step later; on_evaluate and on_sa
 beyond args, state, logs, metrics, the model, the tokenizer and should_training_stop is refused where it stands.
 """
 
+from porter.packs.api import judge_callback
+
 ID = "TP360"
 MATCHES = ("@trainer.add_callback()",)
 
 
 def apply(site, porting):
-    from porter.engine.libraries.transformers.callbacks import judge_callback
-
     if len(site.node.args) == 1:
         judge_callback(porting, site.node.args[0].value)
     callbacks = ", ".join(porting.module.code(argument.value) for argument in site.node.args)

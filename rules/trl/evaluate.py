@@ -8,6 +8,8 @@ Use instead: `metrics = rt.evaluate(trainer, eval_batches)`
 Safety: exact for the loss and the script's own metrics; runtime and samples-per-second figures are not reported.
 """
 
+from porter.packs.api import say_keywords
+
 ID = "TP114"
 MATCHES = ("@trainer.evaluate()",)
 POSITIONAL = ("eval_dataset",)
@@ -20,8 +22,6 @@ SETTLED = {
 
 
 def apply(site, porting):
-    from porter.engine.script.keywords import say_keywords
-
     names = porting.names
     if porting.value("rollout.generations") is not None:
         message = "trainer.evaluate(): the port of a trainer that samples doesn't sample to evaluate."

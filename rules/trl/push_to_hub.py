@@ -7,6 +7,8 @@ Use instead: `rt.push_to_hub("out", "me/model")`, after `rt.save_adapter(model, 
 Safety: a private repository stays private, a branch and a commit message stay theirs. The model card is not generated.
 """
 
+from porter.packs.api import PUSHED, push_code, save_code, say_keywords
+
 ID = "TP113"
 MATCHES = ("@trainer.push_to_hub()", "@trainer.model.push_to_hub()", "@model.push_to_hub()")
 POSITIONAL = {
@@ -28,9 +30,6 @@ CARD = """
 
 
 def apply(site, porting):
-    from porter.engine.libraries.trl.uploading import KEPT, push_code, save_code
-    from porter.engine.script.keywords import say_keywords
-
     names = porting.names
     folder = porting.output_dir()
     before = len(site.variable) + 3 if site.variable else 0
@@ -46,5 +45,5 @@ def apply(site, porting):
         message = f"push_to_hub({', '.join(ignored)}): the model card that uses it is not generated."
         porting.find(ID, "info", message, "", site.line, site.column)
     card = dict.fromkeys(CARD, ("dropped", "", "the model card that uses it is not generated"))
-    kept = {name: ("exact", f"rt.push_to_hub({name}=)", "") for name in KEPT}
+    kept = {name: ("exact", f"rt.push_to_hub({name}=)", "") for name in PUSHED}
     say_keywords(porting, site, {**SETTLED, **card, **kept}, "repo_id")

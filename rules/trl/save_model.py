@@ -7,6 +7,8 @@ Use instead: `rt.save_adapter(model, "out/adapter")`
 Safety: exact. The adapter is `adapter_model.safetensors` with `adapter_config.json`, which PEFT loads.
 """
 
+from porter.packs.api import saved_tokenizer, say_keywords
+
 STANDARD = "as PEFT and transformers save by default"
 SETTLED = {
     "_internal_call": ("dropped", "", "it is the Trainer's own"),
@@ -38,9 +40,6 @@ POSITIONAL = {
 
 
 def apply(site, porting):
-    from porter.engine.libraries.transformers.collators import saved_tokenizer
-    from porter.engine.script.keywords import say_keywords
-
     target = site.argument("output_dir", "save_directory")
     path = target.text if target is not None else porting.output_dir()
     lora = porting.saves_adapter

@@ -9,6 +9,8 @@ Safety: exact. `resume_from_checkpoint=True` becomes `rt.resume_dir` at the trai
 can't be read and is refused. What `train()` returned is `rt.train_result(trainer, batches)`, where something reads it.
 """
 
+from porter.packs.api import Field, loads_best, push_code, save_code, say_keywords, uploads_by_itself
+
 ID = "TP111"
 MATCHES = ("@trainer.train()",)
 POSITIONAL = ("resume_from_checkpoint",)
@@ -20,10 +22,6 @@ UNMEASURED = "total_flos"
 
 
 def apply(site, porting):
-    from porter.engine.libraries.transformers.callbacks import loads_best
-    from porter.engine.libraries.trl.uploading import push_code, save_code, uploads_by_itself
-    from porter.engine.script.keywords import say_keywords
-
     names = porting.names
     resume = site.argument("resume_from_checkpoint")
     if resume is not None:
@@ -70,7 +68,5 @@ def _is_read(site, porting):
 
 
 def _row(site, argument, fate, target, reason):
-    from porter.recipe import Field
-
     source = f"train.{argument.name}"
     return Field(source, argument.text, fate, target, reason, ID, argument.line, argument.column)

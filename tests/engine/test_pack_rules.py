@@ -73,7 +73,7 @@ def test_a_class_of_the_same_name_is_not_the_librarys(tmp_path: Path) -> None:
     [
         ("raise ValueError('no level')", "ValueError: no level"),
         (f"{GONE}\n    site.nothing", "AttributeError"),
-        ("porting.edit(0, 3, '', ID, 'mine')", "it edits line 1, outside of the statement of its call"),
+        ("porting.edit(0, 3, '', ID, 'mine')", "it edits line 1, outside of the statement that it answers"),
     ],
 )
 def test_a_rules_mistake_is_found_and_the_script_is_ported_without_it(tmp_path: Path, body: str, said: str) -> None:

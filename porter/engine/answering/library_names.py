@@ -38,8 +38,8 @@ def apply_rewrites(porting: Porting) -> None:
                 uses = [use for use, other in found if other == name]
                 _apply_rewrite(porting, rule, name, node, call, uses, written if replaced else None)
                 break
-            assert call is not None  # a Python rule's matches are calls
-            if replaced or porting.covered(start) or answer(porting, rule, call, "", name, match):
+            asked = call if call is not None and match.endswith("()") else node
+            if replaced or porting.covered(start) or answer(porting, rule, asked, "", name, match):
                 break
 
 

@@ -18,6 +18,7 @@ from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.uses_of_training import Use, role_uses
+from ..settling.decisions import decide
 from .python_rules import answer, in_turn
 from .scoped_names import carry, is_in_reach, named_at
 
@@ -224,8 +225,8 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
     if rule.action == "refuse":
         porting.find(rule.id, "error", f"{code}: {rule.reason}.", rule.fix, line, column)
         return
-    if rule.action == "never":
-        _drop_test(porting, rule, node)
+    if rule.action in ("never", "always"):
+        _decide(porting, rule, node)
         return
     if rule.action == "remove":
         if _is_statement(porting, node):
@@ -257,8 +258,9 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         porting.find(rule.id, "warning", f"{code} is {new} now.", rule.fix, line, column)
 
 
-def _drop_test(porting: Porting, rule: Rewrite, node: cst.CSTNode) -> None:
-    """`if trainer.is_fsdp_enabled: ...` goes; where the test is part of something larger, it is `False`."""
+def _decide(porting: Porting, rule: Rewrite, node: cst.CSTNode) -> None:
+    """`if trainer.is_fsdp_enabled: ...` goes, `if our.has_bf16(): ... else: ...` keeps the branch that runs; a longer
+    condition loses that part, and what is no condition is `False` or `True`."""
     module = porting.module
     argument = module.parents[node]
     call = module.parents[argument]
@@ -268,13 +270,9 @@ def _drop_test(porting: Porting, rule: Rewrite, node: cst.CSTNode) -> None:
         and module.code(call.func) in ("getattr", "hasattr")
     ):
         node = call
-    holder = module.parents[node]
-    parent = module.parents.get(holder)
-    is_elif = isinstance(parent, cst.If) and parent.orelse is holder
-    if isinstance(holder, cst.If) and holder.test is node and holder.orelse is None and not is_elif:
-        porting.remove_statement(holder, rule.id, rule.reason)
-        return
-    porting.edit(*module.span(node), "False", rule.id, rule.reason)
+    assert isinstance(node, cst.BaseExpression)
+    code, answer = module.code(node), rule.action == "always"
+    decide(porting, node, lambda part: answer if module.code(part) == code else None, rule.id, rule.reason)
 
 
 def _stands_alone(parent: cst.CSTNode) -> bool:
@@ -341,12 +339,26 @@ def _is_elsewhere_read(module: Module, node: cst.CSTNode) -> bool:
     return module.code(call.func) not in ("print", "type", "hasattr", "isinstance", "len", "str", "repr")
 
 
+def _is_taken(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether an object is an argument of a library's call that a rule answers, which comes later."""
+    module = porting.module
+    call = module.parents[module.parents[node]]
+    name = module.qualified(call.func) if isinstance(call, cst.Call) else None
+    rule = member_rules(porting).get(f"{name}()")
+    return isinstance(rule, SiteRule) or (rule is not None and rule.action == "remove")
+
+
 def _unknown(porting: Porting, use: Use) -> None:
     """Name a use that no rule knows; reading a model's config is harmless, everything else needs a person."""
     module = porting.module
     line, column = module.location(use.name)
-    code = shortened(module.code(use.outer))
+    start, whole = module.span(use.outer)[0], module.code(use.outer)
+    if any(edit.start <= start < edit.end and whole not in edit.new for edit in porting.edits):
+        return  # an argument of a call whose rule left it out
+    code = shortened(whole)
     if use.match == "@trainer.model" and not _is_elsewhere_read(module, use.outer):
+        return
+    if use.match == "@trainer.model" and _is_taken(porting, use.outer):
         return
     if use.role == "model" and use.chain.split(".")[0] in QUIET and use.kind == "read":
         message = f"{code}: this is Tunix's model now; its attributes differ from transformers'."

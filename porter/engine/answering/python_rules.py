@@ -1,4 +1,4 @@
-"""A pack's Python rule at a call: what it may change, and what becomes of its mistakes.
+"""A pack's Python rule at its place: what it may change, and what becomes of its mistakes.
 
 A rule that raises, or that edits beyond the statement it was called for, changes nothing: a finding names the rule, its
 file and line, and the script is ported without it.
@@ -16,13 +16,13 @@ from ...safety.limits import frames_of
 from ...text.edits import whole_lines
 from ..packs.packs import Rewrite, SiteRule
 from ..script.porting import Names, Porting
-from ..script.sites import read_site
+from ..script.sites import Site, read_site
 
 DRAFT = (list, dict, set, Names)  # what a rule may change in place
 
 
 class BeyondClaim(Exception):
-    """A rule's edit outside of the statement that holds its call."""
+    """A rule's edit outside of the statement that holds its place."""
 
 
 def in_turn(porting: Porting, rule: SiteRule | Rewrite, match: str) -> Iterator[SiteRule | Rewrite]:
@@ -30,48 +30,69 @@ def in_turn(porting: Porting, rule: SiteRule | Rewrite, match: str) -> Iterator[
     yield rule
     for pack in porting.packs:
         for other in pack.answering:
-            if other.id in rule.instead_of and match in other.matches and porting.options.active(other.id):
+            if other.id in rule.instead_of and match in other.claims and porting.options.active(other.id):
                 yield from in_turn(porting, other, match)
                 return
 
 
-def answer(porting: Porting, rule: SiteRule, call: cst.Call, role: str, name: str, match: str) -> bool:
-    """Let a rule answer a call that its `match` is; the rule's site is called `name`. False when it is not the rule's.
-
-    Mistakes of built-in rules are raised, those of others are found.
+def answer(porting: Porting, rule: SiteRule, node: cst.BaseExpression, role: str, name: str, match: str) -> bool:
+    """Let a rule answer a call or name that its `match` is; the rule's site is called `name`. False when it is not the
+    rule's.
     """
-    site = read_site(porting.module, call, role, rule.id, name, rule.positional.get(match, ()))
+    return answer_site(porting, rule, read_site(porting.module, node, role, rule.id, name, positional(rule, match)))
+
+
+def positional(rule: SiteRule, match: str) -> tuple[str, ...]:
+    """The names of the positional arguments of what a rule answers."""
+    return rule.positional.get(match, ())
+
+
+def answer_site(porting: Porting, rule: SiteRule, site: Site) -> bool:
+    """Let a rule answer its place. Mistakes of built-in rules are raised, those of others are found."""
+    if rule.apply is None:
+        return False
     before = {name: copy(value) if isinstance(value, DRAFT) else value for name, value in vars(porting).items()}
     count = len(porting.edits)
     try:
         answered = rule.apply(site, porting) is not porting.NOT_MINE
-        _check_claim(porting, call, count)
+        _check_claim(porting, site, count)
     except (RecursionError, MemoryError):
         raise
     except Exception as error:
         if rule.built_in or os.environ.get("TPU_PORT_TRACEBACK"):
             raise
         vars(porting).update(before)
-        frames = [frame for frame in frames_of(error.__traceback__) if frame.f_code.co_filename == str(rule.path)]
-        place = f"{rule.path}:{frames[0].f_lineno}" if frames else str(rule.path)
-        what = str(error) if isinstance(error, BeyondClaim) else f"{type(error).__name__}: {error}"
-        message = f"Rule {rule.id} made a mistake here ({place}: {what}): the line stays as it is."
-        fix = f"Mend the rule, or leave it out with --ignore {rule.id}."
-        porting.find(rule.id, "error", message, fix, site.line, site.column)
+        begins = rule.apply.__code__.co_firstlineno if hasattr(rule.apply, "__code__") else rule.line
+        message = f"{mistake(rule, error, begins)}: the line stays as it is."
+        porting.find(rule.id, "error", message, mended(rule), site.line, site.column)
         return True
     return answered
 
 
-def _check_claim(porting: Porting, call: cst.Call, count: int) -> None:
-    """BeyondClaim where one of the edits from `count` on lies outside of the lines of the call's statement.
+def mistake(rule: SiteRule, error: Exception, begins: int) -> str:
+    """`Rule ACME1 of pack acme made a mistake here (acme/report.py:12: ValueError: no level)`; `begins`: the line of
+    its function, for a mistake that no line of it raised."""
+    frames = [frame for frame in frames_of(error.__traceback__) if frame.f_code.co_filename == str(rule.path)]
+    place = f"{rule.path}:{frames[0].f_lineno if frames else begins}"
+    what = str(error) if isinstance(error, BeyondClaim) else f"{type(error).__name__}: {error}"
+    return f"Rule {rule.id} of pack {rule.pack} made a mistake here ({place}: {what})"
+
+
+def mended(rule: SiteRule) -> str:
+    return f"Mend the rule, or leave it out with --ignore {rule.id}."
+
+
+def _check_claim(porting: Porting, site: Site, count: int) -> None:
+    """BeyondClaim where one of the edits from `count` on lies outside of the lines of the site's statement.
 
     An edit may take the blocks along that the statement is all of.
     """
     module = porting.module
-    start, end = whole_lines(module.text, *module.span(module.statement(call)))
+    start, end = module.span(module.statement(site.node))
+    start, end = whole_lines(module.text, min(start, site.start), end)
     for edit in porting.edits[count:]:
         inside = start <= edit.start and edit.end <= end
         around = edit.start <= start and end <= edit.end and not edit.new.strip()
         if not inside and not around:
             line = module.line_column(edit.start)[0]
-            raise BeyondClaim(f"it edits line {line}, outside of the statement of its call")
+            raise BeyondClaim(f"it edits line {line}, outside of the statement that it answers")

@@ -24,19 +24,26 @@ class Claimant(Protocol):
     @property
     def path(self) -> Path: ...
     @property
+    def line(self) -> int: ...
+    @property
     def claims(self) -> tuple[str, ...]: ...
     @property
     def instead_of(self) -> tuple[str, ...]: ...
 
 
-def check_match(match: object, path: Path, *, calls: bool = False) -> str:
-    """A match as a pack writes it. InputError for what can match nothing, or, with `calls`, no call."""
+def check_match(match: object, path: Path, line: int = 0, *, python: bool = False, reads: bool = False) -> str:
+    """A match as a pack writes it. InputError for what can match nothing, or, of a `python` rule, no call or name;
+    a rule that only `reads` has no trainer yet.
+    """
     if not isinstance(match, str) or MATCH.fullmatch(match) is None:
         fix = "write a resolved name, `our_library.notify()`, or a use of a variable, `@trainer.log()`"
-        raise InputError(f"matches {match!r}, which is no name", path, fix=fix)
-    if calls and not match.endswith("()"):
+        raise InputError(f"matches {match!r}, which is no name", path, line or None, fix=fix)
+    if python and (match.endswith("=") or (match.startswith("@") and not match.endswith("()"))):
         fix = "end it with `()`, or write a rewrite for reads and assignments"
-        raise InputError(f"matches {match!r}: a Python rule answers calls", path, fix=fix)
+        raise InputError(f"matches {match!r}: a Python rule answers calls", path, line or None, fix=fix)
+    if reads and (match.startswith("@") or not match.endswith("()")):
+        fix = "name a call of your library, `our_library.configure()`"
+        raise InputError(f"matches {match!r}, which is not there when the script is read", path, line or None, fix=fix)
     return match
 
 
@@ -58,15 +65,16 @@ def check_claims(rules: Sequence[tuple[str, Claimant]]) -> None:
                 said = "each stand for the other" if first else "answer it"
                 both = f"{other.id} of pack {owner} and {rule.id} of pack {pack}"
                 fix = f'say instead_of = ["{rule.id}"] in the one that is to answer'
-                raise InputError(f"{name}: {both} both {said}", other.path, fix=fix)
+                raise InputError(f"{name}: {both} both {said}", other.path, other.line or None, fix=fix)
             if second:
                 owners[name] = pack, rule
 
 
 def _check_ids(rules: Sequence[tuple[str, Claimant]]) -> None:
     known = {rule.id for _, rule in rules}
-    for _, rule in rules:
+    for pack, rule in rules:
         for name in rule.instead_of:
             if name not in known:
                 fix = "`tpu-port rules list` names them all"
-                raise InputError(f"rule {rule.id} stands for {name}, which is no rule", rule.path, fix=fix)
+                said = f"rule {rule.id} of pack {pack} stands for {name}, which is no rule"
+                raise InputError(said, rule.path, rule.line or None, fix=fix)

@@ -7,29 +7,28 @@ trusted it (`[tool.tpu-port] rules`, see `porter/front/trust.py`) or installed i
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ...errors import InputError
 from ...runtime.facts.field_tables import FieldTable, load_table
+from ...runtime.facts.toml_memory import read_toml
 from ...tables import rules_folder
 from .claims import check_claims, check_match
-
-if TYPE_CHECKING:
-    from ..script.porting import Porting
-    from ..script.sites import Site
+from .facts import NONE, Facts, Release, read_facts, read_release
+from .python_rule import SiteRule as SiteRule
+from .python_rule import load_python_rule
 
 ROLES = (
     "arguments", "lora", "quantization", "model", "prepare", "inject", "trainer", "collator", "launch",
     "optimizer", "schedule", "loader",
 )  # fmt: skip
+ACTIONS = ("remove", "replace", "import", "refuse", "never", "always")
 BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "unsloth", "accelerate", "torch")
 
 
@@ -48,6 +47,7 @@ class TableRule:
     positional: tuple[str, ...]
     path: Path
     instead_of: tuple[str, ...] = ()
+    line: int = 0
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -87,37 +87,13 @@ class TableRule:
 
 
 @dataclass(frozen=True)
-class SiteRule:
-    """A Python rule: `apply(site, porting)` says what stands at a matched call afterwards.
-
-    It may return `porting.NOT_MINE` for a call that it leaves to the rule that it stands for.
-    """
-
-    id: str
-    title: str
-    doc: str
-    matches: tuple[str, ...]
-    apply: Callable[[Site, Porting], object]
-    path: Path
-    positional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by match, as in a signature
-    instead_of: tuple[str, ...] = ()  # ids of rules whose matches it takes over
-
-    @property
-    def built_in(self) -> bool:
-        return self.path.is_relative_to(rules_folder())
-
-    @property
-    def claims(self) -> tuple[str, ...]:
-        return self.matches
-
-
-@dataclass(frozen=True)
 class Rewrite:
     """A small idiom beside the recipe.
 
     `action`: `remove` (the statement goes), `replace` (the expression becomes `replacement`; with a `fix` it is
     also said as a warning), `import` (the name stays and comes from the runtime's `module`, or from `library`),
-    `refuse` (a finding for a person), `never` (false on a TPU: an `if` that tests it goes, elsewhere it is `False`).
+    `refuse` (a finding for a person), `never` (false on a TPU) and `always` (true there): the condition that asks is
+    decided, the branch that runs is kept.
     `keep_in_calls`: not where it is an argument of a call that stays (`x.to(torch.bfloat16)`).
     """
 
@@ -133,6 +109,7 @@ class Rewrite:
     library: str
     path: Path
     instead_of: tuple[str, ...] = ()
+    line: int = 0
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -162,6 +139,12 @@ class Pack:
     rules: tuple[SiteRule, ...]
     rewrites: tuple[Rewrite, ...]
     families: tuple[Path, ...]
+    facts: Facts = NONE
+    evidence: tuple[Release, ...] = ()
+
+    @property
+    def built_in(self) -> bool:
+        return self.path.is_relative_to(rules_folder())
 
     @property
     def answering(self) -> tuple[SiteRule | Rewrite, ...]:
@@ -176,16 +159,19 @@ class Pack:
 def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
     """The built-in packs and those at `paths`. InputError when one fails to load, or two answer the same name."""
     packs = (*map(load_pack, _once(paths)), *_built_in(rules_folder()))
-    seen: dict[str, Pack] = {}
+    named: dict[str, Pack] = {}
+    seen: dict[str, tuple[str, TableRule | SiteRule | Rewrite]] = {}
+    for pack in packs:
+        if pack.name in named:
+            both = f"is loaded twice, from {named[pack.name].path} and from {pack.path}"
+            raise InputError(f"pack {pack.name} {both}", pack.path / "pack.toml", 1, fix="name one of them")
+        named[pack.name] = pack
     for pack in packs:
         for rule in pack.every_rule:
-            if rule.id in seen:
-                raise InputError(
-                    f"rule {rule.id} of pack {seen[rule.id].name} is also in pack {pack.name}",
-                    seen[rule.id].path,
-                    fix="give your rule an id of its own",
-                )
-            seen[rule.id] = pack
+            owner, other = seen.setdefault(rule.id, (pack.name, rule))
+            if other is not rule:
+                said = f"rule {rule.id} of pack {owner} is also in pack {pack.name}"
+                raise InputError(said, other.path, other.line or None, fix="give your rule an id of its own")
     check_claims([(pack.name, rule) for pack in packs for rule in pack.every_rule])
     return packs
 
@@ -212,6 +198,12 @@ def _once(paths: Sequence[Path]) -> list[Path]:
     return list({path.resolve(): path for path in reversed(paths)}.values())[::-1]
 
 
+def launchers(packs: Sequence[Pack]) -> dict[str, tuple[str, ...]]:
+    """The tables of launch files that packs describe, by the class's name: the keys that tell such a file."""
+    heads = [rule.head for pack in packs for rule in pack.tables if rule.role == "launch"]
+    return {str(head["class"]): tuple(head["marks"]) for head in heads if head.get("marks")}
+
+
 def entry_point_packs() -> tuple[Path, ...]:
     """The folders that installed distributions offer as `tpu_port.packs`: a path, or a module beside its pack.toml."""
     from importlib.metadata import entry_points
@@ -230,53 +222,102 @@ def entry_point_packs() -> tuple[Path, ...]:
 
 
 def load_pack(path: Path) -> Pack:
-    """The pack in a folder. InputError names the file and what is wrong with it."""
+    """The pack in a folder. InputError names the pack, the file and what is wrong with it."""
     manifest = path / "pack.toml"
     if not manifest.is_file():
         raise InputError("has no pack.toml", path, fix="`tpu-port rules new PATH` makes a pack to start from")
     data = _toml(manifest)
+    name = data.get("name")
+    try:
+        return _pack(path, data)
+    except InputError as error:
+        if isinstance(name, str) and f"pack {name}" not in error.message:
+            said = f"pack {name}: {error.message}"
+            raise InputError(said, error.path, error.line, error.column, error.fix) from None
+        raise
+
+
+def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
+    manifest, line = path / "pack.toml", 1
+    heads = re.compile(r"(?m)^[ \t]*\[\[?[ \t]*(\w+)[ \t]*\]\]?")
+    text = manifest.read_text("utf-8")
+    lines: dict[str, list[int]] = {}
+    for head in heads.finditer(text):
+        lines.setdefault(head[1], []).append(text.count("\n", 0, head.start(1)) + 1)
+
+    def rows(kind: str) -> Iterator[tuple[Mapping[str, Any], int]]:
+        nonlocal line
+        for number, row in enumerate(data.get(kind, ())):
+            places = lines.get(kind, ())
+            line = places[number] if number < len(places) else 1
+            yield row, line
+        line = 1
+
     try:
         name, version = str(data["name"]), str(data["version"])
-        tables = tuple(_table_rule(path, row) for row in data.get("table", ()))
-        rules = tuple(_site_rule(path, name, row) for row in data.get("rule", ()))
-        rewrites = tuple(_rewrite(manifest, row) for row in data.get("rewrite", ()))
+        tables = tuple(_table_rule(path, row, at) for row, at in rows("table"))
+        files = [_rule_file(path, row["file"], at) for row, at in rows("rule")]
+        for pattern in data.get("rules", ()):
+            found = _rule_files(path, pattern)
+            files += [file for file in found if file not in files]
+        rules = tuple(load_python_rule(file, name) for file in files)
+        rewrites = tuple(_rewrite(manifest, row, at) for row, at in rows("rewrite"))
+        evidence = tuple(read_release(row, manifest, at) for row, at in rows("evidence"))
+        facts = read_facts(data.get("facts", {}), manifest, lines.get("facts", [1])[0])
     except KeyError as error:
-        raise InputError(f"lacks {error}", manifest, fix="see docs/packs.md for what a pack.toml holds") from None
+        fix = "see docs/packs.md for what a pack.toml holds"
+        raise InputError(f"lacks {error}", manifest, line, fix=fix) from None
     families = tuple(sorted((path / "models").glob("*.toml")))
-    return Pack(name, version, path, dict(data.get("reads", {})), tables, rules, rewrites, families)
+    reads = dict(data.get("reads", {}))
+    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence)
+
+
+def _rule_file(path: Path, name: object, line: int) -> Path:
+    file = _inside(path, name)
+    if not file.is_file():
+        raise InputError(f"names a rule file that does not exist: {name}", path / "pack.toml", line)
+    return file
+
+
+def _rule_files(path: Path, pattern: object) -> list[Path]:
+    """The files of `rules = ["*.py"]`, by name; `_shared.py` is none."""
+    if not isinstance(pattern, str) or "/" in pattern or "\\" in pattern or not pattern.endswith(".py"):
+        raise InputError(f"has rules of {pattern!r}", path / "pack.toml", 1, fix='write rules = ["*.py"]')
+    return [_inside(path, file.name) for file in sorted(path.glob(pattern)) if not file.name.startswith("_")]
 
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return dict(read_toml(path))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is no TOML: {error}", path, fix="mend it") from None
+        at = re.search(r"at line (\d+)", str(error))
+        line = int(at[1]) if at else path.read_text("utf-8").count("\n") + 1
+        raise InputError(f"is no TOML: {error}", path, line, fix="mend it") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"can't be read: {error}", path) from None
 
 
-def _table_rule(path: Path, row: Mapping[str, Any]) -> TableRule:
+def _table_rule(path: Path, row: Mapping[str, Any], line: int) -> TableRule:
     file = _inside(path, row["file"])
     role = row.get("role", "")
     if role not in ROLES:
-        raise InputError(
-            f"table {row['file']} has role {role!r}", path / "pack.toml", fix=f"use one of {', '.join(ROLES)}"
-        )
+        fix = f"use one of {', '.join(ROLES)}"
+        raise InputError(f"table {row['file']} has role {role!r}", path / "pack.toml", line, fix=fix)
     head = _head(file)
     title = row.get("title", head["class"])
     names = (head["class"], *head.get("also", ()))
-    instead_of = _ids(row, path / "pack.toml")
-    rule = TableRule(row["id"], title, role, names, head, tuple(row.get("positional", ())), file, instead_of)
+    instead_of = _ids(row, path / "pack.toml", line)
+    rule = TableRule(row["id"], title, role, names, head, tuple(row.get("positional", ())), file, instead_of, 1)
     if not file.is_relative_to(rules_folder()):
         _ = rule.table  # somebody's own table is checked whole, whether this source needs it or not
     return rule
 
 
-def _ids(row: Mapping[str, Any], manifest: Path) -> tuple[str, ...]:
+def _ids(row: Mapping[str, Any], manifest: Path, line: int) -> tuple[str, ...]:
     """`instead_of` of a row: ids of rules. InputError for anything else."""
     found = row.get("instead_of", [])
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise InputError(f"{row['id']} has instead_of {found!r}", manifest, fix="write a list of ids of rules")
+        raise InputError(f"{row['id']} has instead_of {found!r}", manifest, line, fix="write a list of ids of rules")
     return tuple(found)
 
 
@@ -288,9 +329,9 @@ def _inside(path: Path, name: object) -> Path:
 
 
 def _head(file: Path) -> dict[str, Any]:
-    """What a field table says in front of its rows: reading all rows of all tables would take longer than porting."""
+    """What a field table says in front of its rows."""
     try:
-        head = tomllib.loads(re.split(r"(?m)^\[fields\b", file.read_text("utf-8"), maxsplit=1)[0])
+        head = {name: value for name, value in read_toml(file).items() if name != "fields"}
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"is no field table: {error}", file, fix="see docs/packs.md for the format") from None
     missing = [name for name in ("class", "library", "newest") if not isinstance(head.get(name), str)]
@@ -301,53 +342,16 @@ def _head(file: Path) -> dict[str, Any]:
     return head
 
 
-def _site_rule(path: Path, pack: str, row: Mapping[str, Any]) -> SiteRule:
-    file = _inside(path, row["file"])
-    if not file.is_file():
-        raise InputError("names a rule file that does not exist: " + row["file"], path / "pack.toml")
-    name = f"_tpu_port_rules_{pack}_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise InputError("is no Python module", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        if file.is_relative_to(rules_folder()):
-            spec.loader.exec_module(module)
-        else:  # from its source: what lies in __pycache__ may be another program
-            exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
-        doc = (module.__doc__ or "").strip()
-        id, matches = module.ID, tuple(check_match(match, file, calls=True) for match in module.MATCHES)
-        positional = _positional(getattr(module, "POSITIONAL", ()), matches, file)
-        instead_of = tuple(getattr(module, "INSTEAD_OF", ()))
-        return SiteRule(id, doc.splitlines()[0], doc, matches, module.apply, file, positional, instead_of)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"fails to load: {type(error).__name__}: {error}", file, fix="mend the rule") from None
-
-
-def _positional(given: object, matches: tuple[str, ...], file: Path) -> Mapping[str, tuple[str, ...]]:
-    """`POSITIONAL` of a rule: the names of a call's positional arguments, of all matches or by match."""
-    by_match: dict[str, Any] = dict(given) if isinstance(given, Mapping) else dict.fromkeys(matches, given)
-    for match, names in by_match.items():
-        if match not in matches:
-            raise InputError(f"POSITIONAL names {match!r}, which is none of its MATCHES", file, fix="mend the rule")
-        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-            raise InputError(f"POSITIONAL of {match} is {names!r}", file, fix='write names, ("output_dir",)')
-    return by_match
-
-
-def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
+def _rewrite(manifest: Path, row: Mapping[str, Any], line: int) -> Rewrite:
     action = row["action"]
-    if action not in ("remove", "replace", "import", "refuse", "never"):
-        raise InputError(
-            f"rewrite {row['id']} has action {action!r}", manifest, fix="remove, replace, import, refuse or never"
-        )
+    if action not in ACTIONS:
+        raise InputError(f"rewrite {row['id']} has action {action!r}", manifest, line, fix=f"use {', '.join(ACTIONS)}")
     matches = row["match"]
     return Rewrite(
         id=row["id"],
-        matches=tuple(check_match(match, manifest) for match in ([matches] if isinstance(matches, str) else matches)),
+        matches=tuple(
+            check_match(match, manifest, line) for match in ([matches] if isinstance(matches, str) else matches)
+        ),
         action=action,
         replacement=row.get("replacement", ""),
         module=row.get("module", ""),
@@ -357,5 +361,6 @@ def _rewrite(manifest: Path, row: Mapping[str, Any]) -> Rewrite:
         keep_in_calls=row.get("keep_in_calls", False),
         library=row.get("library", ""),
         path=manifest,
-        instead_of=_ids(row, manifest),
+        instead_of=_ids(row, manifest, line),
+        line=line,
     )

@@ -20,7 +20,7 @@ from ...runtime.facts.field_tables import Row, version_key
 from ..libraries.torch.loop_trainer import read_loop_parts
 from ..libraries.transformers.collators import read_collators
 from ..libraries.transformers.group_by_length import read_row_order
-from ..libraries.transformers.metrics import settle_metrics, settle_noise, settle_own_loss
+from ..libraries.transformers.metrics import settle_metrics
 from ..libraries.transformers.other_tasks import refuse_other_models
 from ..libraries.trl.collator_masks import read_mask
 from ..libraries.trl.reference_model import read_reference
@@ -98,8 +98,6 @@ def read_trainer(porting: Porting) -> None:
     if table_of(porting, site).kind in ("grpo", "rloo"):
         check_rewards(porting, site)
     settle_metrics(porting)
-    settle_own_loss(porting)
-    settle_noise(porting)
     read_row_order(porting)
     _read_fsdp_config(porting)
     _refuse_datasets(porting, site)

@@ -10,6 +10,7 @@ import libcst as cst
 from ...source.module import Module
 from .flow import Place, Variable, followed, handed_on
 from .porting import Porting
+from .sites import facts_of
 
 BASES = frozenset(f"transformers.{path}TrainerCallback" for path in ("", "trainer_callback."))
 EVENTS = frozenset(
@@ -57,7 +58,7 @@ def models_of_callbacks(porting: Porting) -> list[Variable]:
 def _methods(porting: Porting) -> Iterator[cst.FunctionDef]:
     """The events that callbacks of the file answer."""
     module = porting.module
-    if "TrainerCallback" not in module.text:
+    if "TrainerCallback" not in module.text and not facts_of(module).callbacks:
         return
     for definition in module.scopes:
         if isinstance(definition, cst.ClassDef) and is_callback(module, definition):
@@ -67,7 +68,8 @@ def _methods(porting: Porting) -> Iterator[cst.FunctionDef]:
 
 
 def is_callback(module: Module, definition: cst.ClassDef) -> bool:
-    return any(module.qualified(base.value) in BASES for base in definition.bases)
+    known = {*BASES, *facts_of(module).callbacks}
+    return any(module.qualified(base.value) in known for base in definition.bases)
 
 
 def parameters_of(method: cst.FunctionDef) -> list[cst.Param]:

@@ -19,6 +19,7 @@ from ...releases.uses import Use, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import words_of_launches
 from ...source.project.pins import Asked, asked_of_project
+from ..packs.facts import known_releases, release_by_use
 from .porting import Porting
 from .sites import Site
 
@@ -79,9 +80,41 @@ def versions_in(porting: Porting) -> dict[str, str]:
     day = at_version(days, trl.version) if trl is not None else None
     if trl is not None and day is not None:
         found.setdefault("transformers", f"{day} (of the day of TRL {trl.version})")
+    for library, said in _own_libraries(porting):
+        found.setdefault(library, said)
     for head in heads:
         found.setdefault(head["library"], f"{head['newest']} (newest table)")
     return found
+
+
+def _own_libraries(porting: Porting) -> Iterator[tuple[str, str]]:
+    """The releases of libraries that contributed packs read: pinned, or told by what the script uses."""
+    for pack in porting.packs:
+        tables = [] if pack.built_in else [rule.table for rule in pack.tables]
+        for library in dict.fromkeys(table.library for table in tables if table.library not in (*SOURCES, "peft")):
+            own = [table for table in tables if table.library == library]
+            evidence = [row for row in pack.evidence if row.name.partition(".")[0] == library]
+            for asked in _asked(porting, library):
+                known = known_releases(own, evidence)
+                fitting = [release for release in known if all(_fits(release, *pin) for pin in asked.pins)]
+                exact = next((version for sign, version in asked.pins if sign.startswith("==")), None)
+                above = all(sign in (">", ">=", "!=") for sign, _ in asked.pins)
+                if not asked.against and not above and (exact or fitting):
+                    pins = ",".join(f"{sign}{version}" for sign, version in asked.pins)
+                    yield library, f"{exact or fitting[-1]} ({asked.where}: {library}{pins})"
+                    break
+            if (found := release_by_use(own, evidence, _uses_of(porting, library))) is not None:
+                yield library, f"{found[0]} (the newest release with {found[1]})"
+
+
+def _uses_of(porting: Porting, library: str) -> Iterator[tuple[str, list[str]]]:
+    """What the script uses of one library of its own, with the keywords that it gives."""
+    yield from ((site.qualified, [argument.name for argument in site.arguments]) for site in porting.sites)
+    try:
+        found = uses_of(porting.module.text, (library,))
+    except (SyntaxError, ValueError):  # libcst reads more than Python
+        return
+    yield from ((use.name, list(use.keywords)) for use in found if not use.guarded)
 
 
 def release_of(porting: Porting, library: str) -> str | None:

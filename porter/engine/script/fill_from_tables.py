@@ -6,7 +6,9 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import reduce
+from operator import or_
+from typing import Any, cast
 
 import libcst as cst
 
@@ -16,6 +18,7 @@ from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edits import whole_lines
 from ...text.expressions import python
+from ..packs.facts import FACTS, Facts
 from ..packs.packs import Pack, Rewrite, TableRule, by_claim
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
@@ -27,6 +30,7 @@ from .subclasses import added, base_of, refusal, trains_otherwise
 
 def find_sites(porting: Porting) -> None:
     """Every call that a table of a pack describes, in source order."""
+    porting.module.memory[FACTS] = reduce(or_, (pack.facts for pack in porting.packs), Facts())
     by_class = tables_by_class(porting.packs)
     trainers = {name.split(".", 1)[0] for name in trainers_known(porting)}
     if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:
@@ -221,11 +225,14 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.fate(_row(source, argument, "manual", "", reason, rule.id))
             porting.find(rule.id, "error", message, fix, argument.line, argument.column)
             continue
-        if row.place and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
+        otherwise = _otherwise(porting, row)
+        if row.place and not otherwise and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
             fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
+        if otherwise and fate != "dropped":
+            fate, reason = otherwise
         target = "" if fate in ("dropped", "manual") else row.target
         porting.fate(_row(source, argument, fate, target, reason, rule.id))
         if fate == "manual":
@@ -238,6 +245,15 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         porting.fate(Field(f"{short}.**", text, "manual", "", reason, rule.id, line, column))
         message = f"{short}(..., {text}): the keywords in it are not known at port time."
         porting.find(rule.id, "error", message, "Write them at the call.", line, column)
+
+
+def _otherwise(porting: Porting, row: Row) -> tuple[Fate, str] | None:
+    """The fate and the reason of a keyword that the trainer takes no notice of; None where it does, or may."""
+    trainer = porting.trainer
+    if not row.kinds or trainer is None or porting.arguments_object or table_of(porting, trainer).kind in row.kinds:
+        return None
+    fate = cast(Fate, row.otherwise.get("fate", "dropped"))
+    return fate, row.otherwise.get("reason", "{trainer} takes no notice of it").format(trainer=short_name(trainer))
 
 
 def _or_default(argument: Argument, row: Row | None) -> Value:

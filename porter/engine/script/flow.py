@@ -15,7 +15,7 @@ import libcst as cst
 from ...source.calls import argument_of, calls_of, function_around, may_not_run, parameter_of, returned
 from ...source.module import Module
 from ...source.scopes import Binding, Scope
-from .sites import PAIRS, Site
+from .sites import PAIRS, Site, facts_of
 
 # Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
 PLACEMENT = ("to", "cuda", "train", "eval")
@@ -69,7 +69,7 @@ def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpre
 
 
 def _prepares(module: Module, call: cst.Call) -> bool:
-    return module.qualified(call.func) in {*PREPARES, FILLS}
+    return module.qualified(call.func) in {*PREPARES, FILLS, *facts_of(module).gives_back}
 
 
 def _wraps(module: Module, call: cst.Call) -> bool:
@@ -110,7 +110,7 @@ def _trace(module: Module, node: cst.BaseExpression | None, index: int | None) -
 
 def makes_pair(module: Module, node: cst.CSTNode) -> bool:
     """Whether a call gives back (model, tokenizer)."""
-    return isinstance(node, cst.Call) and module.qualified(node.func) in PAIRS
+    return isinstance(node, cst.Call) and module.qualified(node.func) in {*PAIRS, *facts_of(module).pairs}
 
 
 def _element(module: Module, node: cst.BaseExpression, index: int | None) -> tuple[cst.BaseExpression, None] | None:

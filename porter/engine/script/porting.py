@@ -178,6 +178,8 @@ class Porting:
                 return
         statement = self.module.statement(node)
         start, end = self.module.span(statement)
+        if isinstance(statement, cst.FunctionDef | cst.ClassDef) and statement.decorators:
+            start = self.module.span(statement.decorators[0])[0]
         parent = self.module.parents.get(statement)
         if isinstance(parent, cst.IndentedBlock) and all(
             other is statement or self.is_gone(other) for other in parent.body

@@ -20,6 +20,7 @@ from ...source.remarks import UNSAID, Remark, remarks_in
 from ...source.returned import ReturnedItem, returned_items
 from ...source.scopes import Scope
 from ...source.values import BARE, dict_items, read_value
+from ..packs.facts import FACTS, NONE, Facts
 
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 Place = Literal["line", "suite", "crowded"]
@@ -77,7 +78,7 @@ class Site:
     alone: bool
     unknown_keywords: str
     scope: Scope
-    node: cst.Call | cst.For
+    node: cst.Call | cst.For | cst.BaseExpression | cst.BaseCompoundStatement
     is_bound: bool = True
 
     @property
@@ -102,9 +103,9 @@ class Site:
 
 
 def read_site(
-    module: Module, call: cst.Call, role: str, rule: str, qualified: str, positional: tuple[str, ...]
+    module: Module, call: cst.BaseExpression, role: str, rule: str, qualified: str, positional: tuple[str, ...]
 ) -> Site:
-    """The Site of a call; positional arguments get their names from `positional`."""
+    """The Site of a call; positional arguments get their names from `positional`. Another expression has none."""
     start, end = module.span(call)
     small, place = small_statement(module, call)
     first, last = module.span(small if small is not None else call)
@@ -112,7 +113,8 @@ def read_site(
         first = module.span(module.parents[small])[0]  # with the magic that runs it
     line, column = module.location(call)
     unknown: list[str] = []
-    arguments = tuple(_named(_arguments(module, call, rule, unknown), positional))
+    given = _arguments(module, call, rule, unknown) if isinstance(call, cst.Call) else iter(())
+    arguments = tuple(_named(given, positional))
     return Site(
         role=role,
         rule=rule,
@@ -134,8 +136,14 @@ def read_site(
     )
 
 
-def _assigned_to(module: Module, call: cst.Call, role: str, qualified: str) -> str | None:
-    if qualified in PAIRS:
+def facts_of(module: Module) -> Facts:
+    """What the packs say of their libraries' names."""
+    found: Facts = module.memory.get(FACTS, NONE)
+    return found
+
+
+def _assigned_to(module: Module, call: cst.BaseExpression, role: str, qualified: str) -> str | None:
+    if qualified in PAIRS or qualified in facts_of(module).pairs:
         names = pair_names(module, call)
         return names[0] if names is not None else None
     return assigned_name(module, call) or (_unpacked_name(module, call) if role in ("model", "inject") else None)

@@ -14,6 +14,7 @@ from ...source.scopes import Binding, Scope
 from ...text.edits import within
 from ...text.import_lines import names_in
 from ..script.porting import Porting
+from ..script.sites import facts_of
 
 RULE = "TP001"
 LIBRARIES = frozenset({"torch", "accelerate", "bitsandbytes", "deepspeed"})
@@ -69,11 +70,12 @@ def _is_of_the_gpu(porting: Porting, binding: Binding) -> bool:
 
 
 def _names_gpu_library(porting: Porting, value: cst.BaseExpression) -> bool:
+    libraries = {*LIBRARIES, *facts_of(porting.module).gpu_side}
     if isinstance(value, cst.Call):
         if isinstance(value.func, cst.Name) and value.func.value == "getattr" and value.args:
             return _names_gpu_library(porting, value.args[0].value)
         name = porting.module.qualified(value.func) or ""
         makes = name.rsplit(".", 1)[-1][:1].isupper()
-        return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in LIBRARIES)
+        return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in libraries)
     name = porting.module.qualified(value) or ""
-    return name.split(".", 1)[0] in LIBRARIES
+    return name.split(".", 1)[0] in libraries

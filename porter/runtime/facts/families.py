@@ -23,6 +23,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from .toml_memory import read_toml
+
 Sizes = dict[str, Any]
 
 # Name in the tables -> key of a model's config.json.
@@ -292,7 +294,7 @@ def read_family(path: str | Path) -> Family:
     """A family table from a TOML file. Raises ValueError naming the file and the key that is wrong."""
     path = Path(path)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = read_toml(path)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: no TOML: {error}") from error
     return family_from(table, path)

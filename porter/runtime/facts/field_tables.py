@@ -16,6 +16,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from .toml_memory import read_toml
+
 Fate = Literal["exact", "changed", "dropped", "manual"]
 Versions = str | Mapping[str, str] | None
 
@@ -41,6 +43,7 @@ class Row:
     `default` is the Python literal text at the version asked for (the newest when none was), `REQUIRED` for a
     field without one, or None when the table knows no default that old. `since` is the first version that has
     the field, `until` the first that doesn't. `kept_until`: the first version that doesn't take an older name any more.
+    `kinds`: the kinds of trainers that act on it, and `otherwise` the fate and reason it has with others.
     """
 
     name: str
@@ -60,6 +63,8 @@ class Row:
     choices: tuple[str, ...] = ()
     bare: str | None = None
     help: str = ""
+    kinds: tuple[str, ...] = ()
+    otherwise: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def judged_later(self) -> bool:
@@ -188,7 +193,7 @@ def load_table(path: Path, roots: Sequence[Path] = ()) -> FieldTable:
     ValueError, naming the file, for a table that isn't well-formed.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_toml(path)
         own = {name: _row(name, fields) for name, fields in data["fields"].items()}
         base = None
         if "extends" in data:
@@ -218,8 +223,8 @@ def find_table(name: str, roots: tuple[Path, ...] = ()) -> FieldTable:
 
 
 def _names_of(path: Path) -> tuple[str, ...]:
-    """The import paths of a table's class, from the head of the file: what it extends isn't looked up yet."""
-    head = tomllib.loads(path.read_text(encoding="utf-8").split("\n[", 1)[0])
+    """The import paths of a table's class, from the file alone: what it extends isn't looked up yet."""
+    head = read_toml(path)
     return (head.get("class", ""), *head.get("also", ()))
 
 
@@ -249,7 +254,7 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
     rest = dict(data)
     defaults = rest.pop("default")
     values = tuple(Verdict(tuple(v["literals"]), v["fate"], v.get("reason", "")) for v in rest.pop("values", ()))
-    for key in ("harmless", "choices"):
+    for key in ("harmless", "choices", "kinds"):
         rest[key] = tuple(rest.get(key, ()))
     newest = defaults[max(defaults, key=version_key)]
     return Row(name=name, default=newest, defaults=defaults, values=values, **rest)

@@ -6,7 +6,7 @@ the launchers' own flags, `deepspeed_config.toml` for DeepSpeed's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from ...errors import InputError
 from ...files import LARGEST_SETTINGS, is_file, read_file
 from .deepspeed import ACCELERATE_NAMES, CONFIG_FILE, DEEPSPEED, read_deepspeed
+from .own_launchers import NO_OTHERS, read_own
 from .settings import LAUNCH, Setting
 from .shell import Launch, names_script, read_launches
 
@@ -30,8 +31,12 @@ class _File:
     node: Any
 
 
-def read_launch_config(path: Path, source: Path | None = None, *, counted: bool = False) -> tuple[Setting, ...]:
+def read_launch_config(
+    path: Path, source: Path | None = None, *, counted: bool = False, others: Mapping[str, Sequence[str]] = NO_OTHERS
+) -> tuple[Setting, ...]:
     """The settings of a launch file. InputError when it is none, or of a kind that isn't ported.
+
+    `others` are further launchers: their table, and the keys that only their files have, all of them.
 
     `source` is the script to port: of a shell script's several launches, its own counts. `counted`: the number of
     processes is known from elsewhere, so a launch that doesn't say it will do.
@@ -42,6 +47,8 @@ def read_launch_config(path: Path, source: Path | None = None, *, counted: bool 
         said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         fix = "name an accelerate YAML, a DeepSpeed JSON or a launch script"
         raise InputError(f"can't be read: {said}", path, fix=fix) from None
+    if others and (own := read_own(path, text, others)) is not None:
+        return own
     if path.suffix in SHELL or text.startswith("#!"):
         return tuple(_launched(read_launches(text, path), path, source, counted))
     if path.suffix == ".json" or text.lstrip().startswith("{"):

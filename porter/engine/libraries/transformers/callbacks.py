@@ -15,7 +15,7 @@ from ...script.callback_methods import EVENTS, TOKENIZER, is_callback, parameter
 from ...script.fill_from_tables import bindings_of
 from ...script.flow import origins
 from ...script.porting import Porting
-from ...script.sites import Argument, shown
+from ...script.sites import Argument, facts_of, shown
 
 KNOWN = frozenset(f"transformers.{path}EarlyStoppingCallback" for path in ("", "trainer_callback."))
 STATE = frozenset(
@@ -35,12 +35,41 @@ def callbacks_code(porting: Porting) -> str:
     if given is None or given.value.is_literal(None) or given.text in ("[]", "()"):
         return ""
     elements = _elements(porting.module, given)
+    gone = [element for element in elements or () if _is_gone(porting.module, element)]
     for element in elements or ():
-        judge_callback(porting, element)
+        if element not in gone:
+            judge_callback(porting, element)
+    if gone:
+        return _without(porting, given, elements or [], gone)
     if elements is None:
         reason = "which callbacks these are is decided when the script runs; the port takes the runtime's alone"
         porting.change_fate(".callbacks", fate="changed", reason=reason)
     return given.text
+
+
+def _is_gone(module: Module, element: cst.BaseExpression) -> bool:
+    """Whether a callback is one that a pack says has nothing to do on a TPU."""
+    return any(_name(module, value) in facts_of(module).callbacks_gone for value in origins(module, element))
+
+
+def _name(module: Module, value: cst.BaseExpression) -> str | None:
+    return module.qualified(value.func if isinstance(value, cst.Call) else value)
+
+
+def _without(
+    porting: Porting, given: Argument, elements: list[cst.BaseExpression], gone: list[cst.BaseExpression]
+) -> str:
+    """The code of the callbacks without those that go: of a list at the trainer; one made before loses them there."""
+    module = porting.module
+    names = ", ".join(shown(module.code(element)) for element in gone)
+    reason = f"{names}: it has nothing to do on a TPU"
+    kept = [element for element in elements if element not in gone]
+    porting.change_fate(".callbacks", fate="changed" if kept else "dropped", reason=reason)
+    if isinstance(given.node, cst.List | cst.Tuple):
+        return f"[{', '.join(module.code(element) for element in kept)}]" if kept else ""
+    holder = module.parents[module.parents[gone[0]]]
+    porting.edit(*module.span(holder), f"[{', '.join(module.code(element) for element in kept)}]", RULE, reason)
+    return given.text if kept else ""
 
 
 def loads_best(porting: Porting) -> bool:
@@ -58,7 +87,7 @@ def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
         if isinstance(value, cst.Call):
             made = value
     name = made.func if isinstance(made, cst.Call) else made
-    if module.qualified(name) in KNOWN:
+    if module.qualified(name) in KNOWN or module.qualified(name) in facts_of(module).callbacks:
         return
     definition = _definition(module, name)
     line, column = module.location(element)

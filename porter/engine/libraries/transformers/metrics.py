@@ -52,28 +52,6 @@ def settle_metrics(porting: Porting) -> None:
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 
-def settle_own_loss(porting: Porting) -> None:
-    """label_smoothing_factor: trainers with a loss of their own take no notice of it."""
-    value, site = porting.value("loss.label_smoothing"), porting.trainer
-    if site is None or table_of(porting, site).kind in KINDS or value is None or value.is_literal(0.0, 0):
-        return
-    reason = f"{short_name(site)}'s own loss takes no notice of it"
-    porting.change_fate(".label_smoothing_factor", fate="dropped", target="", reason=reason)
-
-
-def settle_noise(porting: Porting) -> None:
-    """neftune_noise_alpha: SFTTrainer's port has its noise."""
-    value, site = porting.value("loss.neftune_noise_alpha"), porting.trainer
-    if site is None or value is None or value.is_literal(None, 0.0, 0) or table_of(porting, site).kind == "sft":
-        return
-    if porting.arguments_object:
-        return  # refused when the port starts, where it is set
-    reason = f"{short_name(site)}'s port has no noise on its embeddings"
-    porting.change_fate(".neftune_noise_alpha", fate="manual", target="", reason=reason)
-    line, column = (value.origin.line, value.origin.column) if value.origin is not None else (site.line, site.column)
-    porting.find(site.rule, "error", f"neftune_noise_alpha={value.text or value.code}: {reason}.", "", line, column)
-
-
 def included(porting: Porting) -> list[Any] | None:
     """What include_for_metrics asks for; None where only the script knows."""
     asked, older = porting.value("eval.include"), porting.value("eval.include_inputs")

@@ -1,0 +1,107 @@
+"""`[facts]` and `[[evidence]]` of a pack: what its library's names are, where one word says it.
+
+Facts are of the whole script: which calls give back the model that they get, which callbacks need no torch, what is
+of the GPU side alone. Evidence says since or until which release of the pack's own library a name or keyword is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from ...runtime.facts.field_tables import FieldTable, version_key
+from .python_rule import check_class
+
+FACTS = "pack facts"  # where a file remembers them
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names by what they are. All are import names, `our_library.wrap`."""
+
+    gives_back: tuple[str, ...] = ()  # functions that give back the model that they get, as `our.wrap(model)`
+    pairs: tuple[str, ...] = ()  # functions that give (model, tokenizer)
+    gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
+    callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
+    callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU
+
+    def __or__(self, other: Facts) -> Facts:
+        return Facts(*((*getattr(self, each.name), *getattr(other, each.name)) for each in fields(self)))
+
+
+NONE = Facts()
+
+
+@dataclass(frozen=True)
+class Release:
+    """A name of the pack's library, or a keyword of a call of it, that is there from `new` on and before `gone`."""
+
+    name: str
+    keyword: str = ""
+    new: str = ""
+    gone: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.name.rpartition('.')[2]}({self.keyword}=)" if self.keyword else self.name.rpartition(".")[2]
+
+
+def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
+    """`[facts]` of a pack.toml. InputError for a word that is none, and for what are no names."""
+    known = [each.name for each in fields(Facts)]
+    for word, names in data.items():
+        if word not in known:
+            raise InputError(f"has a fact {word!r}", manifest, line, fix=f"use {', '.join(known)}")
+        if not isinstance(names, list):
+            raise InputError(f"{word} is {names!r}", manifest, line, fix="write a list of names")
+        for name in names:
+            check_class(f"{name}.x" if word == "gpu_side" else name, manifest, line)
+    return Facts(**{word: tuple(names) for word, names in data.items()})
+
+
+def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
+    """A row of `[[evidence]]`. InputError where it tells nothing."""
+    known = {each.name for each in fields(Release)}
+    if not set(row) <= known or "name" not in row or not ("new" in row or "gone" in row):
+        fix = 'write name = "our_library.train", keyword = "steps", and new or gone'
+        raise InputError(f"has evidence of {', '.join(row)}", manifest, line, fix=fix)
+    return Release(**{name: str(value) for name, value in row.items()})
+
+
+def release_by_use(
+    tables: Sequence[FieldTable], evidence: Iterable[Release], used: Iterable[tuple[str, Sequence[str]]]
+) -> tuple[str, str] | None:
+    """The newest release that has all that a script uses, and what tells: (`1.4`, `train(steps=)`), or None.
+
+    `used` are names with the keywords that they are given; the releases are those that the tables and rows name.
+    """
+    rows = [*evidence, *_of_tables(tables)]
+    gone = {(row.name, row.keyword): row for row in rows if row.gone}
+    found = [gone[name, keyword] for name, keywords in used for keyword in ("", *keywords) if (name, keyword) in gone]
+    if not found:
+        return None
+    first = min(found, key=lambda row: version_key(row.gone))
+    older = [release for release in known_releases(tables, rows) if version_key(release) < version_key(first.gone)]
+    return (older[-1], first.text) if older else None
+
+
+def known_releases(tables: Sequence[FieldTable], rows: Iterable[Release] = ()) -> list[str]:
+    """Every release that the tables and rows of a pack name, oldest first."""
+    named = {word for row in rows for word in (row.new, row.gone) if word}
+    for table in tables:
+        named.add(table.newest)
+        for row in table.own.values():
+            named |= {*row.defaults, *row.renamed_from.values(), row.since or "", row.until or ""} - {""}
+    return sorted(named, key=version_key)
+
+
+def _of_tables(tables: Sequence[FieldTable]) -> Iterable[Release]:
+    for table in tables:
+        for row in table.own.values():
+            for name in table.names:
+                if row.until:
+                    yield Release(name, row.name, gone=row.until)
+                yield from (Release(name, old, gone=since) for old, since in row.renamed_from.items())

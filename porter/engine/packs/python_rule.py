@@ -1,0 +1,179 @@
+"""A pack's Python rule: one module, read once, and what it says of itself.
+
+It names what it answers (`MATCHES`, `CLASSES`, `FUNCTIONS`, `PATTERNS`) and does it in `apply(site, porting)` when
+the port is written, or in `read(site, reading)` when the script is read. docs/packs.md has the whole of it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InputError
+from ...safety.limits import frames_of
+from ...tables import rules_folder
+from .claims import check_match
+from .patterns import Pattern, parse_pattern
+
+if TYPE_CHECKING:
+    from ..script.porting import Porting
+    from ..script.sites import Site
+
+
+@dataclass(frozen=True)
+class SiteRule:
+    """A Python rule: `apply(site, porting)` says what stands at a matched place afterwards.
+
+    It may return `porting.NOT_MINE` for a place that it leaves to the rule that it stands for. `read(site, reading)`
+    yields what the script trains with.
+    """
+
+    id: str
+    title: str
+    doc: str
+    matches: tuple[str, ...]
+    apply: Callable[[Site, Porting], object] | None
+    path: Path
+    positional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by match, as in a signature
+    instead_of: tuple[str, ...] = ()  # ids of rules whose matches it takes over
+    classes: tuple[str, ...] = ()  # classes of the file that extend one of these
+    functions: tuple[str, ...] = ()  # functions of the file that one of these decorates
+    patterns: tuple[Pattern, ...] = ()
+    read: Callable[[Site, Any], Iterable[object] | None] | None = None
+    pack: str = ""
+    line: int = 0  # at which it says what it answers
+
+    @property
+    def built_in(self) -> bool:
+        return self.path.is_relative_to(rules_folder())
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What it answers, each kind in a spelling of its own; what it reads may be answered by another rule."""
+        kinds = (
+            *self.matches,
+            *(f"class {name}" for name in self.classes),
+            *(f"def {name}" for name in self.functions),
+            *(f"`{pattern.text}`" for pattern in self.patterns),
+        )
+        return kinds if self.apply is not None else tuple(f"reading {name}" for name in kinds)
+
+
+def load_python_rule(file: Path, pack: str) -> SiteRule:
+    """The rule in a file. InputError names the file, the line and what is wrong with it."""
+    try:
+        module = _run(file, pack)
+        id, doc = module.ID, (module.__doc__ or "").strip()
+        if not doc:
+            raise InputError("has no docstring, which is the rule's page", file, 1, fix="see docs/packs.md")
+        named = {name: _names(module, name, file) for name in ("MATCHES", "CLASSES", "FUNCTIONS", "PATTERNS")}
+        line = _line_of(file, *named)
+        apply, read = getattr(module, "apply", None), getattr(module, "read", None)
+        if apply is None and read is None:
+            raise InputError("has neither apply(site, porting) nor read(site, reading)", file, 1, fix="write one")
+        if not any(named.values()):
+            fix = "write MATCHES, CLASSES, FUNCTIONS or PATTERNS"
+            raise InputError("names nothing that it answers", file, line or 1, fix=fix)
+        matches = tuple(check_match(match, file, line, python=True, reads=apply is None) for match in named["MATCHES"])
+        patterns = tuple(_pattern(text, file, _line_of(file, "PATTERNS")) for text in named["PATTERNS"])
+        kinds = {
+            kind: tuple(check_class(name, file, _line_of(file, kind)) for name in named[kind])
+            for kind in ("CLASSES", "FUNCTIONS")
+        }
+        return SiteRule(
+            id=id,
+            title=doc.splitlines()[0],
+            doc=doc,
+            matches=matches,
+            apply=apply,
+            path=file,
+            positional=_positional(getattr(module, "POSITIONAL", ()), (*matches, *kinds["FUNCTIONS"]), file),
+            instead_of=tuple(getattr(module, "INSTEAD_OF", ())),
+            classes=kinds["CLASSES"],
+            functions=kinds["FUNCTIONS"],
+            patterns=patterns,
+            read=read,
+            pack=pack,
+            line=line,
+        )
+    except InputError:
+        raise
+    except Exception as error:
+        if isinstance(error, SyntaxError) and error.filename == str(file):
+            at, said = error.lineno, error.msg
+        else:
+            frames = [frame for frame in frames_of(error.__traceback__) if frame.f_code.co_filename == str(file)]
+            at, said = (_failed_at(error, file) if frames else 1), str(error)
+        raise InputError(f"fails to load: {type(error).__name__}: {said}", file, at, fix="mend the rule") from None
+
+
+def _failed_at(error: BaseException, file: Path) -> int:
+    """The line of the rule's file at which it failed."""
+    trace, line = error.__traceback__, 1
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _run(file: Path, pack: str) -> ModuleType:
+    name = f"_tpu_port_rules_{pack}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise InputError("is no Python module", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if file.is_relative_to(rules_folder()):
+        spec.loader.exec_module(module)
+    else:  # from its source: what lies in __pycache__ may be another program
+        exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
+    return module
+
+
+def _names(module: ModuleType, kind: str, file: Path) -> tuple[object, ...]:
+    """`MATCHES` and its like: a tuple of texts."""
+    found = getattr(module, kind, ())
+    if isinstance(found, str) or not isinstance(found, tuple | list):
+        raise InputError(f"{kind} is {found!r}", file, _line_of(file, kind), fix='write a tuple, ("our_library.f()",)')
+    return tuple(found)
+
+
+def _line_of(file: Path, *names: str) -> int:
+    """The line of the first assignment of one of `names`, as the rule's text has it; 0 for none."""
+    lines = file.read_text("utf-8", "replace").splitlines()
+    start = re.compile(rf"(?:{'|'.join(names)})\s*[:=]")
+    return next((number for number, line in enumerate(lines, 1) if start.match(line)), 0)
+
+
+def _pattern(text: object, file: Path, line: int) -> Pattern:
+    try:
+        return parse_pattern(text)
+    except ValueError as error:
+        fix = "write one expression with {holes}, `sum({p}.numel() for {p} in {model}.parameters())`"
+        raise InputError(f"has a bad pattern, {text!r}: {error}", file, line, fix=fix) from None
+
+
+def check_class(name: object, file: Path, line: int) -> str:
+    """The import name of a class or a decorator. InputError for anything else."""
+    if not isinstance(name, str) or re.fullmatch(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", name) is None:
+        raise InputError(f"names {name!r}", file, line, fix="write its import name, `our_library.Callback`")
+    return name
+
+
+def _positional(given: object, matches: tuple[str, ...], file: Path) -> Mapping[str, tuple[str, ...]]:
+    """`POSITIONAL` of a rule: the names of a call's positional arguments, of all matches or by match."""
+    by_match: dict[str, Any] = dict(given) if isinstance(given, Mapping) else dict.fromkeys(matches, given)
+    line = _line_of(file, "POSITIONAL")
+    for match, names in by_match.items():
+        if match not in matches:
+            raise InputError(f"POSITIONAL names {match!r}, which is none of its MATCHES", file, line, fix="mend it")
+        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"POSITIONAL of {match} is {names!r}", file, line, fix='write names, ("output_dir",)')
+    return by_match

@@ -1,0 +1,46 @@
+"""examples/packs: a trainer of a company, a tracker and a launcher, which tpu-port learns from packs alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from porter.front.cases import cases_of, run_cases
+from porter.front.port_file import port_file
+from porter.port import Options
+from porter.tables import packs as built_in
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKS = sorted(path.parent for path in (ROOT / "examples" / "packs").glob("*/pack.toml"))
+IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.name)
+def test_their_cases_pass(pack: Path) -> None:
+    failed = [f"{result.name}:\n{result.detail}" for result in run_cases(pack) if not result.passed]
+    assert not failed, "\n\n".join(failed)
+    assert any(case.name.startswith("same_") for case in cases_of(pack))
+
+
+@pytest.mark.parametrize("folder", [*built_in(), *PACKS], ids=lambda path: path.name)
+def test_rules_import_the_api_and_nothing_else_of_ours(folder: Path) -> None:
+    for file in folder.glob("*.py"):
+        for name in IMPORT.findall(file.read_text("utf-8")):
+            ours = name.partition(".")[0] == "porter"
+            assert name == "porter.packs.api" if ours else name == "libcst" or name in sys.stdlib_module_names, file
+
+
+def test_without_its_pack_a_script_is_left_as_it_is() -> None:
+    case = ROOT / "examples" / "packs" / "orchid_train" / "cases" / "fine_tune" / "before.py"
+    port = port_file(case, Options())
+    assert not port.edits and port.status == "unsupported" and "OrchidTrainer" in port.findings[0].message
+
+
+def test_the_command_tests_them() -> None:
+    words = [sys.executable, "-m", "porter.cli", "rules", "test", str(PACKS[0]), "--no-color"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0 and "cases passed" in done.stdout, done.stdout + done.stderr
