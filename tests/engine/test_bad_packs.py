@@ -66,6 +66,20 @@ def test_two_rules_of_one_name_are_told_with_their_line(tmp_path: Path) -> None:
     assert f"{one}/rule.py:9: acme.f(): ONE of pack one and TWO of pack two both answer it" in str(error.value)
 
 
+@pytest.mark.parametrize("other", ['PATTERNS = ("acme.f({x})",)', 'PATTERNS = ("acme.f(1)",)', MATCH])
+def test_two_rules_of_one_place_are_told_with_their_lines(tmp_path: Path, other: str) -> None:
+    from .porting import port, sft_script
+
+    one = pack(tmp_path / "one", GONE, names='PATTERNS = ("acme.f(...)",)', id="ONE1")
+    two = pack(tmp_path / "two", GONE, names=other, id="TWO1")
+    found = port(sft_script("import acme\nacme.f(1)"), rules=(one, two))
+    (finding,) = [each for each in found.findings if each.severity == "error"]
+    both = f"Rules ONE1 of pack one ({one}/rule.py:9) and TWO1 ({two}/rule.py:9) both answer this place: ONE1 did."
+    assert finding.message == both and finding.rule == "TWO1" and "acme" not in found.after.split("# TODO")[0]
+    pack(one, GONE, names='PATTERNS = ("acme.f(...)",)\nINSTEAD_OF = ("TWO1",)', id="ONE1")
+    assert port(sft_script("import acme\nacme.f(1)"), rules=(one, two)).status == "ported"
+
+
 def test_the_mistakes_of_a_rule_name_its_pack_and_line(tmp_path: Path) -> None:
     from .porting import port, sft_script
 

@@ -117,6 +117,31 @@ def test_a_new_pack_passes_its_cases_and_they_can_fail(tmp_path: Path) -> None:
     assert not kept.passed and "must not change" in kept.detail
 
 
+def test_cases_of_a_few_lines(tmp_path: Path) -> None:
+    folder = tmp_path / "our-rules"
+    new_pack(folder)
+    case = folder / "cases" / "notify.toml"
+    lines = 'imports = "import our_rules"\nbehind = "our_rules.notify(1)"\n'
+
+    def result(text: str) -> tuple[bool, str]:
+        case.write_text(text)
+        (found,) = [each for each in run_cases(folder) if each.name == case.name]
+        return found.passed, found.detail
+
+    assert result(lines) == (True, "")
+    passed, detail = result(f'{lines}adds = "print(1)"\ntakes = "print(2)"\nfindings = ["X"]\n')
+    assert not passed and "-print(1)" in detail and "-print(2)" in detail and "findings are none" in detail
+    passed, detail = result(f'{lines}[[more]]\nbehind = "our_rules.keep(1)"\n')
+    assert not passed and "+our_rules.keep(1)" in detail
+    for text, said in (
+        ("adds = ''", "says nothing that the script has more"),
+        (f"{lines}kind = 'PPO'", "kind is 'PPO'"),
+        (f"{lines}remarks = 1", "unknown keys remarks"),
+        ("adds", "is no TOML"),
+    ):
+        assert said in result(text)[1]
+
+
 def test_a_cases_options_are_checked(tmp_path: Path) -> None:
     folder = tmp_path / "our-rules"
     new_pack(folder)

@@ -15,7 +15,7 @@ from ..packs.packs import Rewrite
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
 from .member_uses import apply_rewrite, member_rules, stands_for_call
-from .python_rules import answer, in_turn
+from .python_rules import answer, in_turn, is_claimed
 
 
 def apply_rewrites(porting: Porting) -> None:
@@ -33,12 +33,14 @@ def apply_rewrites(porting: Porting) -> None:
         match = name if name in rules or call is None else f"{name}()"
         start = porting.module.span(node)[0]
         replaced = any(begin <= start < end for begin, end in covered)
+        asked = call if call is not None and match.endswith("()") else node
         for rule in in_turn(porting, rules[match], match) if match in rules else ():
+            if is_claimed(porting, rule, asked):
+                break
             if isinstance(rule, Rewrite):
                 uses = [use for use, other in found if other == name]
                 _apply_rewrite(porting, rule, name, node, call, uses, written if replaced else None)
                 break
-            asked = call if call is not None and match.endswith("()") else node
             if replaced or porting.covered(start) or answer(porting, rule, asked, "", name, match):
                 break
 

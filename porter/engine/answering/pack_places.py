@@ -19,7 +19,7 @@ from ..packs.patterns import Pattern, holes
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, indentation, read_site
 from .member_uses import member_rules
-from .python_rules import answer_site, in_turn, positional
+from .python_rules import answer_site, in_turn, is_claimed, positional
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,10 @@ def apply_places(porting: Porting) -> None:
     for rule in [rule for rule in {rule.id: rule for rule in first.values()}.values() if isinstance(rule, SiteRule)]:
         for match, site in [*definitions(porting.module, rule), *patterned(porting.module, rule)]:
             for turn in in_turn(porting, rule, match) if first.get(match) is rule else ():
-                if porting.covered(site.start) or not isinstance(turn, SiteRule):
+                gone = porting.covered(site.start) or not isinstance(turn, SiteRule)
+                if is_claimed(porting, turn, site.node) or gone:
                     break
+                assert isinstance(turn, SiteRule)
                 if answer_site(porting, turn, replace(site, rule=turn.id)):
                     break
 

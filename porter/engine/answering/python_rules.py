@@ -18,6 +18,7 @@ from ..packs.packs import Rewrite, SiteRule
 from ..script.porting import Names, Porting
 from ..script.sites import Site, read_site
 
+CLAIMED = ("claimed",)  # what Python rules have answered, by node
 DRAFT = (list, dict, set, Names)  # what a rule may change in place
 
 
@@ -66,7 +67,22 @@ def answer_site(porting: Porting, rule: SiteRule, site: Site) -> bool:
         message = f"{mistake(rule, error, begins)}: the line stays as it is."
         porting.find(rule.id, "error", message, mended(rule), site.line, site.column)
         return True
+    if answered:
+        porting.answers.setdefault(CLAIMED, {})[site.node] = rule
     return answered
+
+
+def is_claimed(porting: Porting, rule: SiteRule | Rewrite, node: cst.CSTNode) -> bool:
+    """Whether another pack's rule, by another kind of match, has answered this very place: a finding says so."""
+    other = porting.answers.get(CLAIMED, {}).get(node)
+    if other is None or other is rule or rule.id in other.instead_of:
+        return False
+    line, column = porting.module.location(node)
+    both = f"{other.id} of pack {other.pack} ({other.path}:{other.line}) and {rule.id} ({rule.path}:{rule.line})"
+    message = f"Rules {both} both answer this place: {other.id} did."
+    fix = f'Say INSTEAD_OF = ("{rule.id}",) in {other.id}, or leave one out with --ignore.'
+    porting.find(rule.id, "error", message, fix, line, column)
+    return True
 
 
 def mistake(rule: SiteRule, error: Exception, begins: int) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...recipe import Fate, Field, Origin, Value, literal_code
 from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
 from ...source.launch.launch_config import Setting
 from ..libraries.accelerate.deepspeed import INLINE
-from ..packs.packs import Pack
+from ..packs.packs import Pack, launchers
 from ..script.fill_from_tables import judge
 from ..script.porting import Porting
 from .master_weights import each_load, settle_masters
@@ -16,6 +18,7 @@ from .precision import read_precision, under_fsdp
 def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
     """The launch config's processes and settings, each with its fate."""
     tables = {rule.table.name: rule for pack in packs for rule in pack.tables if rule.role == "launch"}
+    own = launchers(packs)
     values: dict[str, Value] = {}
     for setting in settings:
         rule = tables.get(setting.table)
@@ -35,11 +38,15 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
                     fix = "Take it out, or say in the arguments what was meant by it."
                     line, column = porting.trainer.line, porting.trainer.column
                     porting.find("TP402", "warning", f"{source}={setting.value}: {reason}.", fix, line, column)
+        if row is None and setting.table in own:
+            fate, reason = "manual", f"no setting that the table of {setting.table} knows"
         if row is not None:
             fate, reason = judge(value, row)
             target = row.target if fate != "dropped" else ""
             if row.place:
                 values[row.place] = value
+            if row.place and setting.table in own:
+                _say_over(porting, row.place, source)
         if setting.usual and fate == "exact":
             fate, reason = "changed", "the default of what only the shell knows"
             if porting.options.processes is None and porting.trainer is not None:
@@ -66,3 +73,13 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
             porting.fill({"precision.bf16": Value("literal", "True")})
             read_precision(porting)
         settle_masters(porting, settings)
+
+
+def _say_over(porting: Porting, place: str, source: str) -> None:
+    """A keyword of the script that the launcher sets as well: the launcher's word is the last one."""
+    value = porting.value(place)
+    if value is None or value.kind == "default" or value.origin is None:
+        return
+    for row in porting.recipe.fields:
+        if (row.line, row.column) == (value.origin.line, value.origin.column) and row.fate in ("exact", "changed"):
+            porting.fate(replace(row, fate="changed", reason=f"{source} goes over it"))
