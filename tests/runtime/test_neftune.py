@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from porter.runtime import SFTConfig
 from porter.runtime.batches.sft_batches import SFTBatches
 from porter.runtime.losses.neftune import noisy_embeddings
 from porter.runtime.losses.token_loss import model_inputs, token_loss
@@ -130,7 +131,5 @@ def test_a_comparison_without_noise_is_not_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(globals(), "SFTBatches", Folded)
     batches = make(ROWS)
     assert batches.neftune_noise_alpha == 0.0 and "noise" not in next(iter(batches))
-    args = SimpleNamespace(
-        neftune_noise_alpha=5.0, save_strategy="no", save_steps=1, eval_strategy="no", gradient_accumulation_steps=1
-    )
+    args = SFTConfig("out", neftune_noise_alpha=5.0, save_strategy="no", report_to="none")
     assert training_config(args, batches).max_steps == batches.steps
