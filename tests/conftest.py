@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# XLA ends a process whose devices wait 40 s for each other, which eight devices on two busy cores may have to.
+# XLA ends a process whose devices wait 40 s for each other, which eight devices on two busy cores may have to. The
+# programs of tiny models take longer to optimize than to run.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_force_host_platform_device_count=8 --xla_cpu_collective_call_terminate_timeout_seconds=600",
+    "--xla_force_host_platform_device_count=8 --xla_cpu_collective_call_terminate_timeout_seconds=600 "
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")

@@ -127,7 +127,7 @@ def _own_mistake(module: Module, error: Exception) -> Port:
     message = f"tpu-port made a mistake here ({where}: {type(error).__name__}: {error}): nothing of the file is ported."
     fix = "TPU_PORT_TRACEBACK=1 shows where; please report it."
     recipe = Recipe(module.path, findings=(Finding("TP199", "error", one_line(message), fix, line, 1),))
-    text, notebook = module.text, module.notebook
+    text, notebook = module.as_written, module.notebook
     return Port(module.path, text, text, "unsupported", recipe, (), module.bom, module.encoding, notebook=notebook)
 
 
@@ -246,7 +246,7 @@ def _without_trainer(porting: Porting) -> Port:
     say_other_calls(porting, (), status)
     recipe = replace(porting.recipe, trainer=name)
     kind = (module.bom, module.encoding, (), module.notebook)
-    port = Port(module.path, module.text, module.text, status, recipe, (), *kind)
+    port = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
     return divided(port, module, ()) if isinstance(module, Merged) else port
 
 

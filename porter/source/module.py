@@ -31,6 +31,7 @@ class Module:
     """A parsed source file, or the Python cells of a notebook as one.
 
     `parsed` is what the tree was parsed from: `text`, with stand-ins of the same length for IPython's own lines.
+    `written` is the file's own text, where spaces stand in `text` for backslashes that continue nothing.
     """
 
     path: str
@@ -40,6 +41,12 @@ class Module:
     encoding: str = "utf-8"
     parsed: str = ""
     notebook: Notebook | None = None
+    written: str = ""
+
+    @property
+    def as_written(self) -> str:
+        """The file's text, byte for byte."""
+        return self.written or self.text
 
     @property
     def has_magics(self) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import codecs
+import contextlib
+import re
 import tokenize
 import warnings
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import libcst as cst
@@ -20,6 +22,11 @@ from .notebook import Notebook, read_notebook
 
 # Characters of Python beyond which a file is generated data rather than a script that somebody wrote.
 LARGEST = 1_000_000
+# A backslash before a line that is empty, or alone on its line.
+IDLE = re.compile(
+    r"(?<!\\\n)(?<!\\\r\n)^[ \t]*(?P<alone>\\)\r?\n|(?P<before_nothing>\\)(?=\r?\n[ \t]*(?:\r?\n|\Z))", re.MULTILINE
+)
+TEXTS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
 def read_module(path: Path) -> Module:
@@ -53,11 +60,44 @@ def parse_module(data: bytes, path: str) -> Module:
         ) from None
     _check_size(text, path)
     _check_depth(text, path)
+    written, text = text, without_idle_continuations(text)
     try:
         tree, parsed = parse_text(text)
     except cst.ParserSyntaxError as error:
         raise _syntax_error(path, text, error) from None
-    return Module(path, text, tree, bom, encoding, parsed)
+    return Module(path, text, tree, bom, encoding, parsed, written=written)
+
+
+def without_idle_continuations(text: str) -> str:
+    """The text with spaces for backslashes that continue nothing: before an empty line, or alone before a statement.
+
+    libcst loses the latter, and what is put behind the former would be continued.
+    """
+    if IDLE.search(text) is None:
+        return text
+    kept = list(text)
+    strings = None
+    for found in IDLE.finditer(text):
+        at = found.start(found.lastgroup or 0)
+        strings = _string_spans(text) if strings is None else strings
+        if not any(start <= at < end for start, end in strings):
+            kept[at] = " "
+    return "".join(kept)
+
+
+def _string_spans(text: str) -> list[tuple[int, int]]:
+    """Where strings and comments stand in the text, as offsets."""
+    lines = [0]
+    for line in text.splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+    spans = []
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
+        for token in tokenize.generate_tokens(StringIO(text).readline):
+            if token.type in TEXTS:
+                start, end = (lines[row - 1] + column for row, column in (token.start, token.end))
+                spans.append((start, end))
+        return spans
+    return [(0, len(text))]
 
 
 def parse_notebook(data: bytes, path: str) -> Module:

@@ -138,6 +138,7 @@ def _write_mesh(porting: Porting, code: str) -> bool:
     first = min((site for site in (first, *earlier) if site is not None), key=lambda site: site.start, default=None)
     far = porting.used_elsewhere or bool(porting.others) or _puts_in_elsewhere(porting)
     far = far or any(porting.module.scope(load) is not trainer.scope for load in porting.loads)
+    far = far or any(site.scope is not (first or trainer).scope for site in porting.references)
     if (first is None or porting.loads) and not far:
         start = _earlier_need(porting)
         if start is None:

@@ -21,7 +21,7 @@ from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances
 from .comparing.trace import Trace
 from .comparing.verdict import Check, Verdict, distinct
-from .environments.choose import port_python, source_python
+from .environments.choose import port_python, remember_python, remembered_python, source_python
 from .helping import cause_of_crash, crash_of, is_environment, last_error
 from .observing.settings import LATE, Dtype, Settings
 from .running.copying import COPY_LIMIT
@@ -200,6 +200,7 @@ def run_source(source: Path, options: Options, work: str, say: Callable[[str], N
         notes += asks_for_processes(source)
     python, said = source_python(source, options.source_python, environments=options.environments, say=say)
     notes += said
+    remember_python(work, python)
     say(f"source: {options.steps} steps of {source.name} on torch (CPU)")
     settings = settings_for(source, options, work, fold=1 if real else options.processes)
     run = partial(
@@ -286,7 +287,7 @@ def run_port(
         replace(settings, steps=steps or options.steps, hosts=options.hosts, across=across),
         environment=port_environment(options),
         limits=Limits(timeout=options.timeout, copy=options.copy_limit),
-        python=str(port_python(port, source, environments=options.environments, say=say)),
+        python=str(port_python(port, source, environments=options.environments, say=say, like=remembered_python(work))),
         say=lambda line: say(f"port: {line}"),
         source=source,
     )

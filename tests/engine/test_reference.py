@@ -62,3 +62,13 @@ def test_a_name_that_only_new_code_uses_is_found_lost(monkeypatch: pytest.Monkey
     asked = "if args.gradient_checkpointing:\n    model.gradient_checkpointing_enable()"
     found = port(DPO.format(lines=asked, more=""))
     assert any("args is used here" in finding.message for finding in found.findings) and found.status == "partial"
+
+
+def test_a_reference_that_another_function_sees_has_its_devices_first() -> None:
+    lines = DPO.format(lines="", more="").split("\n")
+    at = next(index for index, line in enumerate(lines) if line.startswith("model ="))
+    lines[at], lines[at + 1] = lines[at + 1], lines[at]
+    inside = [f"    {line}" for line in lines[at + 1 :] if line]
+    found = check_becomes("\n".join([*lines[: at + 1], "def main():", *inside, "main()\n"]))
+    assert found.status == "ported"
+    assert found.after.index("mesh = jax.make_mesh") < found.after.index("ref_model = rt.load_model")

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from porter.runtime import SFTConfig
 from porter.runtime.batches.sft_batches import SFTBatches
 from porter.runtime.losses.neftune import noisy_embeddings
 from porter.runtime.losses.token_loss import model_inputs, token_loss
 from porter.runtime.training.training_settings import training_config
+from porter.validate.jax_side.folded_batches import fold_batches
 from tests.runtime.byte_tokens import byte_tokenizer
 
 EMBED = 64
@@ -117,3 +119,17 @@ def test_other_batches_than_sft_refuse_it() -> None:
     args = SimpleNamespace(neftune_noise_alpha=5.0)
     with pytest.raises(ValueError, match="SimpleNamespace has no noise"):
         training_config(args, SimpleNamespace(steps=1))
+
+
+def test_a_comparison_without_noise_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """validate leaves the noise out on both sides; the arguments go on asking for it."""
+
+    class Folded(SFTBatches):
+        pass
+
+    fold_batches(Folded, 1, {})
+    monkeypatch.setitem(globals(), "SFTBatches", Folded)
+    batches = make(ROWS)
+    assert batches.neftune_noise_alpha == 0.0 and "noise" not in next(iter(batches))
+    args = SFTConfig("out", neftune_noise_alpha=5.0, save_strategy="no", report_to="none")
+    assert training_config(args, batches).max_steps == batches.steps

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
 import libcst as cst
 import pytest
 
+from porter.engine.pipeline import port_module
 from porter.errors import InputError
+from porter.port import Options
 from porter.source.module import Module, flatten
 from porter.source.parsing import parse_module
 
@@ -138,3 +142,26 @@ def test_a_binding_is_single_when_nothing_else_can_have_been_bound() -> None:
     assert not single("x = 1\nx = 2\nf(x)")
     assert not single("if a:\n    x = 1\nf(x)")
     assert not single("for x in y:\n    f(x)\n    x += 1")
+
+
+IDLE = [
+    "from datasets import load_dataset\\\n\nprint(load_dataset)\n",
+    "def f():\n    x = 1\n\\\n    return x\n",
+    "if f:\n    f()\n    \\\n    f(2)\n",
+    "x = 1 \\\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("text", IDLE)
+def test_a_backslash_that_continues_nothing_is_read_as_nothing(text: str) -> None:
+    found = parse_module(text.encode(), "x.py")
+    assert (found.as_written, len(found.text)) == (text, len(text))
+    assert "\\" not in found.text and ast.dump(ast.parse(found.text)) == ast.dump(ast.parse(text))
+    assert port_module(found, Options()).data == text.encode()
+
+
+@pytest.mark.parametrize(
+    "text", ["x = '''a\\\n\nb'''\n", "x = 1 + \\\n\\\n  2\n", "# c \\\n\nx = 1\n", "x = f(\\\n  1)\n"]
+)
+def test_a_backslash_that_means_something_stays(text: str) -> None:
+    assert parse_module(text.encode(), "x.py").text == text

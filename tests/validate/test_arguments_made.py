@@ -332,6 +332,16 @@ def test_where_a_project_shows_command_lines(tmp_path: Path) -> None:
     assert [path.name for path, _ in configs_of(script, tmp_path)] == ["a.json"]
 
 
+@pytest.mark.parametrize(
+    "end", ["> log", "&> ./logs/sft.txt", "&>>log", "2>&1 | tee log", "1>log", "2> /dev/null", "&"]
+)
+def test_where_a_shell_sends_the_output_is_no_word_of_the_script(end: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("lr = 0\n")
+    (tmp_path / "run.sh").write_text(f"python train.py \\\n  --lr 2 {end}\n")
+
+    assert [shown.words for shown in commands_for(tmp_path / "train.py", tmp_path)] == [("--lr", "2")]
+
+
 def test_a_default_that_tunix_lacks_gives_way_to_the_projects_command(tmp_path: Path) -> None:
     text = (
         "from dataclasses import dataclass\nfrom transformers import HfArgumentParser\n"

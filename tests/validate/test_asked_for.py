@@ -12,6 +12,7 @@ import pytest
 from transformers import TrainingArguments
 
 from porter.validate.torch_side.asked_for import ASKED, asked_for, named_folder
+from porter.validate.torch_side.observer_torch import Observer
 
 TEXT = """
 import sys
@@ -55,3 +56,13 @@ def test_checkpoints_are_uploaded_but_for_the_strategy_end(strategy: str, upload
     asked_for(events, args, state, range(4))
     assert "checkpoints" in said
     assert ("upload" in said) is uploads
+
+
+@pytest.mark.parametrize(
+    ("trained", "step", "most", "whole"), [(4, 4, 60, True), (3, 3, 60, False), (2, 2, 2, True), (0, 0, 0, False)]
+)
+def test_a_training_is_whole_with_its_steps_however_it_ends(trained: int, step: int, most: int, whole: bool) -> None:
+    """A callback that fails in on_train_end, say: the source's steps are compared all the same."""
+    observer: Any = SimpleNamespace(steps=[None] * trained, settings=SimpleNamespace(steps=4))
+    trainer = SimpleNamespace(state=SimpleNamespace(global_step=step, max_steps=most))
+    assert Observer.has_all_steps(observer, trainer) is whole

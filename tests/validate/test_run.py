@@ -78,6 +78,10 @@ def test_the_environment_of_each_side(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ACCELERATE_MIXED_PRECISION" not in source
     assert (source["OMP_NUM_THREADS"], source["HF_HUB_OFFLINE"]) == ("1", "1")
     assert port["XLA_FLAGS"].endswith("--xla_other=1 --xla_force_host_platform_device_count=4")
+    # What the user asks for comes behind what makes tiny models' programs quick, and wins.
+    assert "--xla_backend_optimization_level=0" in port["XLA_FLAGS"].split("--xla_other")[0]
+    real = environment("port", dtype="float32", devices=4, online=True, tiny=False)
+    assert "optimization_level" not in real["XLA_FLAGS"]
     assert port["JAX_DEFAULT_MATMUL_PRECISION"] == "highest"
 
 

@@ -164,7 +164,7 @@ def _port_of(port: Port, part: Part, edits: list[Edit], whole: Merged) -> Port:
         if (is_main and _is_launch(row)) or (not _is_launch(row) and here(row.line))
     )
     base = port.recipe if is_main else Recipe(part.module.path, versions=port.recipe.versions)
-    after = apply_edits(part.module.text, edits)
+    after = apply_edits(part.module.text, edits) if edits else part.module.as_written
     todo = any("TODO(tpu-port" in edit.new for edit in edits)
     errors = todo or any(finding.severity == "error" for finding in findings)
     status: Status = "partial" if errors else "ported"
@@ -175,7 +175,7 @@ def _port_of(port: Port, part: Part, edits: list[Edit], whole: Merged) -> Port:
     return replace(
         port,
         path=part.module.path,
-        before=part.module.text,
+        before=part.module.as_written,
         after=after,
         status=status,
         recipe=replace(base, findings=findings, fields=fields),

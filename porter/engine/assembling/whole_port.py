@@ -46,7 +46,8 @@ def finish(porting: Porting, status: Status | None) -> Port:
         todos = [module.offset(line, 1) for line in porting.todos]
         edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
     edits = with_todos(porting, edits)
-    after = apply_edits(module.text, edits)
+    before = module.as_written
+    after = apply_edits(module.text, edits) if edits else before
     if status is None:
         worst = {finding.severity for finding in porting.recipe.findings}
         status = "partial" if "error" in worst or porting.todos else "ported"
@@ -61,7 +62,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))
     recipe = replace(porting.recipe, fields=fields)
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
-    port = Port(module.path, module.text, after, status, recipe, ordered, *kind)
+    port = Port(module.path, before, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port
 
 

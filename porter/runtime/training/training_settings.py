@@ -46,7 +46,7 @@ def training_config(
     the first step too, and not after the last one unless its turn has come.
     """
     _check_best(args, best)
-    if getattr(args, "neftune_noise_alpha", None) and not getattr(batches, "neftune_noise_alpha", None):
+    if getattr(args, "neftune_noise_alpha", None) and getattr(batches, "neftune_noise_alpha", None) is None:
         raise ValueError(f"neftune_noise_alpha: {type(batches).__name__} has no noise, SFTBatches alone; leave it out")
     folder = None
     options = None

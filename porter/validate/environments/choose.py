@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from ..world.packages import missing_packages
 from .interpreter import ask
 from .make import CannotMake, environment_for, overlay_for
 from .sets import Wanted, era_of, of_this_environment, wanted_for
+from .store import look
 
 WITH_EVERY_SET = {
     *("torch", "transformers", "trl", "peft", "accelerate", "datasets", "numpy", "pandas", "pyarrow", "tokenizers"),
@@ -27,6 +29,7 @@ WITH_EVERY_SET = {
     *("scipy", "rich", "sentencepiece", "tiktoken", "jinja2", "sympy", "networkx", "psutil", "setuptools", "google"),
 }
 
+REMEMBERED = "source_python"  # a file of a validation's folder
 Say = Callable[[str], None]
 
 
@@ -62,18 +65,53 @@ def source_python(
 
 
 def port_python(
-    port: Path, source: Path | None = None, *, environments: bool = True, say: Say = lambda line: None
+    port: Path,
+    source: Path | None = None,
+    *,
+    environments: bool = True,
+    say: Say = lambda line: None,
+    like: Path | None = None,
 ) -> Path:
     """The interpreter for `port`: tpu-port's own, with libraries that compute and that only the script has.
 
-    Modules of `source`'s project are the port's, too.
+    Modules of `source`'s project are the port's, too. The libraries are of the releases that the source's interpreter
+    `like` has of them, as far as those can stand beside JAX.
     """
     extras = imported_packages(port, is_here, source) if environments else []
     try:
-        return overlay_for(extras, say).python if extras else Path(sys.executable)
+        if not extras:
+            return Path(sys.executable)
+        alike = _as_in(like, extras)
+        made = overlay_for(alike, say)
+        if alike != extras and (made.about or {}).get("missing"):
+            made = overlay_for(extras, say)
+        return made.python
     except CannotMake as error:
         say(f"not installed for the port: {', '.join(extras)} ({error})")
         return Path(sys.executable)
+
+
+def remember_python(work: str, python: Path) -> None:
+    """Note in the folder of a validation which interpreter its source runs with."""
+    (Path(work) / REMEMBERED).write_text(str(python), encoding="utf-8")
+
+
+def remembered_python(work: str) -> Path | None:
+    """The interpreter that the source ran with, where it has run."""
+    said = Path(work) / REMEMBERED
+    return Path(said.read_text(encoding="utf-8")) if said.is_file() else None
+
+
+def _as_in(python: Path | None, extras: list[str]) -> list[str]:
+    """`extras` with the releases that the environment of `python` has of them."""
+    about = look(python.parent.parent).about if python is not None else None
+    releases = {_normal(name): version for name, version in ((about or {}).get("releases") or {}).items()}
+    bare = {extra: _normal(extra) for extra in extras if re.fullmatch(r"[\w.-]+", extra)}
+    return [f"{extra}=={releases[bare[extra]]}" if bare.get(extra) in releases else extra for extra in extras]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def imported_packages(script: Path, installed: Callable[[str], bool], beside: Path | None = None) -> list[str]:

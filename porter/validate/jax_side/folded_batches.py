@@ -27,7 +27,9 @@ def fold_batches(batches: Any, fold: int, seen: dict[str, Any]) -> None:
             kwargs["processes"] = 1
             if {TOKENS} & {*kwargs, *inspect.signature(original).parameters}:
                 kwargs[TOKENS] = True
-        kwargs.pop("neftune_noise_alpha", None)  # two libraries never draw the same noise
+        noisy = kwargs.pop("neftune_noise_alpha", None)  # two libraries never draw the same noise
         original(self, *args, **kwargs)
+        if noisy:
+            self.neftune_noise_alpha = 0.0
 
     batches.__init__ = init

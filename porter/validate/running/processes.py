@@ -38,6 +38,8 @@ MARK = "TPU_PORT_RUN"  # an environment variable that tells the processes of one
 HOSTS = "porter.validate.jax_side.launch_hosts"
 # XLA ends a process whose devices wait 40 s for each other: several simulated devices on few busy cores may have to.
 PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=600"
+# The programs of tiny models take longer to optimize than to run.
+QUICKLY = ("--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true")
 
 
 Process = subprocess.Popen[bytes] | preloading.Forked
@@ -335,7 +337,9 @@ def environment(side: str, *, dtype: str, devices: int, online: bool, tiny: bool
         kept["OMP_NUM_THREADS"] = "1"
     if side == "port":
         flags = [flag for flag in kept.get("XLA_FLAGS", "").split() if "host_platform_device_count" not in flag]
-        kept["XLA_FLAGS"] = " ".join([PATIENCE, *flags, f"--xla_force_host_platform_device_count={devices}"])
+        kept["XLA_FLAGS"] = " ".join(
+            [PATIENCE, *(QUICKLY if tiny else ()), *flags, f"--xla_force_host_platform_device_count={devices}"]
+        )
         if not tpu_there():
             kept["JAX_PLATFORMS"] = "cpu"
         if dtype == "float32":

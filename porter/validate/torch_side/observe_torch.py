@@ -334,7 +334,12 @@ def patch_trainer(observer: Observer) -> None:
         observer.dataset = marks(self.train_dataset)
         if observer.settings.chance is not None:
             seed_masks(self, observer.settings.chance)
-        result = train(self, **{name: value for name, value in kwargs.items() if name != "model_path"})
+        try:
+            result = train(self, **{name: value for name, value in kwargs.items() if name != "model_path"})
+        except Exception:
+            if observer.has_all_steps(self):  # a callback's last word, a last evaluation or save: the training is whole
+                observer.finished(self)
+            raise
         observer.finished(self)
         return result
 

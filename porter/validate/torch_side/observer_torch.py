@@ -210,6 +210,11 @@ class Observer:
         self.substitutes.note(f"{LATE} that {len(self.steps)} were compared, not {self.settings.steps}")
         return True
 
+    def has_all_steps(self, trainer: Any) -> bool:
+        """Whether the steps that are compared have been trained, or all that the trainer has."""
+        state = trainer.state
+        return len(self.steps) >= self.settings.steps or 0 < int(state.max_steps or 0) <= state.global_step
+
     def finished(self, trainer: Any) -> None:
         if self.done:
             return

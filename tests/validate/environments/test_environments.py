@@ -14,7 +14,7 @@ import pytest
 
 from porter.errors import InputError
 from porter.source.project.pins import packages_installed, packages_of_project
-from porter.validate.environments import make, store
+from porter.validate.environments import choose, make, store
 from porter.validate.environments.choose import imported_packages, source_python, wanted_releases
 from porter.validate.environments.interpreter import ask
 from porter.validate.environments.make import CannotMake, _kept, constraints, environment_for, name_of
@@ -315,3 +315,32 @@ def test_a_set_that_does_not_go_together_keeps_the_source_libraries(monkeypatch:
     first = " ".join(installs[0])
     assert "trl==0.7.11" in first and "peft==0.5.0" in first and "datasets" in first and "datasets==" not in first
     assert any("not all of" in line for line in said)
+
+
+def test_a_ports_libraries_are_of_the_releases_that_the_source_ran_with(
+    monkeypatch: pytest.MonkeyPatch, own_cache: Path, tmp_path: Path
+) -> None:
+    source = own_cache / "trl-0.12.1"
+    (source / "bin").mkdir(parents=True)
+    (source / "bin" / "python").symlink_to(sys.executable)
+    store.finish(source, {"about": "trl 0.12.1", "releases": {"langchain": "0.3.27", "rouge_score": "0.1.2"}})
+    asked: list[list[str]] = []
+    missing: list[list[str]] = [["langchain==0.3.27"], [], []]
+
+    def overlay(extras: list[str], say: Any) -> store.Kept:
+        asked.append(extras)
+        return store.Kept(source, {"missing": missing[len(asked) - 1]})
+
+    monkeypatch.setattr(choose, "overlay_for", overlay)
+    script = tmp_path / "port.py"
+    script.write_text("import langchain, rouge_score, sacrebleu\n")
+
+    choose.remember_python(str(tmp_path), source / "bin" / "python")
+    choose.port_python(script, like=choose.remembered_python(str(tmp_path)))
+    # Those that can't stand beside JAX are taken as they are today.
+    assert asked == [
+        ["langchain==0.3.27", "rouge-score==0.1.2", "sacrebleu"],
+        ["langchain", "rouge-score", "sacrebleu"],
+    ]
+    choose.port_python(script)
+    assert asked[2:] == [asked[1]]

@@ -116,7 +116,7 @@ def _commands(text: str, script: Path) -> Iterator[tuple[str, ...]]:
             continue
         rest = words[at + 1 :]
         stop = next(
-            (index for index, word in enumerate(rest) if word in ENDS or word.startswith((">", "2>"))), len(rest)
+            (index for index, word in enumerate(rest) if word in ENDS or re.match(r"(?:\d|&)?[<>]", word)), len(rest)
         )
         if rest[:stop]:
             yield tuple(rest[:stop])
