@@ -30,6 +30,10 @@ BAD = [
     (MATCH, '[[rewrite]]\nid = "A"\nmatch = "a.b"\naction = "remove"', "lacks 'reason'", "pack.toml:4"),
     (MATCH, '[[rule]]\nfile = "none.py"', "names a rule file that does not exist", "pack.toml:4"),
     (MATCH, "facts = ", "is no TOML", "pack.toml:4"),
+    (MATCH, "facts = 3", "facts is 3", "pack.toml:1"),
+    (MATCH, "evidence = 3", "evidence is 3", "pack.toml:1"),
+    (MATCH, "rewrite = [3]", "has a rewrite 3", "pack.toml:1"),
+    (MATCH, '[facts]\ngpu_side = "acme"', "gpu_side is 'acme'", "pack.toml:4"),
 ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from porter.engine.packs.packs import load_pack
 from porter.errors import InputError
 from porter.port import Port
 
@@ -37,6 +38,25 @@ def test_a_setting_that_is_not_known_is_an_error(tmp_path: Path) -> None:
     found = launched(tmp_path, "job.yaml", f"{YAML}  momentum: 0.9\n  compile: true\n")
     said = [each.message for each in found.findings if each.severity == "error"]
     assert [line.partition("=")[0] for line in said] == ["job.yaml: train.momentum", "job.yaml: train.compile"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("marks = 3", "marks is 3"),
+        ('[fields.x]\nkinds = "sft"', "kinds is a list"),
+        ('[fields.x]\notherwise = { fate = "exact" }', "otherwise is dropped or manual"),
+    ],
+)
+def test_a_table_with_a_mistake_is_one_line(tmp_path: Path, line: str, said: str) -> None:
+    row = 'place = ""\nfate = "exact"\ntarget = ""\ntype = "int"\ndefault = { "1.0" = "1" }\n'
+    whole = f"{line}\n{row}" if "[" in line else f"{line}\n[fields.x]\n{row}"
+    (tmp_path / "job.toml").write_text(f'class = "acme.job"\nlibrary = "acme"\nnewest = "1.0"\n{whole}')
+    manifest = 'name = "acme"\nversion = "1"\n[[table]]\nid = "ACME1"\nfile = "job.toml"\nrole = "launch"\n'
+    (tmp_path / "pack.toml").write_text(manifest)
+    with pytest.raises(InputError) as error:
+        load_pack(tmp_path)
+    assert said in str(error.value) and "job.toml" in str(error.value) and "pack acme" in str(error.value)
 
 
 def test_another_file_is_not_its(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ class Facts:
     """Names by what they are. All are import names, `our_library.wrap`."""
 
     gives_back: tuple[str, ...] = ()  # functions that give back the model that they get, as `our.wrap(model)`
-    pairs: tuple[str, ...] = ()  # functions that give (model, tokenizer)
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU
@@ -52,6 +51,8 @@ class Release:
 def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
     """`[facts]` of a pack.toml. InputError for a word that is none, and for what are no names."""
     known = [each.name for each in fields(Facts)]
+    if not isinstance(data, dict):
+        raise InputError(f"facts is {data!r}", manifest, line, fix="write [facts]")
     for word, names in data.items():
         if word not in known:
             raise InputError(f"has a fact {word!r}", manifest, line, fix=f"use {', '.join(known)}")

@@ -247,9 +247,11 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
 
     def rows(kind: str) -> Iterator[tuple[Mapping[str, Any], int]]:
         nonlocal line
-        for number, row in enumerate(data.get(kind, ())):
+        for number, row in enumerate(_listed(manifest, data, kind)):
             places = lines.get(kind, ())
             line = places[number] if number < len(places) else 1
+            if not isinstance(row, dict):
+                raise InputError(f"has a {kind} {row!r}", manifest, line, fix=f"write [[{kind}]]")
             yield row, line
         line = 1
 
@@ -257,7 +259,7 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
         name, version = str(data["name"]), str(data["version"])
         tables = tuple(_table_rule(path, row, at) for row, at in rows("table"))
         files = [_rule_file(path, row["file"], at) for row, at in rows("rule")]
-        for pattern in data.get("rules", ()):
+        for pattern in _listed(manifest, data, "rules"):
             found = _rule_files(path, pattern)
             files += [file for file in found if file not in files]
         rules = tuple(load_python_rule(file, name) for file in files)
@@ -270,6 +272,13 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
     families = tuple(sorted((path / "models").glob("*.toml")))
     reads = dict(data.get("reads", {}))
     return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence)
+
+
+def _listed(manifest: Path, data: Mapping[str, Any], name: str) -> list[Any]:
+    found = data.get(name, [])
+    if not isinstance(found, list):
+        raise InputError(f"{name} is {found!r}", manifest, 1, fix="write a list")
+    return found
 
 
 def _rule_file(path: Path, name: object, line: int) -> Path:
@@ -304,6 +313,9 @@ def _table_rule(path: Path, row: Mapping[str, Any], line: int) -> TableRule:
         fix = f"use one of {', '.join(ROLES)}"
         raise InputError(f"table {row['file']} has role {role!r}", path / "pack.toml", line, fix=fix)
     head = _head(file)
+    marks = head.get("marks", [])
+    if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
+        raise InputError(f"marks is {marks!r}", file, 1, fix='write a list of keys, ["job.gpus"]')
     title = row.get("title", head["class"])
     names = (head["class"], *head.get("also", ()))
     instead_of = _ids(row, path / "pack.toml", line)

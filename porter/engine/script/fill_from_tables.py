@@ -253,7 +253,8 @@ def _otherwise(porting: Porting, row: Row) -> tuple[Fate, str] | None:
     if not row.kinds or trainer is None or porting.arguments_object or table_of(porting, trainer).kind in row.kinds:
         return None
     fate = cast(Fate, row.otherwise.get("fate", "dropped"))
-    return fate, row.otherwise.get("reason", "{trainer} takes no notice of it").format(trainer=short_name(trainer))
+    reason = row.otherwise.get("reason", "{trainer} takes no notice of it")
+    return fate, reason.replace("{trainer}", short_name(trainer))
 
 
 def _or_default(argument: Argument, row: Row | None) -> Value:

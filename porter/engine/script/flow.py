@@ -110,7 +110,7 @@ def _trace(module: Module, node: cst.BaseExpression | None, index: int | None) -
 
 def makes_pair(module: Module, node: cst.CSTNode) -> bool:
     """Whether a call gives back (model, tokenizer)."""
-    return isinstance(node, cst.Call) and module.qualified(node.func) in {*PAIRS, *facts_of(module).pairs}
+    return isinstance(node, cst.Call) and module.qualified(node.func) in PAIRS
 
 
 def _element(module: Module, node: cst.BaseExpression, index: int | None) -> tuple[cst.BaseExpression, None] | None:

@@ -143,7 +143,7 @@ def facts_of(module: Module) -> Facts:
 
 
 def _assigned_to(module: Module, call: cst.BaseExpression, role: str, qualified: str) -> str | None:
-    if qualified in PAIRS or qualified in facts_of(module).pairs:
+    if qualified in PAIRS:
         names = pair_names(module, call)
         return names[0] if names is not None else None
     return assigned_name(module, call) or (_unpacked_name(module, call) if role in ("model", "inject") else None)

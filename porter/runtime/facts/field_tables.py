@@ -254,6 +254,10 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
     rest = dict(data)
     defaults = rest.pop("default")
     values = tuple(Verdict(tuple(v["literals"]), v["fate"], v.get("reason", "")) for v in rest.pop("values", ()))
+    if not isinstance(rest.get("kinds", []), list) or not isinstance(rest.get("otherwise", {}), dict):
+        raise TypeError(f"{name}: kinds is a list, and otherwise has a fate and a reason")
+    if rest.get("otherwise", {}).get("fate", "dropped") not in ("dropped", "manual"):
+        raise TypeError(f"{name}: otherwise is dropped or manual")
     for key in ("harmless", "choices", "kinds"):
         rest[key] = tuple(rest.get(key, ()))
     newest = defaults[max(defaults, key=version_key)]
