@@ -279,7 +279,8 @@ def test_conditions_that_never_hold_on_a_tpu_go() -> None:
     check_becomes(
         f"{PLAIN}if trainer.is_fsdp_enabled:\n{plugin}print(1)\n", "train(batches)\nprint(1)\n", gone=("if ",)
     )
-    check_becomes(f"{PLAIN}x = trainer.is_fsdp_enabled and 3\n", "x = False and 3\n")
+    check_becomes(f"{PLAIN}x = trainer.is_fsdp_enabled and 3\n", "x = False\n")
+    check_becomes(f"{PLAIN}x = rows or not trainer.is_fsdp_enabled\n", "x = rows or True\n")
 
 
 def test_blocks_that_lose_all_they_did() -> None:

@@ -28,7 +28,8 @@ def decide(porting: Porting, node: cst.BaseExpression, answers: Answers, rule: s
         return
     test = condition(module, node)
     holder = module.parents[test]
-    known = simplified(module, test, answers)
+    tested = isinstance(holder, cst.If | cst.IfExp | cst.While | cst.Assert) and holder.test is test
+    known = simplified(module, test, answers, value=not tested)
     if isinstance(known, bool) and isinstance(holder, cst.If) and holder.test is test:
         if keep_branch(porting, holder, known, rule, reason):
             return
@@ -46,8 +47,11 @@ def condition(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
         node = parent
 
 
-def simplified(module: Module, node: cst.BaseExpression, answers: Answers) -> Known:
-    """A condition without its decided parts; what is put together anew stands in parentheses."""
+def simplified(module: Module, node: cst.BaseExpression, answers: Answers, *, value: bool = False) -> Known:
+    """A condition without its decided parts; what is put together anew stands in parentheses.
+
+    `value`: what it gives is used, not only whether it is true: `name or asks()` may give the name, whatever is asked.
+    """
     answer = answers(node)
     if answer is not None:
         return answer
@@ -57,8 +61,12 @@ def simplified(module: Module, node: cst.BaseExpression, answers: Answers) -> Kn
             return not inner
         return module.code(node) if inner == module.code(node.expression) else f"not ({inner})"
     if isinstance(node, cst.BooleanOperation):
-        parts = [simplified(module, part, answers) for part in (node.left, node.right)]
+        parts = [simplified(module, part, answers, value=value) for part in (node.left, node.right)]
         settles = isinstance(node.operator, cst.Or)  # the value of one part that decides the whole
+        if value and not isinstance(parts[0], bool):
+            changed = [str(part) for part in parts] != [module.code(part) for part in (node.left, node.right)]
+            word = module.code(node.operator).strip()
+            return f"({parts[0]} {word} {parts[1]})" if changed else module.code(node)
         if settles in parts:
             return settles
         left = [str(part) for part in parts if not isinstance(part, bool)]
