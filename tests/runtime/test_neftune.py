@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from porter.runtime import SFTConfig
+from porter.runtime.arguments import SFTConfig
 from porter.runtime.batches.sft_batches import SFTBatches
 from porter.runtime.losses.neftune import noisy_embeddings
 from porter.runtime.losses.token_loss import model_inputs, token_loss
