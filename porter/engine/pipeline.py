@@ -39,6 +39,7 @@ from .libraries.datasets.columns import list_columns
 from .libraries.peft.merged_adapters import note_merged
 from .libraries.peft.parameter_counts import replace_counts
 from .libraries.torch.cuda_available import answer_gpu_tests, name_gpu_tests
+from .libraries.torch.cuda_left import name_cuda_left
 from .libraries.torch.gpu_reports import drop_gpu_reports
 from .libraries.torch.layer_casts import drop_casts
 from .libraries.torch.loop_trainer import LOOP, find_loops
@@ -169,10 +170,11 @@ def _port_module(module: Module, options: Options) -> Port:
         _write(view, mesh)
     porting = merge(views)
     rename_annotations(porting, possible)
+    drop_gpu_reports(porting)
     answer_gpu_tests(porting)
+    drop_gpu_reports(porting)
     drop_gathered_weights(porting)
     answer_zero_tests(porting)
-    drop_gpu_reports(porting)
     answer_chat_templates(porting)
     keep_end_tokens(porting)
     apply_places(porting)
@@ -196,6 +198,7 @@ def _port_module(module: Module, options: Options) -> Port:
     list_columns(porting)
     close_empty_blocks(porting)
     name_gpu_tests(porting)
+    name_cuda_left(porting)
     return finish(porting, None)
 
 

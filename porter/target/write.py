@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 from collections.abc import Callable, Mapping
@@ -25,6 +24,7 @@ from ..engine.script.sites import PAIRS, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
+from ..text.expressions import names_in
 from ..text.layout import Arg, Call, render
 from . import causal_lm, distillation, grpo, loop, sft
 from .common_statements import Writing
@@ -302,7 +302,7 @@ def _seed_at(porting: Porting, site: Site) -> str:
 
 def _made_later(porting: Porting, text: str, site: Site) -> bool:
     """Whether a name in `text` is bound behind `site`, or by the port itself."""
-    names = {part.id for part in ast.walk(ast.parse(text, mode="eval")) if isinstance(part, ast.Name)}
+    names = names_in(text)
     for name in names - set(dir(builtins)):
         found = site.scope.lookup(name)
         bound = found[1] if found is not None else ()

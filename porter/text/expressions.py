@@ -22,6 +22,16 @@ def times(text: str, factor: int) -> str:
     return f"{factor} * {text}" if is_atom(text) else f"{factor} * ({text})"
 
 
+def parsed(code: str) -> ast.expr:
+    """The tree of an expression that may go over several lines. SyntaxError where it is none."""
+    return ast.parse(f"({code}\n)", mode="eval").body
+
+
+def names_in(code: str) -> set[str]:
+    """The names that an expression reads."""
+    return {part.id for part in ast.walk(parsed(code)) if isinstance(part, ast.Name)}
+
+
 def is_atom(text: str) -> bool:
     """Whether an expression binds tighter than any operator around it."""
     try:
@@ -48,7 +58,7 @@ def type_name(code: str) -> str:
     is bfloat16; other code stays as it is.
     """
     try:
-        node = ast.parse(f"({code}\n)", mode="eval").body
+        node = parsed(code)
     except SyntaxError:
         return code
     if isinstance(node, ast.IfExp) and {ast.unparse(node.body), ast.unparse(node.orelse)} <= HALF:

@@ -163,3 +163,10 @@ def test_a_choice_among_checkpoints_is_one_operand() -> None:
     assert ported.status == "ported", ported.findings
     code = " ".join(ported.after.split())
     assert "if (rt.get_last_checkpoint('out') if os.path.isdir('out') else None) else rt.fresh_dir(" in code
+
+
+def test_a_value_over_several_lines() -> None:
+    ported = port(
+        script("trainer.train(resume_from_checkpoint=(\n    resume\n    if len(sys.argv) > 2\n    else None\n))")
+    )
+    assert ported.status == "ported" and "rt.resume_dir" in ported.after

@@ -6,7 +6,6 @@ Trainer holds its own: `trainer.batches`, `trainer.processing_class`, `trainer.a
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import libcst as cst
 from ...recipe import Value
 from ...source.calls import function_around
 from ...source.scopes import Scope, first_parameter
+from ...text.expressions import names_in
 from ..script.callback_methods import is_get
 from ..script.porting import TRAINER_BLOCK, Porting, in_reach
 from ..script.sites import indentation, small_statement
@@ -97,7 +97,7 @@ def _is_read_alike(porting: Porting, code: str, node: cst.CSTNode) -> bool:
     """Whether the names of an expression mean the same at the trainer and at `node`."""
     assert porting.trainer is not None
     here, there = porting.module.scope(node), porting.trainer.scope
-    names = {part.id for part in ast.walk(ast.parse(code, mode="eval")) if isinstance(part, ast.Name)}
+    names = names_in(code)
     found = [(here.lookup(name), there.lookup(name)) for name in names - set(dir(builtins))]
     return all(one and other and _is_same(one[0], other[0], code) for one, other in found)
 

@@ -140,6 +140,14 @@ Example: `if trainer.is_world_process_zero(): trainer.save_model(output_dir)`
 Use instead: `rt.save_model(model, output_dir)`, on every host
 Safety: exact; other lines under the condition run on every host too.
 """,
+    "TP536": """What asks torch for a GPU, left where the port comes along.
+
+What it does: names calls that raise without CUDA (`torch.cuda.current_device()`, `.cuda()`, `.to("cuda")`,
+`device="cuda"`) when no condition, no `try` and no other rule keeps the port from them.
+Why: a TPU machine's torch is built without CUDA, so that the port would end there.
+Example: `major, minor = torch.cuda.get_device_capability()`
+Use instead: `if torch.cuda.is_available():` around it, or what the GPU run had
+""",
     "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
 
 What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported

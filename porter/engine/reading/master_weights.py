@@ -6,7 +6,6 @@ trains. Who shards, and whether in mixed precision, the launch config says, or t
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from dataclasses import replace
 
 from ...recipe import Value, read_literal
 from ...source.launch.launch_config import Setting
-from ...text.expressions import is_atom
+from ...text.expressions import is_atom, names_in
 from ..script.fill_from_tables import plain_version, short_name, table_of
 from ..script.porting import Porting
 from ..script.sites import PAIRS, Argument, Site
@@ -182,7 +181,7 @@ def _is_read_at(porting: Porting, site: Site, code: str) -> bool:
     """Whether the names of `code` mean at `site` what they mean at the trainer, and are bound above it."""
     trainer = porting.trainer
     assert trainer is not None
-    names = {part.id for part in ast.walk(ast.parse(code, mode="eval")) if isinstance(part, ast.Name)}
+    names = names_in(code)
     for name in names - set(dir(builtins)):
         here, there = site.scope.lookup(name), trainer.scope.lookup(name)
         if name == "self" or here is None or there is None or here[0] is not there[0]:

@@ -18,6 +18,7 @@ from ...errors import InputError
 from ...files import is_file, read_text
 from ...source.project.folders import project_folders
 from ...source.project.modules import ABOVE, find_project_file
+from ...text.expressions import parsed
 
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
 DEEPEST = 6  # names that lead to one another
@@ -27,7 +28,7 @@ LARGEST = 200_000  # characters of a file beside
 def usual_values(code: str, text: str, script: Path) -> list[tuple[str, str]]:
     """As `usual_value`; of a variable that is set in several places, what each sets, as far as it can be told."""
     try:
-        finder, node = _Finder(text, script), ast.parse(code, mode="eval").body
+        finder, node = _Finder(text, script), parsed(code)
         found = [finder.of(value) for value in finder.values(node)]
     except (SyntaxError, ValueError, RecursionError):
         return []
@@ -40,7 +41,7 @@ def usual_value(code: str, text: str, script: Path) -> tuple[str, str] | None:
     None where it can't be told, or several could be meant.
     """
     try:
-        return _Finder(text, script).of(ast.parse(code, mode="eval").body)
+        return _Finder(text, script).of(parsed(code))
     except (SyntaxError, ValueError, RecursionError):
         return None
 

@@ -20,7 +20,6 @@ which is `rt.get_last_checkpoint(training_args.output_dir)`, as Orbax names its 
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from ...source.scopes import Binding
+from ...text.expressions import names_in
 from ..libraries.transformers.own_checkpoints import finds_last
 from ..script.flow import origins
 from ..script.porting import Porting
@@ -234,7 +234,7 @@ def _is_there(porting: Porting, code: str, node: cst.CSTNode) -> bool:
     """Whether all names of code that stands at `node` mean the same at the trainer."""
     trainer = porting.trainer
     assert trainer is not None
-    for name in {part.id for part in ast.walk(ast.parse(code, mode="eval")) if isinstance(part, ast.Name)}:
+    for name in names_in(code):
         found = trainer.scope.lookup(name)
         same = porting.module.scope(node).lookup(name)
         if found is None and same is None and hasattr(builtins, name):

@@ -25,7 +25,7 @@ from ...text.edit import Edit
 from ...text.edits import begins_paragraph, comments_above, whole_lines
 from ...text.expressions import python, quoted
 from ..packs.packs import Pack
-from .sites import Site, indentation, shown, small_statement
+from .sites import Site, counts_for_nothing, indentation, shown, small_statement
 
 if TYPE_CHECKING:
     from ..libraries.torch.training_loops import Loop
@@ -185,7 +185,8 @@ class Porting:
             other is statement or self.is_gone(other) for other in parent.body
         ):
             holder = self.module.parents[parent]
-            if isinstance(holder, cst.If) and holder.orelse is None and not self._is_elif(holder):
+            alone = isinstance(holder, cst.If) and holder.orelse is None and not self._is_elif(holder)
+            if alone or counts_for_nothing(self.module, holder):
                 self.remove_statement(holder, rule, reason)
             else:
                 self.edit(start, end, "pass", rule, reason)

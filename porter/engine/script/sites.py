@@ -311,3 +311,12 @@ def shortened(code: str) -> str:
     """Code for a message: on one line of at most 80 characters."""
     code = shown(code)
     return code if len(code) <= 80 else f"{code[:77]}..."
+
+
+def counts_for_nothing(module: Module, loop: cst.CSTNode) -> bool:
+    """Whether a loop over a `range(...)` with an empty body would set a name that nothing else reads, and no more."""
+    if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call) or not isinstance(loop.target, cst.Name):
+        return False
+    uses = module.references(loop.target.value, module.scope(loop))
+    within = all(loop in module.ancestors(use) for use in uses)
+    return module.code(loop.iter.func) == "range" and loop.orelse is None and within

@@ -72,7 +72,7 @@ def token_loss(
     `averages_row` (B, T) bool: padding that has no token to see, see `blind_padding`.
     """
     call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
-    with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row):
+    with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row, attention_mask):
         logits, _ = model(*call.arguments, **call.named)
     return jnp.sum(target_nll(logits, next_labels(labels), smoothing) * scale[:, None])
 
@@ -88,7 +88,7 @@ def forward(
 ) -> jax.Array:
     """Logits (B, T, vocabulary) of rows that hold one document each; see `token_loss` for the arguments."""
     call = call_of(model, input_tokens, positions, attention_mask, segment_ids, None)
-    with seeing(model, sees_row, averages_row):
+    with seeing(model, sees_row, averages_row, attention_mask):
         logits, _ = model(*call.arguments, **call.named)
     return logits
 
@@ -117,7 +117,7 @@ def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
         averages_row: jax.Array | None = None,
     ) -> jax.Array:
         call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
-        with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row):
+        with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row, attention_mask):
             hidden, head = hidden_states(model, *call.arguments, **call.named)
         return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), smoothing, chunks) * scale[:, None])
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ....source.calls import parameter_of
+from ....source.calls import function_around, parameter_of
 from ....source.scopes import Scope, inside
 from ....source.values import TORCH_TYPES, Unknown, evaluate
 from ...script.porting import Porting
 from ...settling.kept_branch import keep_branch
+from .cuda_left import RAISING
 
 RULE = "TP526"
 AVAILABLE = "torch.cuda.is_available"
@@ -25,6 +26,7 @@ HALF = ("torch.cuda.is_bf16_supported", "unsloth.is_bfloat16_supported", "unslot
 REASON = "decided as on the GPU, which a TPU machine hasn't"
 GUARD = "the GPU run never came here"
 SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
+NO_GPU = ("False", "1", "-1")  # what a function that looks for one gives back
 ENDS = frozenset({"sys.exit", "os._exit"})
 MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
@@ -39,8 +41,9 @@ def answer_gpu_tests(porting: Porting) -> None:
     for call in [call for call in module.calls if module.qualified(call.func) in (AVAILABLE, *HALF)]:
         if porting.covered(module.span(call)[0]) or _drop_guard(porting, call):
             continue
-        if module.qualified(call.func) == AVAILABLE:
+        if module.qualified(call.func) in (AVAILABLE, CAPABLE):
             _settle(porting, call)
+        if module.qualified(call.func) == AVAILABLE:
             if not porting.covered(module.span(call)[0]):
                 _take_value(porting, call)
 
@@ -54,11 +57,24 @@ def name_gpu_tests(porting: Porting) -> None:
             message = "torch.cuda.is_available() is False on a TPU machine, where this stands as it was."
             line, column = porting.module.location(call)
             decides = _decided(porting, call)
-            if decides:
+            if _tells_caller(porting, call):
+                message = f"{message[:-1]}: the function tells its caller so, which ends the port or changes it."
+                porting.find(RULE, "error", message, "Let it answer what it did on the GPU.", line, column)
+            elif decides:
                 message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
                 porting.find(RULE, "error", message, "Give what the GPU run had.", line, column)
             else:
                 porting.find(RULE, "warning", message, "Check what it decides.", line, column)
+
+
+def _tells_caller(porting: Porting, call: cst.Call) -> bool:
+    """Whether an `if` on a GPU that isn't there makes a function give back False."""
+    module, test = porting.module, _decision(porting, call)
+    holder = module.parents[test]
+    if not isinstance(holder, cst.If) or holder.test is not test or _known(porting, test) is not False:
+        return False
+    last = list(_small(holder.body))[-1:]
+    return any(isinstance(line, cst.Return) and line.value and module.code(line.value) in NO_GPU for line in last)
 
 
 def _decided(porting: Porting, call: cst.Call) -> list[str]:
@@ -155,8 +171,25 @@ def _small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
             yield statement
 
 
+def _gives_up(porting: Porting, statement: cst.CSTNode) -> bool:
+    """`return False`, `return 1`: a function that looks for a GPU tells its caller that there is none.
+
+    It goes where nothing behind it needs one.
+    """
+    if not isinstance(statement, cst.Return) or statement.value is None:
+        return False
+    module, function = porting.module, function_around(porting.module, statement)
+    if function is None or module.code(statement.value) not in NO_GPU:
+        return False
+    return not any(
+        (module.qualified(call.func) or "") in RAISING and not porting.covered(module.span(call)[0])
+        for call in module.calls
+        if function in module.ancestors(call)
+    )
+
+
 def _complains(porting: Porting, statement: cst.CSTNode) -> bool:
-    if isinstance(statement, cst.Raise | cst.Pass):
+    if isinstance(statement, cst.Raise | cst.Pass) or _gives_up(porting, statement):
         return True
     call = statement.value if isinstance(statement, cst.Expr) else None
     if not isinstance(call, cst.Call):

@@ -3,9 +3,13 @@
 gpu = torch.cuda.get_device_properties(0)
 used = round(torch.cuda.max_memory_reserved() / 1024**3, 3)
 print(f"GPU = {gpu.name}: {used} GB reserved.")
+for i in range(torch.cuda.device_count()):
+    print(i, torch.cuda.get_device_name(i))
 """
 
 from __future__ import annotations
+
+import re
 
 import libcst as cst
 
@@ -24,6 +28,7 @@ ASKS = frozenset(
 ANSWERED = ("torch.cuda.device_count", "torch.cuda.is_bf16_supported")
 # Calls that such a line may make beside them, and names that it may read.
 PLAIN = frozenset("round str int float format print info debug warning log len max min f".split())
+EACH = re.compile(r"range\(\s*torch\.cuda\.device_count\(\)\s*\)")
 LOGS = frozenset("print info debug warning log".split())
 
 
@@ -36,6 +41,8 @@ def drop_gpu_reports(porting: Porting) -> None:
         for node in list(porting.module.parents):
             if isinstance(node, cst.Expr) and porting.module.scope(node) is scope and _reports(porting, node, told):
                 porting.remove_statement(node.value, RULE, REASON)
+            if isinstance(node, cst.If) and porting.module.scope(node) is scope and _warns(porting, node, told):
+                porting.remove_statement(node, RULE, REASON)
         for binding in told.values():
             porting.remove_statement(binding.node, RULE, REASON)
 
@@ -65,6 +72,8 @@ def _only_reported(porting: Porting, name: str, scope: Scope, told: dict[str, Bi
     for use in module.references(name, scope):
         around = [*module.ancestors(use)]
         line = next((node for node in around if isinstance(node, cst.Expr)), None)
+        if any(isinstance(node, cst.If) and _warns(porting, node, told) for node in around):
+            continue
         in_value = any(value in around or value is use for value in values if value is not None)
         if not in_value and (line is None or not _reports(porting, line, told)):
             return False
@@ -82,6 +91,36 @@ def _reports(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool
     )
 
 
+def _warns(porting: Porting, holder: cst.If, told: dict[str, Binding]) -> bool:
+    """`if memory < 8: print("too small")`: whether an `if` asks what torch.cuda says, and only prints."""
+    if not _is_about(porting, holder.test, told):
+        return False
+    for statement in holder.body.body:
+        small = statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,)
+        if not all(isinstance(line, cst.Expr) and _says(porting, line, told) for line in small):
+            return False
+    other = holder.orelse
+    if isinstance(other, cst.If):
+        return _warns(porting, other, told)
+    return other is None or all(
+        isinstance(line, cst.Expr) and _says(porting, line, told)
+        for statement in other.body.body
+        for line in (statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,))
+    )
+
+
+def _says(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool:
+    call = line.value
+    return (
+        isinstance(call, cst.Call)
+        and porting.module.code(call.func).rsplit(".", 1)[-1] in LOGS
+        and all(
+            isinstance(argument.value, cst.SimpleString) or _is_about(porting, argument.value, told)
+            for argument in call.args
+        )
+    )
+
+
 def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Binding]) -> bool:
     """Whether an expression is made of what torch.cuda says, and of nothing else of the script's."""
     module, asks = porting.module, False
@@ -93,11 +132,22 @@ def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Bindi
             elif name not in ANSWERED and module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
                 return False
         elif isinstance(node, cst.Name) and _is_read(module.parents[node], node):
-            if node.value in told:
+            if node.value in told or _is_a_gpu(porting, node):
                 asks = True
             elif node.value not in PLAIN and (module.qualified(node) or "").split(".", 1)[0] != "torch":
                 return False
     return asks
+
+
+def _is_a_gpu(porting: Porting, node: cst.Name) -> bool:
+    """Whether a name is the number of a GPU, of a loop over all of them."""
+    return any(
+        isinstance(loop, cst.For)
+        and isinstance(loop.target, cst.Name)
+        and loop.target.value == node.value
+        and EACH.fullmatch(porting.module.code(loop.iter)) is not None
+        for loop in porting.module.ancestors(node)
+    )
 
 
 def _is_read(parent: cst.CSTNode, node: cst.Name) -> bool:

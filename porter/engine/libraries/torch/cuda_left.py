@@ -1,0 +1,146 @@
+"""What asks torch for a GPU and is left where the port comes along: it ends the port there.
+
+major, _ = torch.cuda.get_device_capability()
+scores = torch.zeros(8, device="cuda")
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ....source.calls import calls_of, function_around
+from ....source.module import Module
+from ...script.porting import Porting
+
+RULE = "TP536"
+# Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
+RAISING = frozenset(
+    f"torch.cuda.{name}"
+    for name in """get_device_name get_device_properties get_device_capability current_device set_device mem_get_info
+    synchronize current_stream default_stream memory_summary memory_snapshot reset_peak_memory_stats
+    reset_max_memory_allocated ipc_collect get_rng_state utilization init Stream Event temperature clock_rate power_draw
+    set_per_process_memory_fraction FloatTensor HalfTensor LongTensor nvtx.range_push nvtx.range_pop profiler.start
+    profiler.stop""".split()
+)
+# A condition that may well be about the GPU, as the name of a variable has it, too.
+ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator", re.IGNORECASE)
+CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
+MAX_DEPTH = 4  # functions that call one another
+FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`."
+
+
+def name_cuda_left(porting: Porting) -> None:
+    """An error for every call that raises without a GPU, where nothing keeps the port from it."""
+    module = porting.module
+    if "cuda" not in module.text or not porting.options.active(RULE):
+        return
+    said = {finding.line for finding in porting.recipe.findings if finding.severity == "error"}
+    for call in module.calls:
+        line, column = module.location(call)
+        if line in said or not _needs_gpu(module, call) or _is_answered(porting, call):
+            continue
+        if _is_reached(porting, call):
+            said.add(line)
+            code, called = (" ".join(module.code(part).split()) for part in (call, call.func))
+            shown = code if len(code) <= 60 else f"{called}(...)" if len(called) <= 60 else f"{called[:57]}...(...)"
+            message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
+            porting.find(RULE, "error", message, FIX, line, column)
+
+
+def _needs_gpu(module: Module, call: cst.Call) -> bool:
+    name = module.qualified(call.func) or ""
+    if name in RAISING:
+        return True
+    if name == "torch.cuda.device":
+        return isinstance(module.parents[call], cst.WithItem)
+    if name.startswith("torch."):
+        given = [argument.value for argument in call.args if argument.keyword and argument.keyword.value == "device"]
+        if name == "torch.Generator":
+            given += [argument.value for argument in call.args[:1] if argument.keyword is None]
+        return any(_is_cuda(module, value) for value in given)
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    if call.func.attr.value == "cuda":
+        return all(argument.keyword is not None or _is_number(argument.value) for argument in call.args)
+    return call.func.attr.value == "to" and any(_is_cuda(module, argument.value) for argument in call.args)
+
+
+def _is_answered(porting: Porting, call: cst.Call) -> bool:
+    """Whether a rule has taken the call, its function's name or what it is given."""
+    last = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    parts = [call, last, *(argument.value for argument in call.args)]
+    return any(porting.covered(porting.module.span(part)[0]) for part in parts)
+
+
+def _is_number(value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Integer | cst.Name | cst.Attribute)
+
+
+def _is_cuda(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether a device is a GPU for certain: `"cuda:0"`, `torch.device("cuda")`, or a variable that is only that."""
+    if isinstance(value, cst.Name):
+        meaning = module.meaning(value)
+        made = meaning[1] if meaning is not None else ()
+        if len(made) != 1 or made[0].kind != "assign" or made[0].value is None or isinstance(made[0].value, cst.Name):
+            return False
+        value = made[0].value
+    if isinstance(value, cst.Call) and module.qualified(value.func) == "torch.device" and value.args:
+        value = value.args[0].value
+    return isinstance(value, cst.SimpleString) and re.match(r"cuda\b", str(value.evaluated_value)) is not None
+
+
+def _is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether the port surely comes to `node`, as far as conditions and functions of the file tell."""
+    module = porting.module
+    below = node
+    for holder in module.ancestors(node):
+        if isinstance(holder, cst.If | cst.IfExp | cst.While) and below is not holder.test:
+            if ABOUT_GPUS.search(module.code(holder.test)):
+                return False
+        if isinstance(holder, cst.BooleanOperation) and below is holder.right:
+            if ABOUT_GPUS.search(module.code(holder.left)):
+                return False
+        if isinstance(holder, cst.Try) and below is holder.body and _goes_on(module, holder):
+            return False
+        if isinstance(holder, cst.IndentedBlock) and _left_before(porting, holder, below):
+            return False
+        if isinstance(holder, cst.Lambda | cst.FunctionDef | cst.ClassDef):
+            break
+        below = holder
+    function = function_around(module, node)
+    if function is None:
+        return True
+    if isinstance(module.scope(function).node, cst.ClassDef):
+        return True
+    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
+    uses = [use for use in uses if not porting.covered(module.span(use)[0])]
+    calls = [call for call in calls_of(module, function) if not porting.covered(module.span(call)[0])]
+    if depth >= MAX_DEPTH or len(uses) > len(calls):
+        return bool(uses)
+    return any(_is_reached(porting, call, depth + 1) for call in calls)
+
+
+def _goes_on(module: Module, holder: cst.Try) -> bool:
+    """Whether a `try` takes what torch raises, and the run goes on behind it."""
+    for handler in holder.handlers:
+        if handler.type is None or CATCHES.search(module.code(handler.type)):
+            return re.search(r"\braise\b|\bexit\(", module.code(handler.body)) is None
+    return False
+
+
+def _left_before(porting: Porting, block: cst.IndentedBlock, below: cst.CSTNode) -> bool:
+    """Whether a statement in front of `below` leaves the block where there is no GPU."""
+    module = porting.module
+    for statement in block.body:
+        if statement is below:
+            return False
+        if isinstance(statement, cst.If) and not porting.covered(module.span(statement)[0]):
+            last = statement.body.body[-1] if statement.body.body else None
+            ends = isinstance(last, cst.SimpleStatementLine) and isinstance(
+                last.body[-1], cst.Return | cst.Raise | cst.Continue | cst.Break
+            )
+            if ends and ABOUT_GPUS.search(module.code(statement.test)):
+                return True
+    return False

@@ -1,0 +1,107 @@
+"""Calls that raise without a GPU: named where the port comes to them, and nowhere else."""
+
+import pytest
+
+from .porting import port, sft_script
+
+
+def said(before: str, after: str = "trainer.train()") -> list[str]:
+    ported = port(sft_script(before, imports="import sys\nimport torch", after=after))
+    return [
+        finding.message
+        for finding in ported.findings
+        if finding.rule == "TP536" and finding.severity == "error" and ported.status != "ported"
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cuda.init()",
+        "name = [torch.cuda.get_device_name(0), sys.argv]",
+        "scores = torch.zeros(8, device='cuda')",
+        "scores = torch.zeros(8).cuda()",
+        "scores = torch.zeros(8).to('cuda:0')",
+        "place = torch.device('cuda')\nscores = torch.zeros(8, device=place)",
+        "noise = torch.Generator('cuda')",
+        "with torch.cuda.device(0):\n    sys.argv.append('x')",
+        "def ready():\n    sys.argv.append(torch.cuda.get_device_name())\n\n\nready()",
+        "try:\n    torch.cuda.init()\nexcept RuntimeError:\n    raise",
+        "if len(sys.argv) > 1:\n    torch.cuda.init()",
+        "for i in range(torch.cuda.device_count()):\n    sys.argv.append(torch.cuda.get_device_name(i))",
+    ],
+)
+def test_a_call_that_ends_the_port_is_an_error(line: str) -> None:
+    (message,) = said(line)
+    assert "needs a GPU, and the port comes here" in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if torch.cuda.is_available():\n    sys.argv.append(torch.cuda.get_device_name(0))",
+        "use_gpu = len(sys.argv) > 1\nif use_gpu:\n    torch.zeros(8).cuda()",
+        "name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else 'none'\nsys.argv.append(name)",
+        "ready = torch.cuda.is_available() and torch.cuda.current_device() == 0\nsys.argv.append(ready)",
+        "try:\n    torch.cuda.init()\nexcept Exception:\n    pass",
+        "for i in range(torch.cuda.device_count()):\n    print(f'{i}:', i, torch.cuda.get_device_name(i))\n"
+        "    part = torch.cuda.get_device_properties(i)\n    print(part.total_memory)",
+        "def never():\n    torch.cuda.init()",
+        "def name():\n    if not torch.cuda.is_available():\n        return 'none'\n"
+        "    return torch.cuda.get_device_name(0)\n\n\nsys.argv.append(name())",
+        "place = 'cuda' if torch.cuda.is_available() else 'cpu'\nscores = torch.zeros(8, device=place)",
+        "torch.cuda.empty_cache()\nsys.argv.append(torch.cuda.memory_allocated())",
+    ],
+)
+def test_what_is_kept_from_running_is_none(line: str) -> None:
+    assert said(line) == []
+
+
+def test_a_function_that_is_called_behind_the_training() -> None:
+    free = "def free():\n    torch.cuda.init()"
+    assert len(said(free, "trainer.train()\nfree()")) == 1
+    assert said(free, "trainer.train()\nif torch.cuda.is_available():\n    free()") == []
+
+
+def test_a_long_call_is_told_by_its_name() -> None:
+    long = "scores = torch.zeros(\n    8,\n    8,\n    dtype=torch.float32,\n    layout=None,\n    device='cuda',\n)"
+    (message,) = said(long)
+    assert message.startswith("torch.zeros(...) needs a GPU")
+
+
+def test_a_setting_by_the_gpu_s_capability_is_what_it_was() -> None:
+    asked = "torch.cuda.get_device_capability()[0] >= 8"
+    kept = port(sft_script(imports="import sys\nimport torch", config=f", bf16={asked}, seed=int(sys.argv[1])"))
+    assert kept.status == "ported" and "get_device_capability" not in kept.after
+
+
+def test_memory_that_is_compared_for_a_warning_only_goes() -> None:
+    asked = (
+        "memory = torch.cuda.get_device_properties(0).total_memory / 1e9\n"
+        "print(f'{memory:.1f} GB')\nif memory < 8:\n    print('little memory')\nelif memory > 80:\n    print('much')\n"
+    )
+    ported = port(sft_script(asked, imports="import torch"))
+    assert ported.status == "ported" and "memory" not in ported.after
+    acting = asked.replace("print('little memory')", "sys.exit('little memory')")
+    assert len(said(acting)) == 1
+
+
+def test_a_check_for_a_gpu_tells_nobody_that_there_is_none() -> None:
+    check = (
+        "def check():\n    if not torch.cuda.is_available():\n        print('no GPU')\n        return False\n"
+        "    print('fine')\n    return True\n\n\nif not check():\n    sys.exit(1)\n"
+    )
+    ported = port(sft_script(check, imports="import sys\nimport torch"))
+    assert ported.status == "ported" and "return False" not in ported.after and "return True" in ported.after
+    more = check.replace("    print('fine')", "    sys.argv.append(torch.cuda.get_device_name(0))")
+    left = port(sft_script(more, imports="import sys\nimport torch"))
+    assert left.status != "ported"
+    assert any("tells its caller so" in finding.message for finding in left.findings)
+
+
+def test_a_loop_that_tells_of_every_gpu_goes() -> None:
+    tells = "print('GPU', i, torch.cuda.get_device_name(i))\n"
+    loop = f"for i in range(torch.cuda.device_count()):\n    {tells}"
+    ported = port(sft_script(loop, imports="import torch"))
+    assert ported.status == "ported" and "torch" not in ported.after and "for " not in ported.after
+    assert "for i in range(" in port(sft_script(f"{loop}print(i)\n", imports="import torch")).after
