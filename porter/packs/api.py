@@ -22,6 +22,7 @@ from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, Site
 from ..engine.settling import decisions
 from ..recipe import Field, Finding, Origin, Value
+from ..runtime.facts.field_tables import version_key
 
 __all__ = [
     "PUSHED",
@@ -37,6 +38,7 @@ __all__ = [
     "Value",
     "condition_of",
     "decide",
+    "is_before",
     "judge_callback",
     "loads_best",
     "made_by",
@@ -70,6 +72,15 @@ def condition_of(porting: Porting, site: Site) -> cst.If | None:
     test = decisions.condition(porting.module, site.node)
     holder = porting.module.parents[test]
     return holder if isinstance(holder, cst.If) and holder.test is test else None
+
+
+# Releases
+
+
+def is_before(porting: Porting, library: str, release: str) -> bool:
+    """Whether the script was written for an older release of a library than `release`; False where none is known."""
+    known = porting.versions.get(library, "").partition(" ")[0]
+    return bool(known) and version_key(known) < version_key(release)
 
 
 # Values

@@ -1,19 +1,20 @@
 """model.resize_token_embeddings(len(tokenizer)) → `rt.resize_vocabulary(model, len(tokenizer))`.
 
-What it does: takes spare rows of the embedding and the head away, as transformers does, and checks when the port starts
-that the tokens fit the rows that the model has. A script that adds tokens of its own gets a warning.
-Why: Tunix can't give an embedding new rows. Most checkpoints have rows to spare.
+What it does: gives the embedding and the head the rows that are asked for. New ones are the mean of the others, as from
+transformers 4.46 on; of a script of an older release they are drawn as that drew them (`mean_resizing=False`), other
+numbers than torch's.
+Why: Tunix has no such call.
 Example: `model.resize_token_embeddings(len(tokenizer))`
 Use instead: `rt.resize_vocabulary(model, len(tokenizer))`
-Safety: exact where the mesh's tp axis divides the rows that are left. Else they stay, their logits count a little in
-the loss, and a line says so when the port runs.
+Safety: exact where the mesh's tp axis divides the rows. Where it doesn't, the port ends at its start and asks for
+`pad_to_multiple_of=`; rows to spare stay then, their logits count a little in the loss, and a line says so. An adapter
+that is saved holds no rows of the embedding, where PEFT writes all of them beside it: they weren't trained.
 """
 
-import re
+from porter.packs.api import is_before
 
 ID = "TP312"
 MATCHES = ("@model.resize_token_embeddings()",)
-ADDS = re.compile(r"\.(?:add_special_tokens|add_tokens)\(")
 
 
 def apply(site, porting):
@@ -21,13 +22,7 @@ def apply(site, porting):
         argument.text if argument.name.startswith("argument ") else f"{argument.name}={argument.text}"
         for argument in site.arguments
     ]
+    if is_before(porting, "transformers", "4.46"):
+        given.append("mean_resizing=False")
     call = ", ".join([porting.module.code(site.node.func.value), *given])
-    reason = "the same rows; tokens that need more of them are refused"
-    porting.replace(site, f"{porting.rt('resize_vocabulary')}({call})", reason)
-    message = (
-        "The script adds tokens: where the tokenizer then has more than the model's embedding has rows, the port ends "
-        "at its start (Llama 2, Mistral and TinyLlama have none to spare)."
-    )
-    if ADDS.search(porting.module.text) and all(found.message != message for found in porting.recipe.findings):
-        fix = "Use tokens that the tokenizer has, such as its end token to pad with, or a model with spare rows."
-        porting.find(ID, "warning", message, fix, site.line, site.column, False)
+    porting.replace(site, f"{porting.rt('resize_vocabulary')}({call})", "the same rows")

@@ -71,14 +71,15 @@ def test_what_the_port_does_by_another_name_is_there() -> None:
     assert "if hasattr(model, 'hf_device_map'):" in unknown.after
 
 
-@pytest.mark.parametrize(
-    ("added", "said"), [("tokenizer.add_special_tokens({'pad_token': '<pad>'})\n", True), ("", False)]
-)
-def test_tokens_of_its_own_need_rows_that_many_models_have_not(added: str, said: bool) -> None:
-    loaded = "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
-    found = port(sft_script(between=f"{loaded}{added}model.resize_token_embeddings(len(tokenizer))"))
-    assert found.status == "ported"
-    assert any(finding.rule == "TP312" and finding.severity == "warning" for finding in found.findings) is said
+@pytest.mark.parametrize(("pinned", "more"), [("4.45.2", ", mean_resizing=False"), ("4.46.0", "")])
+def test_tokens_of_its_own_get_rows_as_their_release_made_them(pinned: str, more: str) -> None:
+    lines = (
+        f"# pip install transformers=={pinned}\ntokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+        "tokenizer.add_special_tokens({'pad_token': '<pad>'})\nmodel.resize_token_embeddings(len(tokenizer))\n"
+    )
+    found = port(sft_script(between=lines))
+    assert found.status == "ported" and f"rt.resize_vocabulary(model, len(tokenizer){more})\n" in found.after
+    assert not [finding for finding in found.findings if finding.rule == "TP312"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The rows of a model's embedding: what `resize_token_embeddings` does, as far as no new ones are needed."""
+"""The rows of a model's embedding and of its head: what `resize_token_embeddings` does."""
 
 from __future__ import annotations
 
@@ -14,31 +14,64 @@ TABLES = frozenset({"embedder/input_embedding", "lm_head/w"})  # what has a row 
 
 
 def resize_vocabulary(
-    model: nnx.Module, size: int | None = None, pad_to_multiple_of: int | None = None, **_: Any
+    model: nnx.Module,
+    size: int | None = None,
+    pad_to_multiple_of: int | None = None,
+    mean_resizing: bool = True,
+    **_: Any,
 ) -> int:
     """The rows that the embedding and the head have then: `size`, rounded up, as transformers gives them.
 
-    Most checkpoints have more rows than their tokenizer has tokens, so that a pad token of one's own fits; transformers
-    takes those to spare away, and their logits with them. They stay, with a line that says so, where the mesh's tp axis
-    doesn't divide what is left, or where the model has another table of the vocabulary. ValueError as
-    `check_vocabulary`.
+    New rows are the mean of those that were there, as from transformers 4.46 on, which scatters them by 3e-5 of the
+    others' deviation; with `mean_resizing=False` they are drawn as new models' are (`initializer_range`), other numbers
+    than torch's. Spare rows go, and their logits with them. They stay, with a line that says so, where the mesh's tp
+    axis doesn't divide what is left, or where the model has another table of the vocabulary.
+
+    ValueError where rows are needed and the mesh's tp axis doesn't divide their number, the embedding has adapters
+    already, or the model has another table of the vocabulary.
     """
-    rows = check_vocabulary(model, size)
+    rows = check_vocabulary(model)
     wanted = rows if size is None else math.ceil(size / (pad_to_multiple_of or 1)) * (pad_to_multiple_of or 1)
-    if wanted >= rows:
+    if wanted == rows:
         return rows
     weights = _tables(model)
-    cut: dict[str, jax.Array] = {}
-    for name, (weight, axis) in weights.items():
-        cut[name] = jax.lax.slice_in_dim(weight.get_value(), 0, wanted, axis=axis)
-    if not set(cut) <= TABLES or not all(_divides(weights[name][0].get_value(), cut[name].shape) for name in cut):
+    why = _obstacle(weights, wanted)
+    if why and wanted > rows:
+        raise ValueError(f"{wanted} tokens don't fit the {rows} rows of the model's embedding, and {why}")
+    if why:
         if jax.process_index() == 0:
-            print(f"the embedding keeps its {rows} rows where transformers leaves {wanted}: these don't fit the mesh")
+            print(f"the embedding keeps its {rows} rows where transformers leaves {wanted}: {why}")
         return rows
-    for name, (weight, _axis) in weights.items():
-        weight.set_value(jax.device_put(cut[name], weight.get_value().sharding))
+    for number, (weight, axis) in enumerate(weights.values()):
+        value = weight.get_value()
+        if wanted < rows:
+            new = jax.lax.slice_in_dim(value, 0, wanted, axis=axis)
+        else:
+            spread = None if mean_resizing else float(model.porter.config.get("initializer_range", 0.02))
+            new = jnp.concatenate([value, new_rows(value, axis, wanted - rows, spread, number)], axis)
+        weight.set_value(jax.device_put(new, value.sharding))
     model.porter = replace(model.porter, vocabulary=wanted)
     return wanted
+
+
+def new_rows(value: jax.Array, axis: int, count: int, spread: float | None, number: int) -> jax.Array:
+    """`count` rows beside those of `value` along `axis`: their mean, or numbers of the deviation `spread`."""
+    mean = value.astype(jnp.float32).mean(axis, keepdims=True)
+    shape = tuple(count if i == axis else length for i, length in enumerate(value.shape))
+    if spread is None:
+        return jnp.broadcast_to(mean, shape).astype(value.dtype)
+    return (spread * jax.random.normal(jax.random.key(number), shape)).astype(value.dtype)
+
+
+def _obstacle(weights: dict[str, tuple[Any, int]], wanted: int) -> str:
+    """Why the tables can't have `wanted` rows: empty where they can."""
+    if others := set(weights) - TABLES:
+        return f"{sorted(others)[0]} has a row for each token, too"
+    for weight, axis in weights.values():
+        value = weight.get_value()
+        if not _divides(value, tuple(wanted if i == axis else length for i, length in enumerate(value.shape))):
+            return f"{wanted} rows don't fit the mesh, whose tp axis divides them: give pad_to_multiple_of="
+    return ""
 
 
 def _tables(model: nnx.Module) -> dict[str, tuple[Any, int]]:
@@ -70,8 +103,8 @@ def check_vocabulary(
     rows = model.porter.vocabulary or rows
     if size is not None and size > rows:
         raise ValueError(
-            f"{size} tokens don't fit the {rows} rows of the model's embedding, which Tunix can't grow: use tokens "
-            "that the tokenizer has (as pad_token its eos_token), or resize with transformers, save, and load that"
+            f"{size} tokens don't fit the {rows} rows of the model's embedding: give it more "
+            "(rt.resize_vocabulary(model, len(tokenizer))), or use tokens that the tokenizer has (as pad_token its eos)"
         )
     return rows
 
@@ -106,8 +139,7 @@ def setup_chat_format(
 ) -> tuple[nnx.Module, Any]:
     """TRL's function of that name (until 0.25): ChatML's template and tokens for a tokenizer without a template.
 
-    TRL also gives the embedding rows for them. Here they have to fit the rows that it has, as those of Qwen's and
-    SmolLM's models do, which know the tokens: ValueError otherwise, and where TRL refuses.
+    The embedding gets rows for them as from `resize_vocabulary`, with its errors. ValueError where TRL refuses, too.
     """
     if tokenizer.chat_template is not None:
         raise ValueError("the tokenizer has a chat template already: set tokenizer.chat_template to None to replace it")
