@@ -65,3 +65,46 @@ def test_a_command_alone_in_its_branch_leaves_a_statement() -> None:
     installs = "!pip install trl\nif HEAD:\n    !pip install wandb\nelif OTHER:\n    !uv pip install -q unsloth\n"
     found = port(f"{installs}{PLAIN}")
     assert "elif OTHER:\n    pass\n" in found.after
+
+
+IN_BRANCHES = """\
+if {first}:
+    !pip install unsloth  # anywhere
+elif KAGGLE:
+    !pip install trl
+    !pip install peft
+else:
+    !pip install sentencepiece "datasets==4.3.0"
+    !pip install --no-deps unsloth_zoo {{xformers}} trl
+!pip install transformers==4.56.2 rich
+!pip install --no-deps trl==0.22.2
+"""
+
+
+def test_every_branch_that_may_be_taken_has_the_port_s_libraries() -> None:
+    text = IN_BRANCHES.format(first="'COLAB_' not in NAMES")
+    found = check_becomes(
+        text + PLAIN,
+        '    !pip install "tpu-port[tpu]"  # anywhere\nelif KAGGLE:\n    !pip install "tpu-port[tpu]"\nelse:\n',
+        '    !pip install sentencepiece\n    !pip install "tpu-port[tpu]"\n!pip install rich\n',
+    )
+    assert found.after.count("tpu-port[tpu]") == 3
+
+
+def test_a_branch_that_may_not_be_taken_brings_nothing_to_what_follows() -> None:
+    for head in ("if COLAB:\n", "def setup():\n", "for _ in NAMES:\n", "try:\n    import trl\nexcept ImportError:\n"):
+        text = f"{head}    !pip install unsloth\n!pip install trl\n!pip install peft\n{PLAIN}"
+        found = port(text)
+        assert found.after.count("tpu-port[tpu]") == 2, found.after
+        assert '\n!pip install "tpu-port[tpu]"\n' in found.after
+
+
+def test_what_was_tried_first_is_there_behind_it() -> None:
+    text = f"try:\n    !pip install unsloth\nexcept OSError:\n    !pip install unsloth[new]\n!pip install trl\n{PLAIN}"
+    assert port(text).after.count("tpu-port[tpu]") == 2
+
+
+def test_branches_of_a_script() -> None:
+    calls = "import os\nif COLAB:\n    os.system('pip install trl')\nelse:\n    os.system('pip install unsloth')\n"
+    found = port(f"{calls}os.system('pip install peft rich')\n{PLAIN}")
+    assert found.after.count("tpu-port[tpu]") == 2 and "pip install rich" in found.after

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from porter.engine.reading.families import is_known_without
 from porter.engine.reading.model_names import usual_value
 from porter.front.port_file import port_file
 
@@ -39,6 +40,64 @@ WAYS = {
     "path": "import os\npath = 'cache/snapshots/1d0f68'\nif not os.path.exists(path):\n    path = '{model}'",
     "MODEL": "import os\nMODEL = os.environ.get('MODEL', '{model}')",
 }
+
+FOREIGN = """
+aubmindlab/aragpt2-base distilroberta-base roberta-large FacebookAI/xlm-roberta-base EleutherAI/gpt-neo-1.3B
+distilbert/distilgpt2 microsoft/DialoGPT-medium NlpHUST/gpt2-vietnamese mymusise/gpt2-small-chinese vinai/phobert-base
+microsoft/deberta-v3-large google/electra-base-discriminator google/mt5-small google/flan-t5-small facebook/opt-350m
+adapters/facebook_opt-1.3b DAMO-NLP/SeqGPT-560M bigscience/bloomz-560m allspace/PHI_1-5 facebook/bart-base
+openai/gpt-oss-20b google/t5gemma-2b-2b-prefixlm google/gemma-3n-E2B-it mistralai/Mixtral-8x7B-v0.1 tiiuae/falcon-7b
+sshleifer/tiny-gpt2 answerdotai/ModernBERT-base Salesforce/codet5p-770m duydatnguyen/vi-poem-gpt-neo
+EleutherAI/pythia-160m
+""".split()
+NOT_FOREIGN = """
+AgentPublic/albert-spp-8b AgentPublic/albertlight-7b me/Llama-3-8B-bert-reranker me/qwen2.5-gpt2-style bdanko/gpt-
+judge bdanko/base-gemma-2b-alpaca-evaluation-gpt-5.2 deepseek-ai/DeepSeek-R1-0528-Qwen3-8B deepseek-ai/deepseek-
+math-7b-base TheBloke/Mistral-7B-v0.1-GPTQ openchat/openchat-3.5-0106 cognitivecomputations/dolphin-2.9 unsloth/Phi-4
+out/sft5 runs/best-opt HuggingFaceH4/zephyr-7b-beta HuggingFaceTB/SmolLM2-135M lmsys/vicuna-7b-v1.5
+me/chatgpt5-distill 01-ai/Yi-1.5-6B t500
+""".split()
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_name_that_has_a_family_which_tunix_lacks(name: str) -> None:
+    assert is_known_without(name)
+
+
+@pytest.mark.parametrize("name", NOT_FOREIGN)
+def test_a_name_that_only_looks_so(name: str) -> None:
+    assert not is_known_without(name)
+
+
+PARSER = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--base', {})\nargs = p.parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "want"),
+    [
+        (
+            "f\"./models/{args.base.replace('/', '-')}\"",
+            "choices=['distilroberta-base'], default='distilroberta-base'",
+            "./models/",
+        ),
+        ("path", "default='distilroberta-base'", "me/"),
+        ("os.path.join(ROOT, 'models', args.base.split('/')[-1])", "default='a/distilroberta-base'", "models/"),
+        ("str(Path(ROOT) / args.base)", "default='distilroberta-base'", ""),
+        ("f'{ROOT}/{args.base}'", "required=True, choices=['gpt2', 'distilroberta-base']", ""),
+    ],
+)
+def test_a_name_that_is_put_together(name: str, argument: str, want: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    before = (
+        PARSER.format(argument) + "import os\nfrom pathlib import Path\nROOT = os.getcwd()\npath = 'me/' + args.base"
+    )
+    script.write_text(SCRIPT.format(before=before, name=name))
+    ported = port_file(script)
+    [error] = [finding for finding in ported.findings if finding.severity == "error"]
+    assert error.message.startswith(f"{want}distilroberta-base (") and error.rule == "TP302"
+
+    script.write_text(script.read_text().replace("distilroberta-base", "Qwen3-4B"))
+    assert not any(finding.severity == "error" for finding in port_file(script).findings if finding.rule == "TP302")
 
 
 def folder(path: Path, model: str) -> Path:

@@ -52,6 +52,10 @@ WITH_VALUE = frozenset(
 OF_THE_GPU = re.compile(r"pytorch\.org|nvidia|cu\d\d\d|flashinfer")
 
 
+Path = tuple[tuple[cst.CSTNode, str], ...]
+Blocks = frozenset[cst.CSTNode]
+
+
 @dataclass(frozen=True)
 class Install:
     """The words behind one `pip install` in the text."""
@@ -73,14 +77,18 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     after = apply_edits(module.text, edits)
     used = {name for name in GPU_ONLY if re.search(rf"(?m)^\s*(?:import|from)\s+{name.replace('-', '_')}\b", after)}
     made: list[Edit] = []
-    has_core = any(name_of(word) in CORE for command in commands for word in _packages(command.words))
-    wanted = NEEDED if has_core else ""
+    has_core = any(_installs_core(command) for command in commands)
+    brought: dict[Path, Blocks] = {}
     for command in commands:
+        path = _path_to(porting, command.start)
+        needed = has_core and not _is_brought(brought, path)
+        # Where another branch has brought it, only a command that has its place, too, brings it again.
+        wanted = NEEDED if needed and (not brought or _installs_core(command)) else ""
         new = changed_words(command.words, wanted, used, command.quote)
         if new == command.words:
             continue
         if wanted and wanted in new:
-            wanted = ""
+            _bring(brought, path, frozenset())
         line, column = module.line_column(command.start)
         if _has_package(new):
             made.append(Edit(command.start, command.end, new, RULE, REASON, line, column))
@@ -173,6 +181,46 @@ def _commands(porting: Porting) -> Iterator[Install]:
         if said is not None:
             quote = '"' if said["quote"][0] == "'" else "'"
             yield Install(said.start("words"), said.end("words"), said["words"], quote)
+
+
+def _installs_core(command: Install) -> bool:
+    return any(name_of(word) in CORE for word in _packages(command.words))
+
+
+def _path_to(porting: Porting, offset: int) -> Path:
+    """The blocks around an offset that a run may leave out, outermost first, each with which of its branches it is."""
+    node = _statement_at(porting, offset)
+    path: list[tuple[cst.CSTNode, str]] = []
+    for around in porting.module.ancestors(node) if node is not None else ():
+        parent = porting.module.parents.get(around)
+        if isinstance(parent, cst.If):
+            path.append((parent, "body" if around is parent.body else "orelse"))
+        elif isinstance(parent, cst.Try | cst.TryStar):
+            path.append((parent, str(parent.handlers.index(around)) if around in parent.handlers else "body"))
+        elif isinstance(parent, cst.For | cst.While | cst.FunctionDef | cst.MatchCase) and around is parent.body:
+            path.append((parent, "body"))
+    return tuple(reversed(path))
+
+
+def _is_brought(brought: dict[Path, Blocks], path: Path) -> bool:
+    blocks = {block for block, _ in path}
+    return any(path[: len(known)] == known and not (tried & blocks) for known, tried in brought.items())
+
+
+def _bring(brought: dict[Path, Blocks], path: Path, tried: Blocks) -> None:
+    """Note that what stands behind `path` has the port's libraries; where no branch lacks them, what follows it, too.
+
+    The handlers of a `try` don't have what its body was to bring.
+    """
+    brought[path] = tried
+    if not path:
+        return
+    *around, (block, branch) = path
+    other = (*around, (block, "orelse" if branch == "body" else "body"))
+    if isinstance(block, cst.If) and other in brought:
+        _bring(brought, tuple(around), tried | brought[other])
+    elif isinstance(block, cst.Try | cst.TryStar) and branch == "body":
+        _bring(brought, tuple(around), tried | {block})
 
 
 def _statement_at(porting: Porting, offset: int) -> cst.CSTNode | None:

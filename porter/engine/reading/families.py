@@ -55,12 +55,24 @@ def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any
 
 
 # Well-known models that Tunix 0.1.7 has no implementation for; of any other name config.json decides at run time.
-NOT_IN_TUNIX = (
-    "mixtral|mistral-small-3|ministral-3|pixtral|mamba|phi-?\\d|falcon(?!3)|gpt2|gpt-neo|gpt-j|gpt-oss|pythia|opt-\\d|bloom|mpt-|"
-    "olmo|granite|deepseek-(?:v\\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|jais|smollm3|smolvlm|yi-vl|internlm|baichuan|"
-    "chatglm|minicpm(?!.*llama)|lfm2|llada|gemma-?3n|t5|bart|bert|llama-4|qwen1\\.5-moe|qwen-\\d|qwen2-\\d|qwen3\\.5|qwen3-(?:30b|235b|coder|next)|"
-    "glm[-_]?(?:\\d|edge|z1)"
+# Those of a maker whose other models it has:
+NOT_OF_THE_FAMILY = re.compile(
+    r"(?:^|[-_.])(?:mixtral|mistral-small-3|ministral-3|pixtral|gemma-?3n|t5-?gemma|llama-4|qwen1\.5-moe|qwen-\d|"
+    r"qwen2-\d|qwen3\.5|qwen3-(?:30b|235b|coder|next)|falcon-?mamba)"
 )
+# Those whose name is a word of its own, or the first of one:
+FOREIGN = re.compile(
+    r"(?:^|[-_.])(?:mamba|phi[-_]?\d|falcon(?!3)|gpt-?2|gpt[-_]?neo|gpt-j(?![a-z])|gpt-oss|pythia|opt-\d|bloom|mpt-|olmo|"
+    r"granite|deepseek-(?:v\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|jais|smollm3|smolvlm|yi-vl|internlm|baichuan|"
+    r"chatglm|minicpm|lfm2|llada|t5(?!\d)|bart|bert|glm[-_]?(?:\d|edge|z1)|electra|xlnet|xlm-|xglm|rwkv|galactica|"
+    r"cerebras-gpt|santacoder|dolly-v\d|redpajama-incite|polyglot-ko|openelm|jamba|zamba|exaone|hunyuan|persimmon)"
+)
+# Those whose name ends a word; but encoders of billions of parameters are few, and people are called Albert.
+WITHIN = re.compile(
+    r"(?:gpt2|dialogpt|rugpt3?|biogpt|seqgpt|(?<![a-z])(?:m|by|um|code|flan|long|ara|i|vi|ru|pl|ptt|indo|bangla)t5p?|"
+    r"m?bart|berta|bert(?!.*\d[.\d]*b(?![a-z])))(?=$|[-_.])"
+)
+OF_A_FAMILY = re.compile(r"llama|qwen|gemma|mistral")
 # Unsloth gives models of other architectures that of Llama or Mistral: their config.json decides.
 MADE_OVER = "unsloth/phi-"
 
@@ -89,7 +101,7 @@ def refused(porting: Porting, family: Family | None) -> bool:
         _check_usual_model(porting)
         return False
     if family is None:
-        if _is_known_without(identifier):
+        if is_known_without(identifier):
             _no_family(porting, identifier)
             return True
         return False
@@ -102,11 +114,18 @@ def refused(porting: Porting, family: Family | None) -> bool:
     return reason is not None
 
 
-def _is_known_without(identifier: str) -> bool:
-    """Whether a Hub id of no family that is known is that of a model which Tunix has not."""
+def is_known_without(identifier: str) -> bool:
+    """Whether a Hub id of no family that is known is that of a model which Tunix has not.
+
+    A family of Tunix's in the name makes another of it: Qwen's architecture, distilled from DeepSeek-V3.
+    """
     name = identifier.rstrip("/").rsplit("/", 1)[-1].lower()
-    made_over = identifier.lower().startswith(MADE_OVER)
-    return not made_over and re.search(rf"(?:^|[-_.])(?:{NOT_IN_TUNIX})", name) is not None
+    if identifier.lower().startswith(MADE_OVER):
+        return False
+    if NOT_OF_THE_FAMILY.search(name) is not None:
+        return True
+    foreign = FOREIGN.search(name) or WITHIN.search(name)
+    return foreign is not None and OF_A_FAMILY.search(name) is None
 
 
 def _check_usual_model(porting: Porting) -> None:
@@ -123,7 +142,7 @@ def _check_usual_model(porting: Porting) -> None:
         reason = refusal(family, identifier) if family is not None else None
         if family is not None and reason is None:
             return
-        if reason is not None or _is_known_without(identifier):
+        if reason is not None or is_known_without(identifier):
             refusals.append((identifier, where, reason))
     if not refusals:
         return

@@ -21,6 +21,8 @@ from ...source.project.modules import ABOVE, find_project_file
 from ...text.expressions import parsed
 
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
+CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
+PARTED = frozenset("split rsplit partition rpartition".split())
 DEEPEST = 6  # names that lead to one another
 LARGEST = 200_000  # characters of a file beside
 
@@ -29,10 +31,10 @@ def usual_values(code: str, text: str, script: Path) -> list[tuple[str, str]]:
     """As `usual_value`; of a variable that is set in several places, what each sets, as far as it can be told."""
     try:
         finder, node = _Finder(text, script), parsed(code)
-        found = [finder.of(value) for value in finder.values(node)]
+        found = [each for value in finder.values(node) for each in finder.of_choices(value)]
     except (SyntaxError, ValueError, RecursionError):
         return []
-    return [each for each in found if each is not None]
+    return found
 
 
 def usual_value(code: str, text: str, script: Path) -> tuple[str, str] | None:
@@ -51,6 +53,22 @@ class _Finder:
         self.text, self.script = text, script
         self.trees: dict[str, ast.Module] = {"": ast.parse(text)}
         self.shown: dict[str, str] = {"": ""}
+        self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
+        self.chosen: dict[str, str] = {}
+
+    def of_choices(self, node: ast.expr) -> list[tuple[str, str]]:
+        """What `node` holds; where that hangs on one argument without a default, for each of its choices."""
+        self.choices.clear()
+        found = self.of(node)
+        if found is not None or len(self.choices) != 1:
+            return [found] if found is not None else []
+        [(name, choices)] = self.choices.items()
+        chosen = []
+        for choice in choices:
+            self.chosen = {name: choice}
+            chosen.append(self.of(node))
+        self.chosen = {}
+        return [each for each in chosen if each is not None]
 
     def of(self, node: ast.expr, place: str = "", depth: int = 0) -> tuple[str, str] | None:
         """What `node` of the module `place` (its file, "" for the script) holds."""
@@ -63,8 +81,15 @@ class _Finder:
             return self.named(node.id, place, depth)
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
             return self.of(node.values[-1], place, depth + 1)
+        if isinstance(node, ast.JoinedStr | ast.BinOp):
+            return self.joined(node, place, depth)
+        if isinstance(node, ast.Call | ast.Subscript) and (method := _text_method(node)) is not None:
+            owner = self.of(method[0], place, depth + 1)
+            return (made, owner[1]) if owner and (made := _called(owner[0], *method[1:])) else None
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
+            if called in ("os.path.join", "path.join", "join", "Path", "pathlib.Path", "str") and node.args:
+                return self.joined(node, place, depth)
             if called in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
                 found = self.of(node.args[1], place, depth + 1)
                 return (found[0], f"the default of {ast.unparse(node.args[0])}") if found else None
@@ -79,6 +104,16 @@ class _Finder:
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
         return self.at(path)
+
+    def joined(self, node: ast.expr, place: str, depth: int) -> tuple[str, str] | None:
+        """A text of several parts, from the last slash in front of which everything behind is known."""
+        text, where = "", ""
+        for part in reversed(_parts(node)):
+            found = (part, "") if isinstance(part, str) else self.of(part, place, depth + 1)
+            if found is None:
+                return (text.partition("/")[2], where) if text.partition("/")[2] else None
+            text, where = found[0] + text, found[1] or where
+        return (text, where) if text else None
 
     def values(self, node: ast.expr) -> list[ast.expr]:
         """What the script's assignments set a name to; anything else is its own only value."""
@@ -163,8 +198,15 @@ class _Finder:
                     flag = next((str(flag) for flag in flags if str(flag).startswith("--")), str(flags[:1]))
                     target = words.get("dest")
                     dest = target.value if isinstance(target, ast.Constant) else flag.lstrip("-").replace("-", "_")
-                    if dest == name and "default" in words and (default := self.of(words["default"], "", 1)):
+                    if dest != name:
+                        continue
+                    if "default" in words and (default := self.of(words["default"], "", 1)):
                         yield default[0], f"the default of {flag}"
+                    elif name in self.chosen:
+                        yield self.chosen[name], f"a choice of {flag}"
+                    elif isinstance(choices := words.get("choices"), ast.List | ast.Tuple):
+                        values = [each.value for each in choices.elts if isinstance(each, ast.Constant)]
+                        self.choices[name] = [value for value in values if _is_text(value)]
                 elif isinstance(node, ast.ClassDef):
                     for target_name, value in _fields(node):
                         if target_name == name and (held := self.of(value, "", 1)):
@@ -183,6 +225,48 @@ class _Finder:
                 if _is_text(held):
                     yield held, written
                 break
+
+
+def _parts(node: ast.expr) -> list[ast.expr | str]:
+    """The parts of a text that an f-string, `+`, a path's `/` or a call joins."""
+    if isinstance(node, ast.JoinedStr):
+        held = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
+        plain = all(part.format_spec is None for part in node.values if isinstance(part, ast.FormattedValue))
+        return list(held) if plain else []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
+        between: list[ast.expr | str] = ["/"] if isinstance(node.op, ast.Div) else []
+        return [node.left, *between, node.right]
+    given = node.args if isinstance(node, ast.Call) else []
+    return [part for each in given for part in ("/", each)][1:]
+
+
+def _text_method(node: ast.Call | ast.Subscript) -> tuple[ast.expr, str, list[Any], Any] | None:
+    """The text that a method of str is called on, the method, its arguments, and which of its result is taken."""
+    taken: Any = None
+    if isinstance(node, ast.Subscript):
+        try:
+            taken = ast.literal_eval(node.slice)
+        except ValueError:
+            return None
+        if not isinstance(node.value, ast.Call):
+            return None
+        node = node.value
+    if not isinstance(node.func, ast.Attribute) or node.keywords:
+        return None
+    name = node.func.attr
+    if name not in PARTED if isinstance(taken, int) else taken is not None or name not in CHANGED:
+        return None
+    values = [each.value for each in node.args if isinstance(each, ast.Constant)]
+    return (node.func.value, name, values, taken) if len(values) == len(node.args) else None
+
+
+def _called(text: str, name: str, values: list[Any], taken: Any) -> str:
+    """What the method gives; an empty text where it fails."""
+    try:
+        result = getattr(text, name)(*values)
+        return str(result if taken is None else result[taken])
+    except (TypeError, ValueError, IndexError):
+        return ""
 
 
 def _is_text(value: Any) -> bool:
