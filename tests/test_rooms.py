@@ -15,7 +15,11 @@ import pytest
 import porter
 
 ROOT = Path(porter.__file__).resolve().parent
-FILES = {path: path.relative_to(ROOT.parent) for path in sorted(ROOT.rglob("*.py")) if "rules" not in path.parts}
+FILES = {
+    path: path.relative_to(ROOT.parent)
+    for path in sorted(ROOT.rglob("*.py"))
+    if "rules" not in path.relative_to(ROOT).parts
+}
 FOLDERS = sorted({path.parent for path in FILES})
 MOST = 16  # modules of a folder, its `__init__` among them
 

@@ -123,6 +123,8 @@ def argument_class(name: str, version: str | None, unsloth: str | None = None) -
     fields = [_field(row, version) for row in rows.values()]
     fields += [_former_field(older, row) for older, row in former.items()]
     members: dict[str, Any] = {"__post_init__": __post_init__, "__setattr__": __setattr__}
+    members["of_unsloth"] = unsloth
+    members["ignored_fields"] = frozenset(row.name for row in rows.values() if row.is_ignored)
     if name in post_init.TRAINING:
         members["of_trl"] = version  # None for the newest
         members["of_transformers"] = of_its_day(version)  # None for the newest

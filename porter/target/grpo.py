@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..engine.libraries.unsloth.patched_defaults import raise_batch_size
+from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
 from ..recipe import Field
+from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
 from ..text.layout import Arg, Call
 from .common_statements import (
@@ -115,6 +116,11 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}
     loss = [] if rloo else [_loss(porting)]
     arguments = [*data, functions, *loss, *run_arguments(porting, writing), *_keywords(porting, settings)]
+    release = plain_version(porting.versions.get("trl", ""))
+    if release and releases.release(release).ends_at_eos_token:
+        arguments.append(Arg("True", "only_eos_token", "# completions end there alone before TRL 1.15"))
+    if is_raised_when_run(porting):
+        arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))
     return assign(names.batches, Call(runtime, arguments, spread=True), indent)
 

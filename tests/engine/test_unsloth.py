@@ -49,6 +49,38 @@ def test_a_config_that_stays_an_object_has_them_too() -> None:
     check_becomes(text, 'SFTConfig = trl_arguments("0.24.0", "SFTConfig", unsloth="', "max_length=512")
 
 
+@pytest.mark.parametrize(
+    ("rows", "more", "asks"),
+    [
+        ("CFG['rows']", "", True),
+        ("1", "", False),
+        ("CFG['rows']", ", steps_per_generation=2", False),
+        ("CFG['rows']", ", steps_per_generation=CFG['steps']", True),
+    ],
+)
+def test_grpos_batch_is_raised_when_it_runs(rows: str, more: str, asks: bool) -> None:
+    text = f"""from unsloth import FastLanguageModel
+from trl import GRPOConfig, GRPOTrainer
+import yaml
+CFG = yaml.safe_load(open("config.yaml"))
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", max_seq_length=64, load_in_4bit=False)
+model = FastLanguageModel.get_peft_model(model, r=8, target_modules=["q_proj"])
+args = GRPOConfig("out", per_device_train_batch_size={rows}, num_generations=4, max_steps=2{more})
+trainer = GRPOTrainer(model, args=args, reward_funcs=[len], train_dataset=rows, processing_class=tokenizer)
+trainer.train()
+"""
+    assert ("raise_batch_size=True" in port(text).after) == asks
+    assert (
+        "raise_batch_size"
+        in port(
+            text.replace(
+                "from unsloth import FastLanguageModel\nfrom trl import GRPOConfig, GRPOTrainer",
+                "from trl import GRPOConfig, GRPOTrainer\nfrom unsloth import FastLanguageModel",
+            )
+        ).after
+    ) is False
+
+
 def test_grpos_batch_is_raised_to_its_generations() -> None:
     text = """\
 from unsloth import FastLanguageModel

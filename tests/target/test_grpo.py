@@ -32,6 +32,22 @@ def errors(text: str, **options: object) -> list[str]:
     return [finding.message for finding in found.findings if finding.severity == "error"]
 
 
+@pytest.mark.parametrize(("release", "cuts"), [("0.25.1", True), ("0.26.0", False), ("0.27.2", False)])
+def test_prompts_are_cut_by_the_releases_that_do(release: str, cuts: bool) -> None:
+    found = port(script("max_prompt_length=9, num_generations=4"), source_trl=release)
+    assert ("max_prompt_length=9" in found.after) == cuts
+    said = [finding for finding in found.findings if finding.message.startswith("GRPOConfig.max_prompt_length=9: ")]
+    assert [finding.severity for finding in said] == ([] if cuts else ["warning"])
+    rloo = script("max_prompt_length=9, num_generations=4").replace("GRPO", "RLOO")
+    cuts_in_rloo = not release.startswith("0.27")
+    assert ("max_prompt_length=9" in port(rloo, source_trl=release).after) == cuts_in_rloo
+
+
+@pytest.mark.parametrize(("release", "alone"), [("0.27.2", True), ("1.14.0", True), ("1.15.0", False)])
+def test_completions_end_as_in_the_release(release: str, alone: bool) -> None:
+    assert ("only_eos_token=True" in port(script("num_generations=4"), source_trl=release).after) == alone
+
+
 def test_a_good_script_needs_nobody() -> None:
     assert errors(script("num_generations=4, use_vllm=True, log_completions=True")) == []
 

@@ -84,8 +84,9 @@ class _Finder:
         if isinstance(node, ast.JoinedStr | ast.BinOp):
             return self.joined(node, place, depth)
         if isinstance(node, ast.Call | ast.Subscript) and (method := _text_method(node)) is not None:
-            owner = self.of(method[0], place, depth + 1)
-            return (made, owner[1]) if owner and (made := _called(owner[0], *method[1:])) else None
+            text = self.of(method[0], place, depth + 1)
+            made = _called(text[0], *method[1:]) if text is not None else ""
+            return (made, text[1]) if text is not None and made else None
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             if called in ("os.path.join", "path.join", "join", "Path", "pathlib.Path", "str") and node.args:
@@ -206,7 +207,7 @@ class _Finder:
                         yield self.chosen[name], f"a choice of {flag}"
                     elif isinstance(choices := words.get("choices"), ast.List | ast.Tuple):
                         values = [each.value for each in choices.elts if isinstance(each, ast.Constant)]
-                        self.choices[name] = [value for value in values if _is_text(value)]
+                        self.choices[name] = [value for value in values if isinstance(value, str) and value]
                 elif isinstance(node, ast.ClassDef):
                     for target_name, value in _fields(node):
                         if target_name == name and (held := self.of(value, "", 1)):

@@ -225,6 +225,10 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.fate(_row(source, argument, "manual", "", reason, rule.id))
             porting.find(rule.id, "error", message, fix, argument.line, argument.column)
             continue
+        if row.is_ignored and not argument.value.is_literal(None):
+            message = f"{source}={argument.text}: {short} {version} doesn't act on it: {row.reason}."
+            fix = "Name the release that the script ran with by --source-trl, if it was an older one."
+            porting.find(rule.id, "warning", message, fix, argument.line, argument.column)
         otherwise = _otherwise(porting, row)
         if row.place and not otherwise and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})

@@ -43,6 +43,7 @@ class Row:
     `default` is the Python literal text at the version asked for (the newest when none was), `REQUIRED` for a
     field without one, or None when the table knows no default that old. `since` is the first version that has
     the field, `until` the first that doesn't. `kept_until`: the first version that doesn't take an older name any more.
+    `ignored`: the first version that has the field and takes no notice of it, and in what way.
     `kinds`: the kinds of trainers that act on it, and `otherwise` the fate and reason it has with others.
     """
 
@@ -63,8 +64,14 @@ class Row:
     choices: tuple[str, ...] = ()
     bare: str | None = None
     help: str = ""
+    ignored: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     otherwise: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether the class takes no notice of it at the version asked for."""
+        return bool(self.ignored) and not self.place
 
     @property
     def judged_later(self) -> bool:
@@ -272,7 +279,9 @@ def _older(row: Row, version: str) -> bool:
 def _resolve(row: Row, version: str) -> Row:
     older = [(since, name) for name, since in row.renamed_from.items() if version_key(version) < version_key(since)]
     name = min(older, key=lambda pair: version_key(pair[0]))[1] if older else row.name
-    return replace(row, name=name, default=at_version(row.defaults, version))
+    found = replace(row, name=name, default=at_version(row.defaults, version))
+    reason = at_version(row.ignored, version)
+    return replace(found, place="", fate="dropped", target="", reason=reason) if reason else found
 
 
 def _same(value: Any, text: str) -> bool:

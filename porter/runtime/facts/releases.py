@@ -93,6 +93,11 @@ class Release:
         return self.since(1, 15)
 
     @property
+    def ends_at_eos_token(self) -> bool:
+        """Before 1.15 a sampled completion ended at the tokenizer's end token alone, not at all of the checkpoint's."""
+        return not self.since(1, 15)
+
+    @property
     def knows_completions(self) -> bool:
         """Whether prompts were masked; before 0.17 prompt and completion were one text."""
         return self.since(0, 17)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..facts.families import text_config
+from ..facts.releases import release
 from ..rows import tokenization
 from ..rows.rows import is_stream
 
@@ -36,8 +37,13 @@ def tokenised_prompts(
     return found if longest is None else [ids[-longest:] for ids in found]
 
 
-def end_tokens(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """The tokens that end a completion: those of the checkpoint's generation_config.json, and the tokenizer's."""
+def end_tokens(model: Any, tokenizer: Any, only_eos_token: bool = False) -> tuple[int, ...]:
+    """The tokens that end a completion: those of the checkpoint's generation_config.json, and the tokenizer's.
+
+    `only_eos_token`: the tokenizer's alone, where it has one.
+    """
+    if only_eos_token and tokenizer.eos_token_id is not None:
+        return (tokenizer.eos_token_id,)
     file = Path(model.porter.path) / "generation_config.json"
     config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     ends = config.get("eos_token_id", text_config(model.porter.config).get("eos_token_id"))
@@ -53,6 +59,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
     strategy = str(getattr(args.eval_strategy, "value", args.eval_strategy))
     if strategy != "no":
         raise ValueError(f"eval_strategy={strategy!r}: the port doesn't sample for evaluation; leave it out")
+    cut = "max_prompt_length" not in args.ignored_fields
     return {
         "epochs": args.num_train_epochs,
         "max_steps": args.max_steps,
@@ -64,17 +71,24 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "num_iterations": args.num_iterations,
         "steps_per_generation": args.steps_per_generation,
         "generation_batch_size": args.generation_batch_size,
-        "max_prompt_length": getattr(args, "max_prompt_length", None),
+        "max_prompt_length": getattr(args, "max_prompt_length", None) if cut else None,
         "max_completion_length": args.max_completion_length,
         "temperature": args.temperature,
         "top_p": args.top_p,
         "top_k": args.top_k,
         "min_p": args.min_p,
         "repetition_penalty": args.repetition_penalty,
+        "only_eos_token": release(args.of_trl).ends_at_eos_token,
+        "raise_batch_size": args.of_unsloth is not None,
         "mask_truncated_completions": args.mask_truncated_completions,
         "shuffle_dataset": args.shuffle_dataset,
         "chat_template_kwargs": args.chat_template_kwargs,
     }
+
+
+def raised_batch_size(batch_size: int, accumulation: int, generations: int, processes: int) -> int:
+    """Completions of a micro-step over all processes: `generations` a process where they don't fill a step's groups."""
+    return generations * processes if batch_size * accumulation % generations else batch_size
 
 
 def micro_steps_of(batch_size: int, accumulation: int, steps: int | None, rows: int | None) -> int:

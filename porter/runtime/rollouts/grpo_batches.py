@@ -31,6 +31,7 @@ from ..generation.prompts import (
     end_tokens,
     micro_steps_of,
     prompt_rows,
+    raised_batch_size,
     shared_settings,
     tokenised_prompts,
     whole_groups,
@@ -72,7 +73,10 @@ class GRPOBatches:
     `batch_size`: completions of one micro-step of the GPU run over all its `processes` (TRL counts completions, Tunix's
     own learner prompts); `model` is the one that trains, its adapters in. The reference of `loss.beta` is the model as
     it is now: with new adapters the base model. The other arguments are GRPOConfig's, with its names and defaults
-    (`epochs`: num_train_epochs). `max_prompt_length`, of releases before 0.28, keeps the last tokens of longer prompts.
+    (`epochs`: num_train_epochs). `max_prompt_length`, of releases before 0.26, keeps the last tokens of longer prompts;
+    `only_eos_token`, of those before 1.15, ends completions at the tokenizer's end token alone, not at every one of the
+    checkpoint's generation_config.json. `raise_batch_size`: where `num_generations` doesn't divide the completions of a
+    step, a process's batch is that many, as Unsloth makes it.
 
     ValueError at once for lengths that don't fit the model's context, batches that groups of `num_generations` don't
     fill, and reward functions that can't be called as TRL does. Of several JAX processes the first one calls the reward
@@ -105,6 +109,8 @@ class GRPOBatches:
         top_k: int | None = None,
         min_p: float | None = None,
         repetition_penalty: float = 1.0,
+        only_eos_token: bool = False,
+        raise_batch_size: bool = False,
         reward_weights: Sequence[float] | None = None,
         scale_rewards: str | bool = "group",
         multi_objective_aggregation: str = "sum_then_normalize",
@@ -112,6 +118,8 @@ class GRPOBatches:
         shuffle_dataset: bool = True,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
+        if raise_batch_size and steps_per_generation is None and generation_batch_size is None:
+            batch_size = raised_batch_size(batch_size, accumulation, num_generations, processes)
         if batch_size % processes:
             raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
         self.loss = replace(loss or PolicyLoss(), temperature=temperature)
@@ -150,7 +158,7 @@ class GRPOBatches:
         self.batch_size = divisible(batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
-        ends = end_tokens(model, tokenizer)
+        ends = end_tokens(model, tokenizer, only_eos_token)
         sampling = Sampling(
             max_completion_length, ends, tokenizer.pad_token_id, temperature, top_p, top_k, min_p, repetition_penalty
         )

@@ -194,14 +194,31 @@ def raise_batch_size(porting: Porting, processes: int) -> None:
     """GRPO's batch becomes num_generations where those don't divide the completions of a step."""
     if porting.arguments_object or not is_patched(porting, porting.config or porting.trainer):
         return
+    if is_raised_when_run(porting):
+        reason = "Unsloth raises it to num_generations where that doesn't divide the completions of a step"
+        porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
+        return
     generations, rows = porting.known("rollout.generations"), porting.known("batch.per_device")
     steps = porting.known("batch.accumulation", 1) or 1
-    given = [porting.value(place) for place in ("rollout.steps", "rollout.batch_size")]
     if not isinstance(generations, int) or not isinstance(rows, int) or not isinstance(steps, int):
         return
-    if any(value is not None and not value.is_literal(None) for value in given) or generations < 1:
+    if _is_sampled_at_once(porting) or generations < 1:
         return
     if rows * steps * processes % generations:
         porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, 0, 0, RULE))})
         reason = f"Unsloth raises it to num_generations: {generations} does not divide the completions of a step"
         porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
+
+
+def is_raised_when_run(porting: Porting) -> bool:
+    """Whether Unsloth may raise GRPO's batch, which the values decide that the run gets."""
+    if porting.arguments_object or not is_patched(porting, porting.config or porting.trainer):
+        return False
+    values = [porting.value(place) for place in ("rollout.generations", "batch.per_device", "batch.accumulation")]
+    return any(value is not None and not value.known for value in values) and not _is_sampled_at_once(porting)
+
+
+def _is_sampled_at_once(porting: Porting) -> bool:
+    """Whether the script says how much is sampled at once; Unsloth leaves the batch alone then."""
+    given = [porting.value(place) for place in ("rollout.steps", "rollout.batch_size")]
+    return any(value is not None and value.known and not value.is_literal(None) for value in given)

@@ -1,0 +1,53 @@
+"""What GRPO's and RLOO's batches take from the settings of a release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from porter.runtime.arguments import trl_arguments
+from porter.runtime.generation.prompts import end_tokens, raised_batch_size, shared_settings
+
+
+def settings(trl: str, kind: str, unsloth: str | None = None, **given: Any) -> dict[str, Any]:
+    return shared_settings(trl_arguments(trl, kind, unsloth=unsloth)(output_dir="out", **given), 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "trl", "longest"),
+    [
+        ("GRPOConfig", "0.25.1", 9),
+        ("GRPOConfig", "0.26.0", None),
+        ("GRPOConfig", "0.27.2", None),
+        ("RLOOConfig", "0.26.2", 9),
+        ("RLOOConfig", "0.27.0", None),
+        ("RLOOConfig", "0.28.0", None),
+    ],
+)
+def test_prompts_are_cut_by_the_releases_that_do(kind: str, trl: str, longest: int | None) -> None:
+    assert settings(trl, kind, max_prompt_length=9)["max_prompt_length"] == longest
+
+
+def test_a_release_that_ignores_a_field_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    settings("0.27.2", "GRPOConfig", max_prompt_length=9)
+    assert "without effect on a TPU: max_prompt_length" in capsys.readouterr().err
+
+
+def test_completions_end_as_in_the_release(tmp_path: Path) -> None:
+    assert settings("0.27.2", "GRPOConfig")["only_eos_token"] and settings("1.14.0", "RLOOConfig")["only_eos_token"]
+    assert not settings("1.15.0", "GRPOConfig")["only_eos_token"]
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 8]}))
+    model: Any = SimpleNamespace(porter=SimpleNamespace(path=tmp_path, config={}))
+    assert end_tokens(model, SimpleNamespace(eos_token_id=7)) == (7, 8)
+    assert end_tokens(model, SimpleNamespace(eos_token_id=7), only_eos_token=True) == (7,)
+    assert end_tokens(model, SimpleNamespace(eos_token_id=None), only_eos_token=True) == (7, 8)
+
+
+def test_unsloth_s_config_raises_its_batch() -> None:
+    assert settings("0.24.0", "GRPOConfig", "2026.8.19")["raise_batch_size"]
+    assert not settings("0.24.0", "GRPOConfig")["raise_batch_size"]
+    assert [raised_batch_size(rows, 2, 4, 2) for rows in (1, 2, 3, 4)] == [8, 2, 8, 4]
