@@ -13,7 +13,7 @@ from ..engine.answering.pack_places import Definition
 from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
 from ..engine.libraries.transformers.collators import saved_tokenizer
 from ..engine.libraries.trl.uploading import KEPT as PUSHED
-from ..engine.libraries.trl.uploading import push_code, save_code, uploads_by_itself
+from ..engine.libraries.trl.uploading import push_code, save_code, upload_code
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
 from ..engine.script.flow import origins
@@ -49,7 +49,7 @@ __all__ = [
     "save_code",
     "saved_tokenizer",
     "say_keywords",
-    "uploads_by_itself",
+    "upload_code",
 ]
 
 

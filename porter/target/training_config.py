@@ -6,6 +6,7 @@ import re
 
 from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ..engine.libraries.transformers.metrics import LOSSES
+from ..engine.libraries.trl.uploading import names_uploads
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -27,6 +28,8 @@ def training_config(porting: Porting) -> Call:
             arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
         if loads_best(porting):
             arguments.append(Arg("True", "best"))
+        if names_uploads(porting):
+            arguments.append(Arg("True", "uploads"))
         arguments += _release(porting)
         return Call(porting.rt("training_config"), arguments)
     own = "TunixTrainingConfig" if "TrainingConfig" in porting.module.bound_names else "TrainingConfig"

@@ -9,7 +9,7 @@ Safety: exact. `resume_from_checkpoint=True` becomes `rt.resume_dir` at the trai
 can't be read and is refused. What `train()` returned is `rt.train_result(trainer, batches)`, where something reads it.
 """
 
-from porter.packs.api import Field, loads_best, push_code, save_code, say_keywords, uploads_by_itself
+from porter.packs.api import Field, loads_best, say_keywords, upload_code
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)
@@ -52,8 +52,7 @@ def apply(site, porting):
             porting.find(ID, "error", message, "Leave it out.", site.line, site.column)
     if loads_best(porting):
         new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
-    if uploads_by_itself(porting):
-        new += f"\n{site.indent}{save_code(porting, site.node)}\n{site.indent}{push_code(porting, site)}"
+    new += upload_code(porting, site)
     porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh")
 
 

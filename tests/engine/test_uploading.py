@@ -67,6 +67,56 @@ def test_a_trainer_that_uploads_by_itself(arguments: str, end: str, uploads: boo
     assert (fate == "changed") is uploads
 
 
+@pytest.mark.parametrize(
+    ("arguments", "end", "condition"),
+    [
+        (", push_to_hub=CFG.get('push', False)", "trainer.train()", "if CFG.get('push', False):"),
+        (", push_to_hub=CFG['a'] or CFG['b']", "trainer.train()", "if (CFG['a'] or CFG['b']):"),
+        (", push_to_hub=CFG['a'], hub_strategy='end'", "trainer.train()", None),
+        (", push_to_hub=CFG['a'], hub_strategy='end'", "trainer.train()\ntrainer.save_model()", "if CFG['a']:"),
+        (", push_to_hub=CFG['a'], hub_strategy=CFG['b']", "trainer.train()", "if CFG['a'] and CFG['b'] != \"end\":"),
+        (", push_to_hub=CFG['a'], save_strategy='no'", "trainer.train()", None),
+        (", push_to_hub=CFG['a']", "trainer.train()\nif CFG['a']:\n    trainer.push_to_hub()", None),
+        (
+            ", push_to_hub=CFG['a'], save_strategy=CFG['b']",  # which keeps the arguments as an object
+            "trainer.train()",
+            'if args.push_to_hub and args.save_strategy != "no":',
+        ),
+    ],
+)
+def test_a_trainer_that_uploads_where_the_run_says_so(arguments: str, end: str, condition: str | None) -> None:
+    found = port("CFG = load()\n" + HEAD.replace("{arguments}", f"{arguments}, hub_token=CFG['t']") + f"{end}\n")
+    assert found.status == "ported", found.findings
+    if condition is None:
+        assert "    rt.push_to_hub(" not in found.after or "trainer.push" in end
+        return
+    save = "    rt.save_model(model, "
+    assert f"    trainer.train(batches, eval_batches)\n{condition}\n{save}" in found.after
+    token = "args.hub_token" if "args.push" in condition else "CFG['t']"
+    assert f"token={token}" in found.after.split(save)[1]
+    [fate] = [row.fate for row in found.fields if row.source == "SFTConfig.hub_token"]
+    assert fate == "exact"
+
+
+def test_parsed_arguments_may_ask_for_an_upload() -> None:
+    parsed = HEAD.replace(
+        "args = SFTConfig('out', eval_strategy='steps'{arguments})", "(args,) = parser.parse_args_and_config()"
+    )
+    text = f"from trl import TrlParser\nparser = TrlParser(SFTConfig)\n{parsed}trainer.train()\n"
+    condition = 'if args.push_to_hub and args.save_strategy != "no" and args.hub_strategy != "end":\n'
+    after = port(text.replace("trainer.train()", "print(args.push_to_hub)\ntrainer.train()")).after
+    assert f"{condition}    rt.save_model(model, args.output_dir" in after and "uploads=True)" in after
+    plain = port(text).after  # which refuses to be asked when it runs
+    assert "push_to_hub" not in plain and "uploads=" not in plain
+
+
+def test_an_upload_whose_condition_cant_be_read_is_named() -> None:
+    text = HEAD.replace("{arguments}", ", push_to_hub=push").replace("\nargs", "\ndef make(push):\n    args")
+    text = text.replace("\ntrainer = ", "\n    trainer = ") + "    return trainer\ntrainer = make(1)\ntrainer.train()\n"
+    messages = [finding.message for finding in port(text).findings if finding.severity == "error"]
+    assert [message for message in messages if message.startswith("push_to_hub=push: ")]
+
+
 def test_every_keyword_of_these_calls_has_a_fate() -> None:
     found = ported(
         "trainer.train(ignore_keys_for_eval=['x'])\n"

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,3 +46,13 @@ def test_a_release_takes_an_older_name_as_long_as_it_did() -> None:
     assert trl_arguments("0.16", "SFTConfig")(output_dir="out", evaluation_strategy="epoch").eval_strategy == "epoch"
     with pytest.raises(TypeError, match="max_seq_length"):
         trl_arguments("0.20", "SFTConfig")(output_dir="out", max_seq_length=9)
+
+
+def test_an_upload_that_the_port_has_no_code_for_is_refused_at_start() -> None:
+    from porter.runtime import training_config
+
+    args = SFTConfig(output_dir="out", push_to_hub=True, save_strategy="no", report_to="none")
+    batches = SimpleNamespace(steps=2, steps_per_epoch=2, accumulation=1)
+    with pytest.raises(ValueError, match="push_to_hub: this port was made of a script without it"):
+        training_config(args, batches)
+    assert training_config(args, batches, uploads=True).max_steps == 2

@@ -84,9 +84,9 @@ class _Finder:
         if isinstance(node, ast.JoinedStr | ast.BinOp):
             return self.joined(node, place, depth)
         if isinstance(node, ast.Call | ast.Subscript) and (method := _text_method(node)) is not None:
-            text = self.of(method[0], place, depth + 1)
-            made = _called(text[0], *method[1:]) if text is not None else ""
-            return (made, text[1]) if text is not None and made else None
+            owner = self.of(method[0], place, depth + 1)
+            result = _called(owner[0], *method[1:]) if owner is not None else ""
+            return (result, owner[1]) if owner is not None and result else None
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             if called in ("os.path.join", "path.join", "join", "Path", "pathlib.Path", "str") and node.args:
@@ -100,8 +100,8 @@ class _Finder:
         keys = _keys(node)
         if keys is None:
             return None
-        owner, path = keys
-        module = self.imported(owner, place)
+        owner_name, path = keys
+        module = self.imported(owner_name, place)
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
         return self.at(path)

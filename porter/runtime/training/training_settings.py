@@ -29,7 +29,13 @@ from .metrics_trainer import MetricsTrainer
 
 
 def training_config(
-    args: Any, batches: Any, *, eval: bool = False, best: bool = False, transformers: str | None = None
+    args: Any,
+    batches: Any,
+    *,
+    eval: bool = False,
+    best: bool = False,
+    uploads: bool = False,
+    transformers: str | None = None,
 ) -> TrainingConfig:
     """The TrainingConfig that does what `args` ask for.
 
@@ -38,6 +44,7 @@ def training_config(
         batches: rt.SFTBatches, for the optimizer steps of the run and of an epoch and for the accumulation.
         eval: whether train() gets evaluation data.
         best: whether rt.load_best follows the training, for load_best_model_at_end.
+        uploads: whether rt.push_to_hub follows the training, for push_to_hub.
         transformers: the source's release, where it isn't the one of its TRL's day.
 
     Evaluation and checkpoints come every `eval_steps` and `save_steps` optimizer steps or at the end of an
@@ -46,6 +53,8 @@ def training_config(
     the first step too, and not after the last one unless its turn has come.
     """
     _check_best(args, best)
+    if getattr(args, "push_to_hub", False) and not uploads:
+        raise ValueError("push_to_hub: this port was made of a script without it; port it with it set there")
     if getattr(args, "neftune_noise_alpha", None) and getattr(batches, "neftune_noise_alpha", None) is None:
         raise ValueError(f"neftune_noise_alpha: {type(batches).__name__} has no noise, SFTBatches alone; leave it out")
     folder = None

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
 import libcst as cst
 
+from ....recipe import Value
+from ....text.expressions import quoted
 from ....text.layout import Arg, Call, render
-from ...script.porting import Porting
+from ...script.fill_from_tables import plain_version, tables_of
+from ...script.porting import Porting, in_reach
 from ...script.sites import Site
 from ..transformers.collators import saved_tokenizer
 
 KEPT = ("private", "revision", "token", "commit_message")
 # What the arguments say where a call doesn't.
+RULE = "TP111"
+PLACES = {"push_to_hub": "run.push_to_hub", "save_strategy": "save.strategy", "hub_strategy": "run.hub_strategy"}
 ARGUMENTS = {"private": "run.hub_private_repo", "revision": "run.hub_revision"}
 
 
@@ -32,7 +41,15 @@ def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool
             arguments += [] if argument.value.is_literal(None) else [Arg(argument.text, name)]
         elif value is not None and not value.is_literal(None, False):
             arguments.append(Arg(porting.text(ARGUMENTS[name]), name))
+        elif name == "token" and of_trainer and _is_read_when_run(porting):  # a literal one stays out of the port
+            arguments.append(Arg(porting.text("run.hub_token"), name))
+            porting.change_fate(".hub_token", fate="exact", target="rt.push_to_hub(token=)", reason="")
     return render(Call(porting.rt("push_to_hub"), arguments), site.indent, porting.module.indent, before)
+
+
+def _is_read_when_run(porting: Porting) -> bool:
+    token = porting.value("run.hub_token")
+    return token is not None and not token.known and "hub_token" in porting.module.text
 
 
 def save_code(porting: Porting, node: cst.CSTNode) -> str:
@@ -43,20 +60,72 @@ def save_code(porting: Porting, node: cst.CSTNode) -> str:
     return f"{save}({porting.names.model}, {porting.output_dir()}{beside})"
 
 
-def uploads_by_itself(porting: Porting) -> bool:
-    """Whether transformers' Trainer uploads what it saves, and nothing in the script says so again.
+def upload_code(porting: Porting, site: Site) -> str:
+    """What stands behind `trainer.train()` at `site` where transformers' Trainer uploads what it saves, and nothing in
+    the script says so again: the saving and the upload, behind a condition where the run decides it; else nothing.
 
     `hub_strategy="end"` uploads when `save_model` is called, the others whenever it saves.
     """
-    if porting.known("run.push_to_hub") is not True:
-        return False
+    asked = _setting(porting, "push_to_hub")
+    if asked is None or (asked.known and asked.literal is not True) or not names_uploads(porting):
+        return ""
     called = {call.func.attr.value for call in porting.module.calls if isinstance(call.func, cst.Attribute)}
     if "push_to_hub" in called:
-        return False
-    saved = str(porting.known("save.strategy", "steps")) not in ("no", "False")
-    at_end = str(porting.known("run.hub_strategy", "every_save")).rsplit(".", 1)[-1].lower() == "end"
-    uploads = "save_model" in called or (saved and not at_end)
-    if not uploads:
-        reason = "with these settings transformers uploads in save_model alone, which nothing here calls"
-        porting.change_fate(".push_to_hub", fate="dropped", target="", reason=reason)
-    return uploads
+        return ""
+    conditions = [] if asked.known else [asked.text or asked.code]
+    saved, strategy = _setting(porting, "save_strategy"), _setting(porting, "hub_strategy")
+    at_end = strategy is not None and strategy.known and str(strategy.literal).rsplit(".", 1)[-1].lower() == "end"
+    never = saved is not None and saved.is_literal("no", False)
+    if "save_model" not in called:
+        if never or at_end:
+            reason = "with these settings transformers uploads in save_model alone, which nothing here calls"
+            porting.change_fate(".push_to_hub", fate="dropped", target="", reason=reason)
+            return ""
+        for value, off in ((saved, "no"), (strategy, "end")):
+            if value is not None and not value.known:
+                conditions.append(f"{value.text or value.code} != {quoted(off)}")
+    if conditions and not _in_reach(porting, site, conditions):
+        message = f"push_to_hub={conditions[0]}: transformers uploads where this is set; the port writes no upload,"
+        message += " since the value can't be read where it trains."
+        fix = f"Write `{porting.names.runtime}.push_to_hub(...)` there, behind its condition."
+        porting.find(RULE, "error", message, fix, site.line, site.column)
+        porting.change_fate(".push_to_hub", fate="manual", target="", reason="it can't be read where the port trains")
+        return ""
+    indent = site.indent + porting.module.indent if conditions else site.indent
+    head = f"\n{site.indent}if {' and '.join(map(_operand, conditions))}:" if conditions else ""
+    upload = push_code(porting, replace(site, indent=indent))
+    return f"{head}\n{indent}{save_code(porting, site.node)}\n{indent}{upload}"
+
+
+def names_uploads(porting: Porting) -> bool:
+    """Whether the script speaks of uploading; arguments that are parsed may ask for it in any other."""
+    return "push_to_hub" in porting.module.text
+
+
+def _operand(condition: str) -> str:
+    return condition if re.fullmatch(r"[^\s]+( != [^\s]+)?|[\w.]+\([^()]*\)", condition) else f"({condition})"
+
+
+def _setting(porting: Porting, name: str) -> Value | None:
+    """What the run's arguments hold in a field: what the call that makes them says, unless something else sets it."""
+    site, held = porting.config, porting.arguments_object
+    table = tables_of(porting).get(site.qualified) if site is not None else None
+    row = table.table.rows(_versions(porting)).get(name) if table is not None else None
+    value = porting.value(PLACES[name])
+    if not held or site is None or site.unknown_keywords or row is None or row.default is None:
+        return value
+    if re.search(rf"\.{name}\s*=[^=]|setattr\(|vars\(|__dict__|set_push_to_hub|set_save\(", porting.module.text):
+        return value
+    argument = site.argument(name)
+    if argument is None:
+        return Value("default", row.default)
+    return argument.value if argument.value.known and argument.certain else value
+
+
+def _versions(porting: Porting) -> Mapping[str, str]:
+    return {library: plain_version(said) for library, said in porting.versions.items()}
+
+
+def _in_reach(porting: Porting, site: Site, conditions: list[str]) -> bool:
+    of_self = all(condition.startswith("self.") for condition in conditions)
+    return of_self or porting.trainer is None or in_reach(porting.trainer.scope, site.scope)

@@ -57,7 +57,7 @@ def main():
         ),
     )
     trainer = PeftTrainer(
-        model, optimizer, rt.training_config(training_args, batches)
+        model, optimizer, rt.training_config(training_args, batches, uploads=True)
     ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
     trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
     with mesh:
