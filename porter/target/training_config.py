@@ -251,6 +251,10 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
     if first is not None and not first.is_literal(False):
         arguments.append(Arg(porting.text("log.first_step"), "first_step"))
         said_of.append("log.first_step")
+    on_start = porting.value("eval.on_start")
+    if porting.names.eval_batches and on_start is not None and not on_start.is_literal(False):
+        arguments.append(Arg(porting.text("eval.on_start"), "eval_on_start"))
+        said_of.append("eval.on_start")
     arguments.append(Arg(porting.names.schedule, "schedule"))
     arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
     arguments += _callbacks(porting, callbacks)

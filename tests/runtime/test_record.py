@@ -106,6 +106,21 @@ def test_every_step_is_there_unrounded_whatever_is_printed(tmp_path: Path) -> No
     assert [line["step"] for line in hooks.history] == [4], "what is printed stays what was asked for"
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_evaluation_before_the_first_step_has_a_line_where_it_was_asked_for(tmp_path: Path, asked: bool) -> None:
+    hooks = log_every(2, eval_on_start=asked)
+    trainer = Trainer(tmp_path)
+    hooks.on_eval_step_end(trainer, 0.5)
+    trainer.train(hooks, 2)
+    assert ["eval_loss" in line for line in hooks.history] == ([True] if asked else []) + [False]
+    assert ["eval_loss" in line for line in record(tmp_path)["log_history"]].count(True) == int(asked)
+
+    resumed = log_every(2, eval_on_start=asked)  # at a step that was evaluated before
+    resumed.on_eval_step_end(trainer, 0.5)
+    resumed.on_train_start(trainer)
+    assert [line["step"] for line in resumed.history] == ([2] if asked else [])
+
+
 def test_transformers_reads_it_and_the_rest_stands_where_it_has_room(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     Trainer(tmp_path).train(log_every(1), 3)

@@ -27,6 +27,7 @@ def log_every(
     steps: float | None,
     *,
     first_step: bool = False,
+    eval_on_start: bool = False,
     schedule: optax.Schedule | None = None,
     steps_per_epoch: int | None = None,
     callbacks: Sequence[TrainerCallback | type[TrainerCallback]] = (),
@@ -46,6 +47,8 @@ def log_every(
     Args:
         steps: `logging_steps`; below 1 a share of the whole run, rounded up; None for evaluation lines only.
         first_step: `logging_first_step`.
+        eval_on_start: whether the evaluation before the first step has a line. Tunix always makes it, the Trainer only
+            if asked to.
         schedule: the learning rate by optimizer step; without it the lines have no `learning_rate`.
         steps_per_epoch: optimizer steps of an epoch; without it the lines have no `epoch`.
         callbacks: of `porter.runtime.callbacks`, called with `args`, the script's config object.
@@ -61,7 +64,7 @@ def log_every(
     events = Events(callbacks, args, steps_per_epoch, best, processing_class)
     if output_dir is None:
         output_dir = getattr(args, "output_dir", None)
-    return LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics, output_dir)
+    return LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics, output_dir, eval_on_start)
 
 
 class LogLines(TrainingHooks):
@@ -76,6 +79,7 @@ class LogLines(TrainingHooks):
         events: Events | None = None,
         metrics: Callable[[int, int], dict[str, float]] | None = None,
         output_dir: str | os.PathLike[str] | None = None,
+        eval_on_start: bool = False,
     ) -> None:
         if steps is not None and steps <= 0:
             raise ValueError(f"logging_steps must be positive, not {steps}")
@@ -83,6 +87,9 @@ class LogLines(TrainingHooks):
         self._events = events or Events((), None, steps_per_epoch)
         self._steps = steps
         self._first_step = first_step
+        self._eval_on_start = eval_on_start
+        self._trains = False  # Tunix evaluates before it starts
+        self._before: list[dict[str, float]] = []
         self._schedule = schedule
         self._steps_per_epoch = steps_per_epoch
         self._metrics = metrics
@@ -95,13 +102,17 @@ class LogLines(TrainingHooks):
         self.started: float | None = None  # time.perf_counter() at the start of the run
 
     def on_train_start(self, train_ctx: Any) -> None:
-        self.started = time.perf_counter()
+        self.started, self._trains = time.perf_counter(), True
         self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
         if self._steps is not None and self._steps < 1:
             self._steps = math.ceil(self._steps * train_ctx.config.max_steps)
         self._stopping.begin(train_ctx)
         self._events.begin(train_ctx)
         self.recording.begin(train_ctx, self.state)
+        for line in self._before:
+            self.recording.evaluated(train_ctx, self.state, line)
+            self._say(line, train_ctx)
+        self._before = []
 
     def on_train_step_end(self, train_ctx: Any, train_step: int, train_loss: float) -> None:
         loss = float(train_loss)
@@ -125,16 +136,17 @@ class LogLines(TrainingHooks):
         found = {f"eval_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
         found |= getattr(train_ctx, "evaluated", {})  # MetricsTrainer's
         line = self._with_epoch({"eval_loss": float(mean), **found}, train_ctx.train_steps)
-        self.recording.evaluated(train_ctx, self.state, line)
-        if train_ctx.train_steps == 0:
+        if not self._trains:
             self._events.state.best.of(line)  # a metric that isn't there is told before training
-            self._say(line, train_ctx)
+            self._before = [line] if self._eval_on_start else []
         else:
+            self.recording.evaluated(train_ctx, self.state, line)
             self._evaluations.append(line)
             self._events.evaluated(train_ctx, {name: value for name, value in line.items() if name != "step"})
 
     def on_train_end(self, train_ctx: Any) -> None:
         """The last step is still to come."""
+        self._trains = False
         self._stopping.ended(train_ctx)
         self._events.ended(train_ctx)
         self.recording.ended(train_ctx, self.state)

@@ -50,7 +50,7 @@ def training_config(
     Evaluation and checkpoints come every `eval_steps` and `save_steps` optimizer steps or at the end of an
     epoch; a number below 1 is a share of the run. Checkpoints go to `output_dir`, the last step included but
     for arguments of transformers before 4.42; only `resume_from_checkpoint` resumes. Tunix evaluates before
-    the first step too, and not after the last one unless its turn has come.
+    the first step too, which is logged for `eval_on_start` alone.
     """
     _check_best(args, best)
     if getattr(args, "push_to_hub", False) and not uploads:
@@ -109,6 +109,7 @@ def training_hooks(
     return log_every(
         every,
         first_step=args.logging_first_step,
+        eval_on_start=getattr(args, "eval_on_start", False),
         schedule=schedule,
         steps_per_epoch=batches.steps_per_epoch,
         callbacks=callbacks,
