@@ -348,10 +348,30 @@ def _read(text: str, roots: tuple[str, ...]) -> Iterator[Use]:
     tree = ast.parse(text)
     reader.visit(tree)
     patched = re.search(r"(?m)^\s*(?:from|import) unsloth\b", text) is not None
+    before = _before_unsloth(tree) if patched else frozenset()
     for use in reader.uses:
-        if patched and not use.imported and use.name.startswith("trl.") and taken_by_unsloth(use.name, use.keywords):
+        of_trl = not use.name.startswith("trl.") or not before.isdisjoint(use.name.split("."))
+        if patched and not use.imported and not of_trl and taken_by_unsloth(use.name, use.keywords):
             use = Use(use.name, use.keywords, use.attributes, use.line, True)
         yield use
+
+
+def imported_before_unsloth(text: str) -> frozenset[str]:
+    """Classes that a script takes from TRL before it imports Unsloth: they stay TRL's own. SyntaxError as above."""
+    return _before_unsloth(ast.parse(text)) if "unsloth" in text else frozenset()
+
+
+def _before_unsloth(tree: ast.Module) -> frozenset[str]:
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    roots = {node: _roots_of(node) for node in imports}
+    first = min((node.lineno for node in imports if "unsloth" in roots[node]), default=0)
+    taken = [node for node in imports if isinstance(node, ast.ImportFrom) and roots[node] == {"trl"}]
+    return frozenset(alias.name for node in taken if node.lineno < first for alias in node.names)
+
+
+def _roots_of(node: ast.Import | ast.ImportFrom) -> set[str]:
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    return {name.partition(".")[0] for name in names}
 
 
 def taken_by_unsloth(name: str, keywords: Iterable[str]) -> bool:

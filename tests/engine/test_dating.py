@@ -405,6 +405,9 @@ def test_unsloth_takes_every_release_s_trainer_and_not_its_configs() -> None:
         "SFTConfig('out'", "SFTConfig(max_seq_length=9"
     )
     assert port(f"import unsloth\n{script}").recipe.versions["trl"].startswith("0.24.0 ")
+    first = "from trl import SFTConfig, SFTTrainer\n"
+    config = PLAIN.replace("SFTConfig('out'", "SFTConfig(max_seq_length=9").replace(first, f"{first}import unsloth\n")
+    assert first in config and port(config).recipe.versions["trl"].startswith("0.19.1 ")
     script = (
         "import unsloth\nfrom datasets import load_dataset\nfrom trl import GRPOConfig, GRPOTrainer\n"
         "trainer = GRPOTrainer('Qwen/Qwen3-0.6B', reward_funcs=[len], args=GRPOConfig('out', max_prompt_length=9),\n"

@@ -25,6 +25,25 @@ def script(before: str = "", *, more: str = "", extra: str = "", folder: str = '
     return HEAD + before + TAIL.format(more=more, extra=extra, folder=folder)
 
 
+DEVICE = 'device = "cuda" if torch.cuda.is_available() else "cpu"\n'
+
+
+@pytest.mark.parametrize(
+    ("guard", "goes"),
+    [
+        ('if device == "cpu" and args.quantize:\n    print("no GPU")\n    args.quantize = False\n', True),
+        ('if device != "cuda":\n    half = False\n', True),
+        ('if device == "cuda":\n    half = False\n', False),
+        ('if device == "cpu":\n    half = False\nelse:\n    half = True\n', False),
+        ("if device == args.device:\n    half = False\n", False),
+        ('if device == "cpu":\n    rows = 3\n', False),
+    ],
+)
+def test_what_a_device_without_a_gpu_switches_off_stays_on(guard: str, goes: bool) -> None:
+    after = port(script(f"args = sys.argv\n{DEVICE}{guard}")).after
+    assert (guard in after) is not goes
+
+
 @pytest.mark.parametrize(
     "guard",
     [

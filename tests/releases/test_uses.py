@@ -107,6 +107,15 @@ def test_unsloth_patches_what_trl_takes() -> None:
     assert unguarded("import unsloth\nimport trl\ntrl.SFTConfig(max_seq_length=1)") == {"trl.SFTConfig"}
 
 
+def test_what_is_imported_before_unsloth_stays_trl_s() -> None:
+    text = (
+        "from trl import SFTConfig, SFTTrainer\nimport unsloth\nSFTTrainer(tokenizer=1)\nSFTConfig(max_seq_length=1)\n"
+    )
+    assert {"SFTTrainer(tokenizer)", "SFTConfig(max_seq_length)"} <= unguarded(text)
+    looked_up_later = "import trl\nimport unsloth\ntrl.SFTConfig(max_seq_length=1)\n"
+    assert unguarded(looked_up_later) == {"trl.SFTConfig"}
+
+
 def test_configs_take_what_their_release_has_under_unsloth_too() -> None:
     text = "import unsloth\nimport trl\ntrl.GRPOConfig(max_prompt_length=1)"
     assert unguarded(text) == {"trl.GRPOConfig", "GRPOConfig(max_prompt_length)"}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from ...recipe import Fate, Field, Origin, Value, literal_code
+from ...recipe import Fate, Field, Origin, Severity, Value, literal_code
 from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
 from ...source.launch.launch_config import Setting
+from ...source.launch.usual_launch import usual_launch
 from ..libraries.accelerate.deepspeed import INLINE
 from ..packs.packs import Pack, launchers
 from ..script.fill_from_tables import judge
@@ -63,7 +65,14 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         values["mesh.processes"] = Value("default", "1")
         message = "No launch config: the GPU run is taken to be one process, which decides the effective batch."
         fix = "Give --launch-config FILE or --processes N if it had more."
-        porting.find("TP401", "info", message, fix, porting.trainer.line, porting.trainer.column)
+        severity: Severity = "info"
+        usual = usual_launch(Path(porting.module.path), porting.module.text)
+        if usual is not None and usual.processes > 1:
+            said = f"{usual.where} starts {usual.processes} processes"
+            message = f"No launch config, but {said}: the port takes one, with a batch {usual.processes} times smaller."
+            named = f"--launch-config {usual.file}" if usual.file else f"--processes {usual.processes}"
+            fix, severity = f"Give {named} if the GPU run was started so, --processes 1 if not.", "warning"
+        porting.find("TP401", severity, message, fix, porting.trainer.line, porting.trainer.column)
     porting.fill(values)
     mixed = porting.known("mesh.mixed_precision")
     for _ in each_load(porting):

@@ -15,7 +15,7 @@ import libcst as cst
 
 from ...releases.history import history
 from ...releases.plain_arguments import clashes, plain_arguments
-from ...releases.uses import Use, taken_by_unsloth, uses_of
+from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import words_of_launches
 from ...source.project.pins import Asked, asked_of_project
@@ -25,6 +25,7 @@ from .sites import Site
 
 SOURCES = ("trl", "transformers")
 USES = ("uses",)
+BEFORE = ("imported before unsloth",)
 GUARDED = "the lines of what the file uses by condition"
 LAUNCHED = ("launched with",)
 FLOORS = ("the oldest releases with what it uses",)
@@ -316,7 +317,8 @@ def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
         if name.partition(".")[0] not in (*SOURCES, library):
             continue
         if unsloth:  # a name alone is one that it keeps
-            keywords = [each for each in keywords if library == "trl" and not taken_by_unsloth(name, [each])]
+            own = not _before_unsloth(porting).isdisjoint(name.split("."))
+            keywords = [each for each in keywords if library == "trl" and (own or not taken_by_unsloth(name, [each]))]
             if not keywords:
                 continue
         last = name.rpartition(".")[2]
@@ -326,6 +328,16 @@ def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
             if (new or gone) and text not in seen:
                 seen.add(text)
                 yield Evidence(text, new, gone)
+
+
+def _before_unsloth(porting: Porting) -> frozenset[str]:
+    if BEFORE not in porting.answers:
+        try:
+            porting.answers[BEFORE] = imported_before_unsloth(porting.module.parsed or porting.module.text)
+        except (SyntaxError, ValueError):  # libcst reads more than Python
+            porting.answers[BEFORE] = frozenset()
+    found: frozenset[str] = porting.answers[BEFORE]
+    return found
 
 
 def _given_by_launches(porting: Porting, names: Sequence[str], library: str) -> Iterator[Evidence]:

@@ -80,6 +80,12 @@ def _shell_files(folders: list[Path]) -> dict[Path, Path]:
     return found
 
 
+def read_shell_files(script: Path) -> Iterator[tuple[Path, str]]:
+    """The shell scripts of a script's project, with what they hold."""
+    for file in _shell_files(project_folders(script.resolve())):
+        yield file, _read(file)
+
+
 def _read(file: Path) -> str:
     try:
         return file.read_text("utf-8", errors="replace") if file.stat().st_size <= LARGEST else ""

@@ -41,6 +41,8 @@ def answer_gpu_tests(porting: Porting) -> None:
     for call in [call for call in module.calls if module.qualified(call.func) in (AVAILABLE, *HALF)]:
         if porting.covered(module.span(call)[0]) or _drop_guard(porting, call):
             continue
+        if module.qualified(call.func) == AVAILABLE:
+            _drop_guards_of_device(porting, call)
         if module.qualified(call.func) in (AVAILABLE, CAPABLE):
             _settle(porting, call)
         if module.qualified(call.func) == AVAILABLE:
@@ -132,6 +134,25 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
         porting.edit(begin, module.span(holder.orelse)[1], "", RULE, GUARD)
         return True
     return False
+
+
+def _drop_guards_of_device(porting: Porting, call: cst.Call) -> None:
+    """`device = "cuda" if available() else "cpu"`, and then `if device == "cpu": args.quantize = False`."""
+    module = porting.module
+    chosen = module.parents[_decision(porting, call)]
+    assign = module.parents[chosen]
+    target = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
+    if not isinstance(chosen, cst.IfExp) or not isinstance(target, cst.Name):
+        return
+    found = module.scope(assign).lookup(target.value)
+    for use in module.references(target.value, found[0]) if found is not None else ():
+        test = _decision(porting, use)
+        holder, above = module.parents[test], module.parents[module.parents[test]]
+        if not isinstance(holder, cst.If) or holder.test is not test or holder.orelse is not None:
+            continue
+        is_elif = isinstance(above, cst.If) and above.orelse is holder
+        if not is_elif and _known(porting, test) is False and _only_for_cpu(porting, holder.body):
+            porting.remove_statement(holder, RULE, GUARD)
 
 
 def _only_for_cpu(porting: Porting, body: cst.BaseSuite) -> bool:
@@ -279,8 +300,8 @@ def _names_device(porting: Porting, node: cst.CSTNode) -> bool:
     return re.search(r"cuda|device|\.(to|half|float|bfloat16)\(", porting.module.code(node)) is not None
 
 
-def _decision(porting: Porting, call: cst.Call) -> cst.BaseExpression:
-    """The whole condition in which a call stands: `available() and capability()[0] >= 8`."""
+def _decision(porting: Porting, call: cst.BaseExpression) -> cst.BaseExpression:
+    """The whole condition in which a call or a name stands: `available() and capability()[0] >= 8`."""
     node: cst.BaseExpression = call
     while True:
         parent = porting.module.parents[node]

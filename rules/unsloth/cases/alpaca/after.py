@@ -43,7 +43,7 @@ batches = rt.SFTBatches(
     accumulation=4,
     max_length=max_seq_length,
     seed=3407,  # the GPU run's order
-    trl="0.24.0",  # prepare the rows as this release did
+    trl="0.12.2",  # prepare the rows as this release did
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time
 

@@ -1,0 +1,48 @@
+"""A launch that a script's words or its project's shell scripts name, where none was given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+from porter.port import Options
+
+from .porting import PLAIN
+
+TWO = "distributed_type: MULTI_GPU\nnum_processes: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ('"""accelerate launch --config_file conf/two.yaml train.py \\\n    --out x"""\n', "(conf/two.yaml) starts 2 "),
+        ('"""CUDA_VISIBLE_DEVICES=0,1 accelerate launch --num_processes 4 train.py"""\n', "docstring starts 4 "),
+        ("# Usage: torchrun --nproc_per_node=8 train.py\n", "comments starts 8 "),
+        ("# torchrun --nproc_per_node=8 train.py\n# or python train.py on one GPU\n", ""),
+        ("# torchrun --nproc_per_node=8 other.py\n", ""),
+        ("# accelerate launch --config_file conf/one.yaml train.py\n", ""),
+        ("# accelerate launch --config_file conf/none.yaml train.py\n", ""),
+        ("# torchrun --nproc_per_node=$GPUS train.py\n", ""),
+        ("", ""),
+    ],
+)
+def test_what_the_script_says_of_its_launch(words: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "two.yaml").write_text(TWO)
+    (tmp_path / "conf" / "one.yaml").write_text(TWO.replace("2", "1"))
+    script = tmp_path / "train.py"
+    script.write_text(words + PLAIN)
+    [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
+    assert finding.severity == ("warning" if said else "info")
+    assert said in finding.message
+    assert not [each for each in port_file(script, Options(processes=1)).findings if each.rule == "TP401"]
+
+
+def test_what_a_shell_script_says(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PLAIN)
+    (tmp_path / "run.sh").write_text("#!/bin/bash\ntorchrun --nproc_per_node 4 train.py --lr 1e-4\n")
+    [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
+    assert "run.sh starts 4 processes" in finding.message and "--launch-config run.sh" in finding.fix
