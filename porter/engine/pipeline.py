@@ -48,13 +48,13 @@ from .libraries.torch.torch_tensors import answer_tensors
 from .libraries.transformers.auto_config import answer_configs
 from .libraries.transformers.checkpointing import scan_checkpointing
 from .libraries.transformers.embedding_rows import answer_rows
-from .libraries.transformers.end_tokens import keep_end_tokens
 from .libraries.transformers.generation.generate import apply_generation
 from .libraries.transformers.saving_patches import (
     drop_gathered_weights,
     drop_saving_patches,
     replace_saving_functions,
 )
+from .libraries.transformers.tokenizers_of_4 import keep_tokenizers
 from .libraries.trl.class_patches import name_class_patches
 from .libraries.trl.reference_members import apply_reference_members
 from .libraries.unsloth.chat_template import answer_chat_templates
@@ -176,7 +176,7 @@ def _port_module(module: Module, options: Options) -> Port:
     drop_gathered_weights(porting)
     answer_zero_tests(porting)
     answer_chat_templates(porting)
-    keep_end_tokens(porting)
+    keep_tokenizers(porting)
     apply_places(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)

@@ -36,6 +36,7 @@ _HOMES = {
         "separate_kv",
     ),
     "rows.end_tokens": ("bos_eos",),
+    "rows.tokenizers_of_4": ("as_transformers_4",),
     "lora.lora_provider": ("PEFT_INIT", "LoraProvider"),
     "losses.token_loss": ("chunked_token_loss", "model_inputs", "token_loss"),
     "saving.main_process": ("main_print", "push_to_hub"),

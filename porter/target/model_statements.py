@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import release_of_loading
 from ..engine.script.fill_from_tables import short_name
@@ -62,13 +63,12 @@ def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokeni
 def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     """SFTTrainer makes its own tokenizer when it gets none; the port does so in sight."""
     name = porting.fresh("tokenizer")
-    porting.imports.add("from transformers import AutoTokenizer")
     site = porting.model
     far = site is not None and porting.trainer is not None and not in_reach(site.scope, porting.trainer.scope)
     model = f"{porting.names.model}.porter.id" if porting.foreign_model or far else porting.text("model.id")
     assert porting.trainer is not None
     note = "" if name == "tokenizer" else f"  # {short_name(porting.trainer)} makes its own"
-    lines.append(f"{name} = AutoTokenizer.from_pretrained({model}){note}")
+    lines.append(f"{name} = {tokenizer_load(porting, model)}{note}")
     return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, pair_names
 from ..text.layout import Call, render
@@ -21,6 +22,5 @@ def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
     if tokenizer != "_":
         identifier = call.arguments[0].value
         assert isinstance(identifier, str)
-        porting.imports.add("from transformers import AutoTokenizer")
-        lines.append(f"{tokenizer} = AutoTokenizer.from_pretrained({MARKS.sub('', identifier)})")
+        lines.append(f"{tokenizer} = {tokenizer_load(porting, MARKS.sub('', identifier))}")
     porting.replace_statement(site, f"\n{site.indent}".join(lines), "the same weights in Tunix's model")

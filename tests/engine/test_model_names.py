@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from porter.engine.reading.families import is_known_without
-from porter.engine.reading.model_names import usual_value
 from porter.front.port_file import port_file
+from porter.source.project.model_names import usual_value
 
 PHI = "microsoft/Phi-3-mini-4k-instruct"
 SCRIPT = """from transformers import AutoModelForCausalLM, AutoTokenizer

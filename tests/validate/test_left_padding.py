@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from porter.validate.torch_side.left_padding import concerns, untrain_firsts
+from porter.validate.torch_side.left_padding import AVERAGED, Seeing, concerns, untrain_firsts
 
 X = -100
 
@@ -43,3 +43,27 @@ def test_transformers_own_trainer_keeps_its_padding() -> None:
     class Own(SFTTrainer): ...
 
     assert concerns(Own()) and concerns(SFTTrainer()) and not concerns(object())
+
+
+@pytest.mark.parametrize(("kind", "averages"), [("llama", False), ("gemma3_text", True), ("gemma2", True)])
+def test_what_padding_sees_in_older_releases(monkeypatch: pytest.MonkeyPatch, kind: str, averages: bool) -> None:
+    """Positions without a token: all of their row, or the mean of its values with eager attention's gradient."""
+    from types import SimpleNamespace
+
+    functional = torch.nn.functional
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", functional.scaled_dot_product_attention)
+    notes: list[str] = []
+    seeing = Seeing(notes.append)
+    seeing.loaded(SimpleNamespace(config=SimpleNamespace(model_type=kind)))
+    torch.manual_seed(0)
+    query = torch.randn(1, 4, 3, 8, requires_grad=True)
+    key, value = torch.randn(1, 4, 3, 8), torch.randn(1, 4, 3, 8)
+    smallest = torch.finfo(torch.float32).min
+    mask = torch.tensor([[[[smallest, smallest, smallest], [0, 0, smallest], [0, 0, 0.0]]]])
+    out = functional.scaled_dot_product_attention(query, key, value, mask)
+    whole = (query @ key.transpose(-1, -2) / 8**0.5).softmax(-1) @ value
+    torch.testing.assert_close(out[:, :, 0], value.mean(2) if averages else whole[:, :, 0])
+    torch.testing.assert_close(out[:, :, 2], whole[:, :, 2])
+    assert notes == ([AVERAGED] if averages else [])
+    (gradient,) = torch.autograd.grad(out[:, :, 0].square().sum(), query)
+    assert 0 < float(gradient.norm()) < 10

@@ -45,15 +45,21 @@ Why: silence would be taken for a file that trains nothing.
 Use instead: a folder is ported as a whole, so that a class of the project that extends TRL's trainer is seen:
 `tpu-port DIR -o OUT`.
 """,
-    "TP005": """add_eos_token, add_bos_token: start and end tokens around every text, as transformers 4 put them.
+    "TP005": """Tokenizers of a script for transformers before 5: the ids that transformers 4 gave the same text.
 
-What it does: `from_pretrained(..., add_eos_token=True)` and `tokenizer.add_eos_token = True` of a script for
-transformers before 5 become `rt.bos_eos(tokenizer, add_eos_token=True)`.
-Why: transformers 5, which a port has, takes the start token away when it is told of the end token alone, and listens
-for tokenizers that didn't (Llama 3's, Qwen's).
+What it does: the load becomes `rt.as_transformers_4(AutoTokenizer.from_pretrained(...))`, with `add_bos_token=`,
+`add_eos_token=` and `use_fast=` where the script gives them; `tokenizer.add_eos_token = True` becomes
+`rt.bos_eos(tokenizer, add_eos_token=True)`. Left as they are: published tokenizers that both releases load alike
+(Qwen's, Gemma's, Llama 3's, SmolLM's).
+Why: transformers 5, which a port has, builds tokenizers of Llama's class anew and leaves out how their `tokenizer.json`
+splits a text: behind a special token within a text Llama 2, TinyLlama and the like get another token, of
+DeepSeek-R1-Distill-Llama all spaces are lost. Mistral's pad on the other side. Told of the end token alone it takes the
+start token away, and it listens for tokenizers that didn't (Llama 3's, Qwen's).
 Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1", add_eos_token=True)`
-Use instead: `tokenizer = rt.bos_eos(AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1"), add_eos_token=True)`
-Safety: exact for the tokenizers of Llama 2, Mistral and Gemma; others stay as they were loaded.
+Use instead: `tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained("..."), add_eos_token=True)`
+Safety: exact beside transformers 4.41 to 4.57. With `use_fast=False` and a checkpoint whose settings say
+`legacy: false`, a text that begins with a space lacks one; before 4.41 `add_prefix_space` in a checkpoint's settings
+(Mistral 7B v0.3) put a space behind each special token, too.
 """,
     "TP006": """Assertions of the installed release: they go.
 

@@ -15,8 +15,8 @@ from ...runtime.facts.families import Family, find_family, read_family, refusal
 from ...runtime.facts.families import families as known_families
 from ...runtime.facts.mesh import mesh_problems
 from ...safety.model_sizes import sizes_in
+from ...source.project.model_names import usual_values
 from ..script.porting import Porting, families
-from .model_names import usual_values
 
 
 def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any] | None]:

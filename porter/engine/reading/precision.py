@@ -11,11 +11,11 @@ from ...recipe import Value
 from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.families import Family
 from ...runtime.facts.field_tables import version_key
+from ...source.project.model_names import usual_value
 from ...text.expressions import type_name
 from ..script.fill_from_tables import follow, plain_version, short_name
 from ..script.may_be_none import is_something
 from ..script.porting import Porting
-from .model_names import usual_value
 
 TYPE_NAME = r"b?float(16|32)?|half"
 

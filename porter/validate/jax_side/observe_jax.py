@@ -206,6 +206,7 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
     for batches in (*kinds, runtime.GRPOBatches):
         fold_batches(batches, settings.fold, observer.batching)
     replace_everywhere(runtime, "load_model", patched_load)
+    average_new_rows(importlib.import_module(f"{runtime.__name__}.models.vocabulary"))
     replace_everywhere(runtime, "separate_kv", patched_separate)
     apply_adapter, load_trained = runtime.apply_adapter, runtime.load_trained
 
@@ -259,6 +260,17 @@ def replace_everywhere(runtime: ModuleType, name: str, function: Any) -> None:
     setattr(runtime, name, function)
     if getattr(home, name, None) is original:
         setattr(home, name, function)
+
+
+def average_new_rows(vocabulary: Any) -> None:
+    """Rows that a vocabulary gets are the mean of the others, as on the source's side, whatever its release drew."""
+    original = vocabulary.new_rows
+
+    @functools.wraps(original)
+    def new_rows(value: Any, axis: int, count: int, *_: Any) -> Any:
+        return original(value, axis, count, None, 0)
+
+    vocabulary.new_rows = new_rows
 
 
 def patch_trainer(observer: Observer) -> None:

@@ -8,7 +8,7 @@ token; neither does the source under `validate`, which says so.
 from __future__ import annotations
 
 import functools
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 IGNORED = -100
@@ -40,21 +40,50 @@ def untrain_firsts(inputs: Any) -> bool:
     return True
 
 
-def see_rows() -> None:
+AVERAGED = (
+    "Gemma 2 and 3 before transformers 4.53: padding in front of a row takes the mean of its values on both sides, as "
+    "in torch's forward pass; eager's gradient of it, too, not sdpa's, which is wrong (norms of 1e8)"
+)
+NEVER_UNMASKED = ("gemma2", "gemma3", "gemma3_text")
+
+
+class Seeing:
     """torch's attention gives positions that see no token all of their row, as transformers had it on GPUs until 4.53.
 
     It did so where the mask was on one (`AttentionMaskConverter._unmask_unattended`); on a CPU such a position took the
     mean of all values, with a gradient that torch makes hundreds of times too large. From 4.53 on masks are bool.
+    Models of Gemma 2 and 3 never had that call: theirs take the mean, with the gradient of eager attention.
     """
-    import torch
 
-    original = torch.nn.functional.scaled_dot_product_attention
+    def __init__(self, note: Callable[[str], None]) -> None:
+        import torch
 
-    @functools.wraps(original)
-    def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if attn_mask is not None and attn_mask.dtype.is_floating_point:
+        self._note = note
+        self._averages = False
+        original = torch.nn.functional.scaled_dot_product_attention
+
+        @functools.wraps(original)
+        def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if attn_mask is None or not attn_mask.dtype.is_floating_point:
+                return original(query, key, value, attn_mask, *args, **kwargs)
             blind = (attn_mask == torch.finfo(attn_mask.dtype).min).all(dim=-1, keepdim=True)
-            attn_mask = attn_mask.masked_fill(blind, 0.0)
-        return original(query, key, value, attn_mask, *args, **kwargs)
+            seen = original(query, key, value, attn_mask.masked_fill(blind, 0.0), *args, **kwargs)
+            if not self._averages or not bool(blind.any()):
+                return seen
+            self._note(AVERAGED)
+            return torch.where(blind, eager(query, key, value, attn_mask, kwargs.get("scale")), seen)
 
-    torch.nn.functional.scaled_dot_product_attention = attention
+        torch.nn.functional.scaled_dot_product_attention = attention
+
+    def loaded(self, model: Any) -> None:
+        """Take note of the family of a model that the script has loaded."""
+        if getattr(getattr(model, "config", None), "model_type", None) in NEVER_UNMASKED:
+            self._averages = True
+
+
+def eager(query: Any, key: Any, value: Any, attn_mask: Any, scale: float | None) -> Any:
+    """Attention as transformers computes it itself; (B, N, T, H), (B, K, S, H), (B, 1, T, S)."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
+    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    return (scores + attn_mask).softmax(dim=-1) @ value

@@ -49,6 +49,7 @@ from .gpu_libraries.flash_attention import without_kernels
 from .gpu_libraries.generation import without_gpu_settings
 from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
 from .left_padding import untrain_firsts
+from .new_rows import average_new_rows
 from .observe_loops import patch_loops
 from .observer_torch import Observer
 from .read_torch import keep_own_keyword, marks
@@ -106,6 +107,7 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
     def finish(model: Any) -> None:
         nonlocal depth
         depth -= 1
+        seeing.loaded(model)
         config = pending.pop() if pending else None
         kind = format_of(config) if config is not None else None
         if kind is None:
@@ -152,7 +154,8 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
             kwargs[dtype_keyword] = torch.float32
         return kwargs
 
-    left_padding.see_rows()
+    seeing = left_padding.Seeing(substitutes.note)
+    average_new_rows(transformers.PreTrainedModel, substitutes.note)
     patch_from_pretrained(transformers.PreTrainedModel, substitutes, adjust, finish)
     for name in AUTO_MODELS:
         if hasattr(transformers, name):

@@ -63,8 +63,8 @@ def write_tokenizer(folder: Path, tokens: Tokens, template: str | None) -> None:
     if tokens.side is not None:
         config["padding_side"] = tokens.side
     if tokens.pieces == "sentencepiece":
-        # With legacy the slow, the fast and the newest class put the space before text in the same places.
-        config |= {"add_bos_token": True, "add_eos_token": False, "legacy": True, "sp_model_kwargs": {}}
+        # Without legacy transformers 5 and the slow class of 4 put no space behind a special token, the fast one does.
+        config |= {"add_bos_token": True, "add_eos_token": False, "legacy": tokens.legacy, "sp_model_kwargs": {}}
         config |= {"use_default_system_prompt": False}
     elif tokens.tokenizer_class == "PreTrainedTokenizerFast":
         config |= {"model_input_names": ["input_ids", "attention_mask"]}  # else token types, which no model here takes

@@ -7,7 +7,7 @@ by exactly this: Llama 2 and 3, Mistral and Gemma have as many embedding rows as
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Pieces = Literal["bytes", "sentencepiece"]
@@ -35,7 +35,8 @@ class Tokens:
 
     `pieces`: what the rest of the vocabulary is made of. `classes`: the tokenizer class that the Hub's files name.
     `prefix`: a space is put before the text. `spare`: embedding rows that no token has. `adds_begin`: `begin` starts
-    every text. `chat`: published with a chat template. `side`: where it pads, None for its class' own.
+    every text. `chat`: published with a chat template. `side`: where it pads, None for its class' own. `legacy`: as its
+    settings say, for SentencePiece.
     """
 
     pieces: Pieces
@@ -51,6 +52,7 @@ class Tokens:
     adds_begin: bool = True
     chat: bool = True
     side: str | None = None
+    legacy: bool = True
 
     @property
     def count(self) -> int:
@@ -90,7 +92,7 @@ def tokens_of(family: str, model_id: str = "") -> Tokens:
         )
     if is_llama_2(name):
         side = "right" if ON_THE_RIGHT.search(name) else None
-        return _sentencepiece((), spare, _llama_2_pad(name, unsloth=unsloth), side, chat=tuned)
+        return replace(_sentencepiece((), spare, _llama_2_pad(name, unsloth=unsloth), side, chat=tuned), legacy=False)
     if "smollm" in name:
         end = "<|im_end|>" if tuned else "<|endoftext|>"
         begin, pad = ("<|im_start|>", "<|im_end|>") if tuned else ("<|endoftext|>", None)

@@ -24,6 +24,7 @@ from ....script.porting import Porting, in_reach
 from ....script.sites import Argument, Site, read_site, shortened, shown
 from ....script.trainers import is_another
 from ....script.uses_of_training import Use, role_uses
+from ..tokenizers_of_4 import tokenizer_load
 from .numpy_tokens import settle_inputs, settle_outputs
 from .reloaded_model import is_tunixs, port_reloaded
 
@@ -367,8 +368,7 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: _Model) -> None:
         return
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer
     if tokenizer is None and _is_text(porting, model.node):
-        porting.imports.add("from transformers import AutoTokenizer")
-        name = f"AutoTokenizer.from_pretrained({module.code(model.node)})"
+        name = tokenizer_load(porting, module.code(model.node))
     if not name:
         message = "pipeline(...): the tokenizer of this pipeline isn't named."
         porting.find(PIPELINE, "error", message, "Give it tokenizer=, and port again.", site.line, site.column)

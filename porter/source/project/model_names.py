@@ -16,9 +16,9 @@ from typing import Any
 
 from ...errors import InputError
 from ...files import is_file, read_text
-from ...source.project.folders import project_folders
-from ...source.project.modules import ABOVE, find_project_file
 from ...text.expressions import parsed
+from .folders import project_folders
+from .modules import ABOVE, find_project_file
 
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
 CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())

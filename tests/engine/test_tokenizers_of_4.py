@@ -12,14 +12,29 @@ LOAD = "tok = AutoTokenizer.from_pretrained({})\n"
 @pytest.mark.parametrize(
     ("given", "becomes"),
     [
-        ("'m', add_eos_token=True", "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m'), add_eos_token=True)"),
+        (
+            "'m', add_eos_token=True",
+            "tok = rt.as_transformers_4(AutoTokenizer.from_pretrained('m'), add_eos_token=True)",
+        ),
         (
             "'m', add_eos_token=True, add_bos_token=no, legacy=0",
-            "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m', legacy=0), add_eos_token=True, add_bos_token=no)",
+            "from_pretrained('m', legacy=0), add_eos_token=True, add_bos_token=no, legacy=0)",
         ),
-        ("'m', add_bos_token=False,", "tok = rt.bos_eos(AutoTokenizer.from_pretrained('m',), add_bos_token=False)"),
-        ("add_eos_token=True, *names", "tok = rt.bos_eos(AutoTokenizer.from_pretrained(*names), add_eos_token=True)"),
-        ("'m'", "tok = AutoTokenizer.from_pretrained('m')"),
+        (
+            "'m', add_bos_token=False,",
+            "tok = rt.as_transformers_4(AutoTokenizer.from_pretrained('m',), add_bos_token=False)",
+        ),
+        (
+            "add_eos_token=True, *names",
+            "tok = rt.as_transformers_4(AutoTokenizer.from_pretrained(*names), add_eos_token=True)",
+        ),
+        ("'m'", "tok = rt.as_transformers_4(AutoTokenizer.from_pretrained('m'))"),
+        ("'m', use_fast=False", "tok = rt.as_transformers_4(AutoTokenizer.from_pretrained('m'), use_fast=False)"),
+        ("'Qwen/Qwen2.5-7B'", "tok = AutoTokenizer.from_pretrained('Qwen/Qwen2.5-7B')"),
+        (
+            "'meta-llama/Llama-3.2-1B', use_fast=True",
+            "AutoTokenizer.from_pretrained('meta-llama/Llama-3.2-1B', use_fast=True)",
+        ),
     ],
 )
 def test_it_becomes_the_runtimes(given: str, becomes: str) -> None:
@@ -51,7 +66,8 @@ def test_only_a_tokenizer_is_told(line: str, kept: bool) -> None:
 def test_both_at_the_end_of_a_call() -> None:
     text = "# pip install trl==0.12.2\n" + sft_script(LOAD.format("'m', add_eos_token=True, add_bos_token=False"))
     assert (
-        "rt.bos_eos(AutoTokenizer.from_pretrained('m'), add_eos_token=True, add_bos_token=False)\n" in port(text).after
+        "rt.as_transformers_4(AutoTokenizer.from_pretrained('m'), add_eos_token=True, add_bos_token=False)\n"
+        in port(text).after
     )
 
 

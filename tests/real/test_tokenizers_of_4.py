@@ -1,0 +1,101 @@
+"""Token ids beside what transformers 4.57 gave for the same files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from porter import runtime as rt
+
+pytestmark = pytest.mark.real
+
+TEXT = "<s>[INST] 1 [/INST] a </s>\n<s> x"
+# Its pieces under transformers 4.57.6: of the fast class, and by use_fast=False.
+FAST = "<s><s>▁[INST]▁1▁[/INST]▁a▁</s>▁\n<s>▁▁x"
+SLOW_NEW = "<s><s>[INST]▁1▁[/INST]▁a▁</s>\n<s>▁x"
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize(
+    ("settings", "given", "wanted"),
+    [
+        ({"legacy": False}, {}, FAST),
+        ({"legacy": True}, {}, FAST),
+        ({}, {}, FAST),
+        ({"legacy": False}, {"use_fast": False}, SLOW_NEW),
+        ({"legacy": True}, {"use_fast": False}, FAST),
+        ({"legacy": False}, {"use_fast": False, "legacy": True}, FAST),
+        ({"legacy": False, "add_prefix_space": True}, {}, SLOW_NEW),
+        ({"legacy": True, "add_prefix_space": True}, {}, FAST),
+    ],
+)
+def test_ids_behind_special_tokens(
+    tmp_path: Path, kind: str, settings: dict[str, Any], given: dict[str, Any], wanted: str
+) -> None:
+    from transformers import AutoTokenizer
+
+    _write(tmp_path, "TinyLlama/TinyLlama-1.1B-Chat-v1.0", kind, settings)
+    tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained(tmp_path), **given)
+    pieces = tokenizer.convert_ids_to_tokens(tokenizer(TEXT).input_ids)
+    assert _read(pieces) == wanted
+    assert tokenizer.padding_side == ("left" if given.get("use_fast", True) else "right")
+    assert (
+        tokenizer.decode(tokenizer(TEXT, add_special_tokens=False).input_ids).replace(" ", "").startswith("<s>[INST]")
+    )
+
+
+def test_end_tokens_of_mistral(tmp_path: Path) -> None:
+    """Whose class under transformers 5 is another one, by the model's type."""
+    from transformers import AutoTokenizer
+
+    _write(tmp_path, "mistralai/Mistral-7B-v0.1", "mistral", {})
+    tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained(tmp_path), add_eos_token=True)
+    ids = tokenizer("a").input_ids
+    assert (ids[0], ids[-1]) == (tokenizer.bos_token_id, tokenizer.eos_token_id)
+    rt.bos_eos(tokenizer, add_eos_token=False)
+    assert tokenizer("a").input_ids == ids[:-1]
+
+
+def test_bytes_under_llamas_name_keep_their_spaces(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+    from transformers import AutoTokenizer
+
+    _write(tmp_path, "meta-llama/Llama-3.1-8B", "llama", {"tokenizer_class": "LlamaTokenizerFast"})
+    text = "two words 1234<|eot_id|> and more"
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert "Ġ" not in "".join(loaded.convert_ids_to_tokens(loaded(text).input_ids))  # else it isn't needed any more
+    tokenizer = rt.as_transformers_4(loaded)
+    assert tokenizer(text).input_ids == Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(text).ids
+
+
+@pytest.mark.parametrize("model", [("qwen3", "Qwen/Qwen3-0.6B"), ("gemma3", "google/gemma-3-1b-it")], ids=str)
+def test_others_stay_as_they_are(tmp_path: Path, model: tuple[str, str]) -> None:
+    from transformers import AutoTokenizer
+
+    _write(tmp_path, model[1], model[0], {})
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    texts = [TEXT, " a  b\n\n 1234.5<|im_end|> it's <end_of_turn>\n x", "ünïcode ﬁ e\u0301", ""]
+    before = loaded(texts).input_ids, loaded.padding_side
+    rt.as_transformers_4(loaded)
+    assert (loaded(texts).input_ids, loaded.padding_side) == before
+
+
+def _write(folder: Path, model: str, kind: str, settings: dict[str, Any]) -> None:
+    from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
+    from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
+
+    write_tokenizer(folder, tokens_of("llama3" if kind == "llama" else kind, model), None)
+    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    file = folder / "tokenizer_config.json"
+    config = {
+        key: value for key, value in json.loads(file.read_text()).items() if key not in ("legacy", "padding_side")
+    }
+    file.write_text(json.dumps(config | settings))
+
+
+def _read(pieces: list[str]) -> str:
+    """The pieces one after another, bytes as what they are."""
+    return "".join(chr(int(piece[3:5], 16)) if piece.startswith("<0x") else piece for piece in pieces)
