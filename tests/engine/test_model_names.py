@@ -139,6 +139,13 @@ def test_what_is_meant_by_an_expression(tmp_path: Path) -> None:
         assert usual_value(code, text, script) is None
 
 
+def test_defaults_that_lead_to_themselves(tmp_path: Path) -> None:
+    parser = "p.add_argument('--model', default=args.model)\n"
+    assert usual_value("args.model", parser, tmp_path / "train.py") is None
+    fields = "class Config:\n    model: str = config.name\n    name: str = config.model\n"
+    assert usual_value("config.model", fields, tmp_path / "train.py") is None
+
+
 def test_a_name_of_a_package_and_of_what_it_imports(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("from .names import BASE\n")

@@ -104,7 +104,7 @@ class _Finder:
         module = self.imported(owner_name, place)
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
-        return self.at(path)
+        return self.at(path, depth)
 
     def joined(self, node: ast.expr, place: str, depth: int) -> tuple[str, str] | None:
         """A text of several parts, from the last slash in front of which everything behind is known."""
@@ -184,12 +184,12 @@ class _Finder:
         own = shown.removesuffix(".py").removesuffix("/__init__").split("/")
         return file, name.lstrip(".").split(".")[len(own) :]
 
-    def at(self, path: list[str]) -> tuple[str, str] | None:
+    def at(self, path: list[str], depth: int) -> tuple[str, str] | None:
         """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""
-        found = [*self.in_files(path), *(self.in_parsers(path[-1]) if len(path) == 1 else ())]
+        found = [*self.in_files(path), *(self.in_parsers(path[-1], depth + 1) if len(path) == 1 else ())]
         return found[0] if found and len({value for value, _ in found}) == 1 else None
 
-    def in_parsers(self, name: str) -> Iterator[tuple[str, str]]:
+    def in_parsers(self, name: str, depth: int) -> Iterator[tuple[str, str]]:
         """Defaults of arguments and of fields of that name."""
         for tree in list(self.trees.values()):
             for node in ast.walk(tree):
@@ -201,7 +201,7 @@ class _Finder:
                     dest = target.value if isinstance(target, ast.Constant) else flag.lstrip("-").replace("-", "_")
                     if dest != name:
                         continue
-                    if "default" in words and (default := self.of(words["default"], "", 1)):
+                    if "default" in words and (default := self.of(words["default"], "", depth)):
                         yield default[0], f"the default of {flag}"
                     elif name in self.chosen:
                         yield self.chosen[name], f"a choice of {flag}"
@@ -210,7 +210,7 @@ class _Finder:
                         self.choices[name] = [value for value in values if isinstance(value, str) and value]
                 elif isinstance(node, ast.ClassDef):
                     for target_name, value in _fields(node):
-                        if target_name == name and (held := self.of(value, "", 1)):
+                        if target_name == name and (held := self.of(value, "", depth)):
                             yield held[0], f"{node.name}.{name}"
 
     def in_files(self, path: list[str]) -> Iterator[tuple[str, str]]:
