@@ -71,7 +71,7 @@ def test_a_trainer_that_uploads_by_itself(arguments: str, end: str, uploads: boo
     ("arguments", "end", "condition"),
     [
         (", push_to_hub=CFG.get('push', False)", "trainer.train()", "if CFG.get('push', False):"),
-        (", push_to_hub=CFG['a'] or CFG['b']", "trainer.train()", "if (CFG['a'] or CFG['b']):"),
+        (", push_to_hub=CFG['a'] or CFG['b']", "trainer.train()", "if CFG['a'] or CFG['b']:"),
         (", push_to_hub=CFG['a'], hub_strategy='end'", "trainer.train()", None),
         (", push_to_hub=CFG['a'], hub_strategy='end'", "trainer.train()\ntrainer.save_model()", "if CFG['a']:"),
         (", push_to_hub=CFG['a'], hub_strategy=CFG['b']", "trainer.train()", "if CFG['a'] and CFG['b'] != \"end\":"),

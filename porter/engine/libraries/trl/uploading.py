@@ -92,7 +92,8 @@ def upload_code(porting: Porting, site: Site) -> str:
         porting.change_fate(".push_to_hub", fate="manual", target="", reason="it can't be read where the port trains")
         return ""
     indent = site.indent + porting.module.indent if conditions else site.indent
-    head = f"\n{site.indent}if {' and '.join(map(_operand, conditions))}:" if conditions else ""
+    tests = map(_operand, conditions) if len(conditions) > 1 else conditions
+    head = f"\n{site.indent}if {' and '.join(tests)}:" if conditions else ""
     upload = push_code(porting, replace(site, indent=indent))
     return f"{head}\n{indent}{save_code(porting, site.node)}\n{indent}{upload}"
 
