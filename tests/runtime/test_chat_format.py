@@ -40,5 +40,3 @@ def test_what_trl_or_the_embedding_refuses() -> None:
         setup_chat_format(bare()[0], tokenizer("qwen3"))
     with pytest.raises(ValueError, match="format='alpaca'"):
         setup_chat_format(*bare(), format="alpaca")
-    with pytest.raises(ValueError, match="don't fit the 16 rows"):
-        setup_chat_format(*bare(rows=16))
