@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -10,18 +11,24 @@ from pathlib import Path
 from typing import Any
 
 # XLA ends a process whose devices wait 40 s for each other, which eight devices on two busy cores may have to. The
-# programs of tiny models take longer to optimize than to run.
+# programs of tiny models take longer to optimize than to run, and a third longer yet with the emitters of fusions.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_force_host_platform_device_count=8 --xla_cpu_collective_call_terminate_timeout_seconds=600 "
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_DEFAULT_MATMUL_PRECISION", "highest")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Threads that wait for each other after every product of tiny matrices only spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+
+# Syntax trees and traced programs are many objects that stay: looking through them again and again took a tenth of the
+# suite.
+gc.set_threshold(50_000, 20, 100)
 
 _COMPILED = pytest.StashKey[str]()
 _STATE = pytest.StashKey[str]()
@@ -36,6 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         config.stash[_COMPILED] = os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="tpu-port-tests-")
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is imported by now stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -64,6 +64,9 @@ class Record:
         self.releases: tuple[str, ...] = tuple(self.data["releases"])
         self.dates = tuple(datetime.date.fromisoformat(day) for day in self.data["dates"])
         self.all = (1 << len(self.releases)) - 1
+        self.keys = tuple(key(release) for release in self.releases)
+        self.places: dict[str, int] = {}
+        self.days: dict[datetime.date, int] = {}
         self.spans: dict[str, int] = {}
         self.words: dict[int, dict[str, int]] = {}  # by the identity of a group, what it has by its releases
 
@@ -93,8 +96,18 @@ class Record:
 
     def place(self, version: str) -> int:
         """The newest recorded release that isn't after `version`: the first for an older one."""
-        places = [place for place, release in enumerate(self.releases) if key(release) <= key(version)]
-        return places[-1] if places else 0
+        if version not in self.places:
+            asked = key(version)
+            places = [place for place, release in enumerate(self.keys) if release <= asked]
+            self.places[version] = places[-1] if places else 0
+        return self.places[version]
+
+    def at_day(self, day: datetime.date) -> int:
+        """The newest recorded release that was out on a day: the first before them all."""
+        if day not in self.days:
+            out = [place for place, released in enumerate(self.dates) if released <= day]
+            self.days[day] = max(out, default=0)
+        return self.days[day]
 
 
 class History:
@@ -363,9 +376,7 @@ class History:
 
     def at_day(self, library: str, day: datetime.date) -> int:
         """The place of the newest release that was out on a day."""
-        record = self.record(library)
-        out = [place for place, released in enumerate(record.dates) if released <= day]
-        return max(out, default=0)
+        return self.record(library).at_day(day)
 
 
 def _plain(name: str) -> str:

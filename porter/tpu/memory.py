@@ -7,7 +7,7 @@ LoRA r=64 on v5p:2x2x1; docs/plan.md has the table. It is an estimate and is mar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .compile import Step
@@ -97,7 +97,7 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     weights = _grown(step, "weights", wanted, layers)
     adapters = _grown(step, "adapters", wanted, layers, fixed=0)
     optimizer = _grown(step, "optimizer", wanted, layers, fixed=0)
-    kept = sum(_kept_bytes(sizes, kind, rows, wanted) for kind in _kinds(sizes, layers))
+    kept = sum(_of_each(sizes, layers, lambda kind: _kept_bytes(sizes, kind, rows, wanted)))
     largest = max(_live_bytes(sizes, kind, rows, wanted) for kind in set(sizes["kinds"]))
     boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES
     copies = LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP
@@ -142,6 +142,13 @@ def _grown(step: Step, kind: str, wanted: Candidate, layers: int, fixed: float |
 def _kinds(sizes: Mapping[str, object], layers: int) -> list[str]:
     kinds = list(sizes["kinds"])  # type: ignore[call-overload]
     return [kinds[i % len(kinds)] for i in range(layers)]
+
+
+def _of_each(sizes: Mapping[str, object], layers: int, figure: Callable[[str], float]) -> list[float]:
+    """A layer's figure for every layer: asked once for each attention kind."""
+    kinds = _kinds(sizes, layers)
+    figures = {kind: figure(kind) for kind in set(kinds)}
+    return [figures[kind] for kind in kinds]
 
 
 def _heads(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
@@ -189,10 +196,12 @@ def _flops(step: Step, wanted: Candidate, layers: int) -> float:
     passes = 6 if wanted.remat else 4
     body = layer_bytes(step) / ACTIVATION_BYTES * layers * passes
     adapters = step.trainable * layers / step.layers * 6
-    attention = 0.0
-    for kind in _kinds(sizes, layers):
+
+    def products(kind: str) -> float:
         heads, width = _heads(sizes, kind)
-        attention += 2 * 2 * heads * width * wanted.keys(_window(sizes, kind)) * (4 if wanted.remat else 3)
+        return 2 * 2 * heads * width * wanted.keys(_window(sizes, kind)) * (4 if wanted.remat else 3)
+
+    attention = sum(_of_each(sizes, layers, products))
     head = 4 * sizes["vocab"] * sizes["embed"]
     return float(tokens * (body + adapters + attention + head))
 
@@ -203,12 +212,14 @@ def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
     rows = max(1, wanted.batch // wanted.fsdp)
     tokens = rows * wanted.length
     again = 1.5 if wanted.remat else 1.0  # the forward pass twice
-    moved = WEIGHT_TRAFFIC * layer_bytes(step) * layers
-    for kind in _kinds(sizes, layers):
+
+    def traffic(kind: str) -> float:
         heads, width = _heads(sizes, kind)
         widths = 4 * sizes["embed"] + 3 * sizes["hidden"] + 4 * heads * width
         scores = heads * wanted.keys(_window(sizes, kind))
-        moved += tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * scores)
+        return float(tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * scores))
+
+    moved = sum(_of_each(sizes, layers, traffic), WEIGHT_TRAFFIC * layer_bytes(step) * layers)
     return float((again * moved + LOGIT_TRAFFIC * tokens * sizes["vocab"]) / wanted.tp)
 
 

@@ -81,20 +81,26 @@ def request(tmp_path: Path, family: str, tpu: str, text: str = SCRIPT, **setting
     return replace(Request(script=script, slice=slice_named(tpu)), **settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("family", mostly_long(sorted(ONE_OF_EACH), short=set(ONE_OF_EACH) - {"mistral"}))
-def test_each_family_compiles(tmp_path: Path, family: str) -> None:
+# Each family on one chip, each chip with several families; `make long` has the others, and Mistral.
+CHIPS = ("v5p-8", "v6e-4")
+ON_BOTH = [(family, tpu) for family in sorted(ONE_OF_EACH) for tpu in CHIPS]
+ON_ONE = [(family, CHIPS[number % 2]) for number, family in enumerate(sorted({*ONE_OF_EACH} - {"mistral"}))]
+
+
+@pytest.mark.parametrize("family_and_chip", mostly_long(ON_BOTH, short=ON_ONE), ids="-".join)
+def test_each_family_compiles(tmp_path: Path, family_and_chip: tuple[str, str]) -> None:
+    family, tpu = family_and_chip
     quick = family != "qwen3"  # one family with all that XLA does
-    asked = [request(tmp_path, family, tpu, quick=quick) for tpu in ("v5p-8", "v6e-4")]
-    steps = compile_steps(asked, lambda number, line: None)
-    for step in steps:
-        assert isinstance(step, Step) and step.quick is quick
-        assert (step.devices, step.mesh) == (4, {"fsdp": 4, "tp": 1})
-        assert (step.batch_rows, step.length, step.micro_batches) == (4, 128, 2)
-        assert step.memory is not None and step.memory.peak > step.memory.weights > 0
-        assert step.lora_tensors > 0 and step.seconds > 0
-        assert step.collectives is not None and "all-gather" in step.collectives
-        again = compile_step(asked[steps.index(step)])
-        assert again.cached and replace(again, cached=False) == step
+    asked = request(tmp_path, family, tpu, quick=quick)
+    step = compile_step(asked)
+    assert step.quick is quick
+    assert (step.devices, step.mesh) == (4, {"fsdp": 4, "tp": 1})
+    assert (step.batch_rows, step.length, step.micro_batches) == (4, 128, 2)
+    assert step.memory is not None and step.memory.peak > step.memory.weights > 0
+    assert step.lora_tensors > 0 and step.seconds > 0
+    assert step.collectives is not None and "all-gather" in step.collectives
+    again = compile_step(asked)
+    assert again.cached and replace(again, cached=False) == step
 
 
 def test_scripts_that_fail_say_so_and_leave_nothing_in_the_cache(tmp_path: Path) -> None:

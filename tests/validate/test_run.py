@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,10 @@ def test_the_environment_of_each_side(monkeypatch: pytest.MonkeyPatch) -> None:
     assert port["XLA_FLAGS"].endswith("--xla_other=1 --xla_force_host_platform_device_count=4")
     # What the user asks for comes behind what makes tiny models' programs quick, and wins.
     assert "--xla_backend_optimization_level=0" in port["XLA_FLAGS"].split("--xla_other")[0]
+    assert "--xla_cpu_use_fusion_emitters=false" in port["XLA_FLAGS"]
+    monkeypatch.setattr(metadata, "version", lambda name: "0.11.0")
+    unknown = environment("port", dtype="float32", devices=4, online=True, tiny=True)
+    assert "fusion_emitters" not in unknown["XLA_FLAGS"], "XLA ends a process for a flag that it has not"
     real = environment("port", dtype="float32", devices=4, online=True, tiny=False)
     assert "optimization_level" not in real["XLA_FLAGS"]
     assert port["JAX_DEFAULT_MATMUL_PRECISION"] == "highest"

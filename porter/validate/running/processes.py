@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import signal
@@ -40,6 +41,9 @@ HOSTS = "porter.validate.jax_side.launch_hosts"
 PATIENCE = "--xla_cpu_collective_call_terminate_timeout_seconds=600"
 # The programs of tiny models take longer to optimize than to run.
 QUICKLY = ("--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true")
+# Fusions without MLIR: a third less again. XLA ends a process that is given a flag it has not, and this one may go.
+UNFUSED = ("--xla_cpu_use_fusion_emitters=false",)
+UNFUSED_IN = ("0.10.",)  # releases of jaxlib that have it
 
 
 Process = subprocess.Popen[bytes] | preloading.Forked
@@ -338,7 +342,7 @@ def environment(side: str, *, dtype: str, devices: int, online: bool, tiny: bool
     if side == "port":
         flags = [flag for flag in kept.get("XLA_FLAGS", "").split() if "host_platform_device_count" not in flag]
         kept["XLA_FLAGS"] = " ".join(
-            [PATIENCE, *(QUICKLY if tiny else ()), *flags, f"--xla_force_host_platform_device_count={devices}"]
+            [PATIENCE, *(quickly() if tiny else ()), *flags, f"--xla_force_host_platform_device_count={devices}"]
         )
         if not tpu_there():
             kept["JAX_PLATFORMS"] = "cpu"
@@ -346,6 +350,15 @@ def environment(side: str, *, dtype: str, devices: int, online: bool, tiny: bool
             # A TPU multiplies float32 matrices in one bf16 pass unless told otherwise.
             kept["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
     return kept
+
+
+def quickly() -> tuple[str, ...]:
+    """XLA's flags with which the installed jaxlib compiles soonest."""
+    try:
+        release = importlib.metadata.version("jaxlib")
+    except importlib.metadata.PackageNotFoundError:
+        return QUICKLY
+    return (*QUICKLY, *UNFUSED) if release.startswith(UNFUSED_IN) else QUICKLY
 
 
 def tpu_there() -> bool:
