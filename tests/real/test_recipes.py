@@ -58,7 +58,7 @@ def test_trl_sft_script_as_installed(chat: Path, tmp_path: Path) -> None:
     flags = f"""--model_name_or_path {model} --dataset_name {chat} --output_dir {tmp_path / "out"} --use_peft --lora_r 8
         --lora_alpha 16 --lora_target_modules all-linear --learning_rate 2e-3 --num_train_epochs 4
         --per_device_train_batch_size 4 --gradient_accumulation_steps 4 --warmup_steps 4 --weight_decay 0.01
-        --lr_scheduler_type cosine --max_length 256 --eos_token <|im_end|> --report_to none"""
+        --lr_scheduler_type cosine --max_length 128 --eos_token <|im_end|> --report_to none"""
     verdict = validate(source, script, Options(steps=30, mesh=(8, 1), meshes=(), arguments=tuple(flags.split())))
     assert verdict.equal, verdict.to_json()
     assert losses_agree(verdict)
