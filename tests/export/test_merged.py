@@ -214,7 +214,7 @@ print(killed)
 @pytest.mark.parametrize("what", ["adapters", "merged", "whole"])
 def test_killed_at_random_moments(what: str, tmp_path: Path) -> None:
     full = what == "whole"
-    config = {**made.CONFIG, "hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 3}
+    config = {**made.CONFIG, "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 3}
     base, out = made.base(tmp_path / "base", shards=4, config=config), tmp_path / "out"
     made.step(tmp_path / "run" / "5", made.whole(config) if full else made.arrays(config))
     made.describe(tmp_path / "run", config, None if full else made.LORA)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from porter.source.project.folders import project_folders
+from porter.source.project.folders import files_in, project_folders
 from porter.source.project.modules import project_file
 
 
@@ -47,3 +48,37 @@ def test_the_file_that_an_import_means(tmp_path: Path, name: str, file: str) -> 
     lay(tmp_path / "repo", *above, "run/near.py", "run/tokenizers.py", "run/datasets.py")
     lay(tmp_path, "outside.py")
     assert project_file(str(tmp_path / "repo/run/train.py"), name) == file
+
+
+def test_a_folder_of_thousands_of_files_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scripts" / "deep").mkdir(parents=True)
+    (tmp_path / "env.yml").mkdir()  # no file
+    names = (
+        "setup.py",
+        "environment.yml",
+        "envs.yml",
+        "scripts/b.sh",
+        "scripts/a.sh",
+        "scripts/deep/c.sh",
+        "setup.pyc",
+    )
+    for name in (*names, *(f"{number}.png" for number in range(2_000))):
+        (tmp_path / name).touch()
+    listed: list[Path] = []
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: [listed.append(folder), *listdir(folder)][1:])
+    patterns = (
+        "setup.py",
+        "nothing.toml",
+        "environment*.yml",
+        "env*.yml",
+        "scripts/*.sh",
+        "scripts/**/*.sh",
+        "no/*.sh",
+    )
+    found = [str(path.relative_to(tmp_path)) for path in files_in(tmp_path, patterns)]
+    assert found == [
+        *("setup.py", "environment.yml", "environment.yml", "envs.yml", "scripts/a.sh", "scripts/b.sh"),
+        *("scripts/a.sh", "scripts/b.sh", "scripts/deep/c.sh"),
+    ]
+    assert listed == [tmp_path, tmp_path / "scripts", tmp_path / "no"]

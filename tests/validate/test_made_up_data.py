@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -17,19 +16,7 @@ from porter.validate.stand_ins.data.known import known_dataset
 from porter.validate.stand_ins.data.rows import made_up_rows, made_up_value
 from porter.validate.stand_ins.substitutes import Substitutes
 
-OBSERVED = """
-import sys
-from pathlib import Path
-from porter.validate.observing.settings import Settings
-from porter.validate.stand_ins.substitutes import Substitutes, patch_loaders
-from porter.validate.running.script import run_script
-work, side, script = sys.argv[1:]
-substitutes = Substitutes(Settings.load(f"{work}/settings.json"), side, [])
-patch_loaders(substitutes)
-code = run_script(script, [], Path(work) / side)
-print("\\n".join(substitutes.notes), file=sys.stderr)
-sys.exit(code)
-"""
+from . import forked
 
 SCRIPT = """
 import csv, json, os
@@ -50,10 +37,9 @@ print(os.path.exists("cache.json"), next(csv.DictReader(open("e.csv")))["name"])
 """
 
 
-def observed(work: Path, side: str, script: Path) -> subprocess.CompletedProcess[str]:
+def observed(work: Path, side: str, script: Path) -> CompletedProcess[str]:
     (work / side).mkdir()
-    words = [sys.executable, "-c", OBSERVED, str(work), side, str(script)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=script.parent)
+    return forked.run("tests.validate.observed", work, side, script, cwd=script.parent)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..project.folders import project_folders
+from ..project.folders import files_in, project_folders
 from .shell import ASSIGNMENT, commands_of, filled, names_script, words_of
 
 PATTERNS = ("*.sh", "scripts/**/*.sh", "script/*.sh", "shell/*.sh", "examples/**/*.sh")
@@ -73,10 +73,9 @@ def _shell_files(folders: list[Path]) -> dict[Path, Path]:
     """Each shell script with the folder of `folders` that it is of."""
     found: dict[Path, Path] = {}
     for folder in folders:
-        for pattern in PATTERNS:
-            for path in sorted(folder.glob(pattern)):
-                if len(found) < MOST_FILES and path.is_file():
-                    found.setdefault(path, folder)
+        for path in files_in(folder, PATTERNS):
+            if len(found) < MOST_FILES:
+                found.setdefault(path, folder)
     return found
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 MOST = 5  # folders, the script's own and the root's among them
@@ -12,3 +17,33 @@ def project_folders(script: Path, *, above: int = 1) -> list[Path]:
     folders = list(script.parents[:MOST])
     root = next((place for place, folder in enumerate(folders) if (folder / ".git").exists()), above)
     return folders[: root + 1]
+
+
+def files_in(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
+    """The files that match `patterns` (`setup.py`, `scripts/**/*.sh`), by pattern and name; some match several.
+
+    A folder is listed once, and looked through once: it may hold the thousands of files of a dataset.
+    """
+    names: dict[str, list[str]] = {}
+    for pattern in patterns:
+        below, _, last = pattern.rpartition("/")
+        if "*" in below:
+            yield from (path for path in sorted(folder.glob(pattern)) if path.is_file())
+            continue
+        if below not in names:
+            names[below] = _matching(folder / below, _any_of(patterns, below))
+        yield from (path for name in fnmatch.filter(names[below], last) if (path := folder / below / name).is_file())
+
+
+def _matching(folder: Path, wanted: re.Pattern[str]) -> list[str]:
+    try:
+        return sorted(filter(wanted.match, os.listdir(folder)))
+    except OSError:
+        return []
+
+
+@cache
+def _any_of(patterns: tuple[str, ...], below: str) -> re.Pattern[str]:
+    """What matches a name in the folder `below` that one of `patterns` matches."""
+    parts = (pattern.rpartition("/") for pattern in patterns)
+    return re.compile("|".join(fnmatch.translate(last) for folder, _, last in parts if folder == below))

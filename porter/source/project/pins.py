@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...files import read_file
 from ...releases.versions import Pin
 from .bounds import can_meet
-from .folders import project_folders
+from .folders import files_in, project_folders
 
 FILES = (
     "requirement*.txt",
@@ -154,11 +154,8 @@ def _installed(raw: str, library: str) -> str | None:
 
 def _files(script: Path) -> Iterator[Path]:
     """Beside the script, then above it up to the root of its repository; without one in the next folder only."""
-    seen: set[Path] = set()
     for folder in project_folders(script.resolve()):
-        for pattern in FILES:
-            yield from (path for path in sorted(folder.glob(pattern)) if path.is_file() and path not in seen)
-            seen.update(folder.glob(pattern))
+        yield from dict.fromkeys(files_in(folder, FILES))
 
 
 def _in_script(text: str, library: str) -> list[tuple[str, str]]:

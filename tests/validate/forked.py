@@ -1,0 +1,51 @@
+"""Runs a module in a fork of an interpreter that has imported torch and transformers, as `validate` runs a script.
+
+    done = run("tests.validate.observed", work, "source", script, cwd=folder)
+
+The imports take five seconds in each process of a test's own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from subprocess import CompletedProcess
+
+from porter.validate.preloading import client
+
+ROOT = Path(__file__).parents[2]
+HERE = "tests.validate.forked"
+
+
+def run(module: str, *arguments: object, cwd: Path) -> CompletedProcess[str]:
+    """What `python -m module arguments` in `cwd` would give."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        words = [str(out), str(err), module, *map(str, arguments)]
+        socket = client.server("source", sys.executable, environment)
+        process = client.begin(socket, HERE, words, environment, str(cwd)) if socket else None
+        assert process is not None and process.stdout is not None
+        said = process.stdout.read().decode()
+        code = process.wait(300)
+        assert not said, said
+        return CompletedProcess(words, code, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+def main() -> None:
+    """In the fork: output and errors each into a file, then the module."""
+    import runpy
+
+    out, err, module, *arguments = sys.argv[1:]
+    for name, stream in ((out, 1), (err, 2)):
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, stream)
+        os.close(file)
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
