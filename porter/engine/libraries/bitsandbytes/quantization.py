@@ -54,7 +54,7 @@ def asks_when_run(code: str) -> str:
     if not isinstance(call, ast.Call):
         return f"{code if is_atom(code) else f'({code})'} is not None"
     given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
-    flags = [ast.get_source_segment(code, value) or ast.unparse(value) for value in given]
+    flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
     return " or ".join(flag if is_atom(flag) else f"({flag})" for flag in flags)
 
 
