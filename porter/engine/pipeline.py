@@ -38,9 +38,10 @@ from .libraries.accelerate.zero3 import answer_zero_tests
 from .libraries.datasets.columns import list_columns
 from .libraries.peft.merged_adapters import note_merged
 from .libraries.peft.parameter_counts import replace_counts
-from .libraries.torch.cuda_available import answer_gpu_tests, name_gpu_tests
+from .libraries.torch.cuda_available import answer_gpu_tests
 from .libraries.torch.cuda_left import name_cuda_left
 from .libraries.torch.gpu_reports import drop_gpu_reports
+from .libraries.torch.gpu_tests_left import name_gpu_tests
 from .libraries.torch.layer_casts import drop_casts
 from .libraries.torch.loop_trainer import LOOP, find_loops
 from .libraries.torch.named_types import rewrite_named_types

@@ -56,7 +56,12 @@ def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Con
         out.print()
         if batch := batch_line(port.recipe):
             show(Text(batch), out)
-        versions = ", ".join(f"{library} {version}" for library, version in port.recipe.versions.items())
+        used = {
+            name: how
+            for name, how in port.recipe.versions.items()
+            if name in port.before or name in ("trl", "transformers")
+        }
+        versions = ", ".join(f"{library} {version}" for library, version in used.items())
         if versions:
             show(Text(f"Defaults that the source left out: those of {versions}"), out)
         out.print()

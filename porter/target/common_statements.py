@@ -151,6 +151,9 @@ def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argumen
     """Evaluation batches, when the source evaluates while it trains or calls evaluate()."""
     names = porting.names
     if not has_evaluation(porting):
+        if dataset is not None and not dataset.value.is_literal(None):
+            reason = 'the source never evaluates: eval_strategy is "no", and nothing calls evaluate()'
+            porting.change_fate(".eval_dataset", fate="dropped", target="", reason=reason)
         if any(has_evaluation(mate) for mate in porting.mates):
             names.eval_batches = porting.fresh("eval_batches")
             return [f"{names.eval_batches} = None"]

@@ -4,7 +4,9 @@ What it does: gives an object with `save_pretrained` and `push_to_hub`, which wr
 Why: a script merges to save; Tunix's model has no such method.
 Example: `merged = trainer.model.merge_and_unload()`
 Use instead: `merged = rt.merge_and_unload(model)`, or `tpu-port export --merged` after training
-Safety: exact up to rounding. What else is done with the merged model (generate) has no counterpart and fails by name.
+Safety: exact up to rounding. A base in 4 or 8 bits is merged as it was trained, and written in the dtype of the other
+weights, where PEFT rounds the sum to 4 or 8 bits again. What else is done with the merged model (generate) has no
+counterpart and fails by name.
 """
 
 ID = "TP216"
@@ -14,3 +16,11 @@ MATCHES = ("@model.merge_and_unload()",)
 def apply(site, porting):
     model = porting.names.model
     porting.replace(site, f"{porting.rt('merge_and_unload')}({model})", "the same weights, merged when they are saved")
+    base = porting.value("model.quantization")
+    if base is not None and not base.is_literal(None):
+        message = (
+            "merge_and_unload: PEFT rounds what it merges into a quantised base to 4 or 8 bits again, and saves that;"
+        )
+        message += " the port saves the sum in 16 bits, as it was trained."
+        fix = "`tpu-port export --merged` adds the adapters to the checkpoint's own weights instead."
+        porting.find(ID, "info", message, fix, site.line, site.column)

@@ -5,8 +5,9 @@ adapter alone, each with the tokenizer beside it; `push_to_hub_merged` uploads t
 Why: Tunix's model has no such methods.
 Example: `model.save_pretrained_merged("out", tokenizer, save_method="merged_16bit")`
 Use instead: `rt.merge_and_unload(model).save_pretrained("out")` and `tokenizer.save_pretrained("out")`
-Safety: exact up to rounding. A base held in 4 or 8 bits can't be merged into: it is a finding, and
-`tpu-port export --merged` merges into the 16-bit weights. So are `merged_4bit` and other methods.
+Safety: exact up to rounding. A base held in 4 bits is merged as it was trained; Unsloth from 2025.6 on adds the
+adapters to the 16-bit checkpoint instead, as `tpu-port export --merged` does. `merged_4bit` and other methods are
+findings.
 """
 
 ID = "TP719"
@@ -26,10 +27,10 @@ def apply(site, porting):
     folder, tokenizer = site.argument(*FOLDERS), site.argument("tokenizer")
     method = _method(site)
     name = site.qualified.removeprefix("@model.")
-    if folder is None or method is None or not site.alone or (method == "merged_16bit" and _is_quantized(porting)):
-        why = "its base may be held in 4 or 8 bits" if method == "merged_16bit" else "it isn't saved so at port time"
+    if folder is None or method is None or not site.alone:
         text = f"{porting.names.model}.{name.removesuffix('()')}(...)"
-        porting.find(ID, "error", f"{text}: the port can't merge here, as {why}.", FIX, site.line, site.column)
+        why = "which folder or method isn't known when porting"
+        porting.find(ID, "error", f"{text}: the port can't merge here: {why}.", FIX, site.line, site.column)
         return
     pushes = name.startswith("push")
     token = site.argument("token")
@@ -46,6 +47,10 @@ def apply(site, porting):
         if tokenizer is not None:
             new += f"\n{site.indent}{tokenizer.text}.{call}({folder.text}{extra})"
     porting.replace_statement(site, new, "the same weights, merged when they are saved")
+    if method == "merged_16bit" and _is_quantized(porting):
+        message = f"{name}: the adapters are added to the 4-bit base that they were trained on, in 16 bits."
+        fix = "`tpu-port export --merged` adds them to the 16-bit checkpoint, as Unsloth from 2025.6 on does."
+        porting.find(ID, "info", message, fix, site.line, site.column)
 
 
 def _method(site):

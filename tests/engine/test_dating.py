@@ -51,6 +51,30 @@ def test_a_file_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "files", "version"),
+    [
+        (
+            "sft/train/run.py",
+            {"requirements-grpo.txt": "trl==0.18.2", "requirements-train.txt": "trl==0.29.0"},
+            "0.29.0",
+        ),
+        ("run.py", {"requirements-a.txt": "trl==0.18.2", "requirements-b.txt": "datasets\ntrl==0.29.0"}, "0.29.0"),
+        ("run.py", {"requirements-a.txt": "trl==0.18.2", "requirements-b.txt": "trl==0.29.0"}, "0.18.2"),
+    ],
+)
+def test_the_requirements_that_speak_of_the_script_come_first(
+    tmp_path: Path, script: str, files: dict[str, str], version: str
+) -> None:
+    (tmp_path / ".git").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    (tmp_path / script).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / script).write_text(SCRIPT)
+    found = port_file(tmp_path / script)
+    assert found.recipe.versions["trl"].startswith(f"{version} ")
+
+
+@pytest.mark.parametrize(
     ("requirement", "version"),
     [("trl==0.11.4", "0.11.4"), ("trl<0.12", "0.11.4"), ("trl>=0.9", "1.16.0"), ("trl~=0.9.3", "0.9.6")],
 )

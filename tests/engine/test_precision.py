@@ -147,3 +147,25 @@ def test_a_config_object_of_before_the_other_transformers_is_told_it(tmp_path: P
     text = (HEAD + lines + TAIL).replace('args={config}Config(output_dir="out"{more})', "args=args")
     found = port_module(parse_module(text.replace("{config}", "SFT").encode(), str(tmp_path / "train.py")), Options())
     assert 'rt.load_arguments(args, transformers="5.0.0")' in found.after, found.after
+
+
+@pytest.mark.parametrize(
+    ("keywords", "more", "expected"),
+    [
+        ("load_in_4bit=args.four", "", ", dtype=jnp.bfloat16 if args.four else jnp.float32, "),
+        ("load_in_4bit=args.four", ", bf16=True", ", dtype=jnp.bfloat16, "),
+        ("load_in_4bit=True", "", ", dtype=jnp.bfloat16, "),
+        ("quantization_config=config", "", ", dtype=jnp.bfloat16 if config is not None else jnp.float32, "),
+    ],
+)
+def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(
+    tmp_path: Path, keywords: str, more: str, expected: str
+) -> None:
+    lines = 'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--four", action="store_true")\n'
+    lines += "args = parser.parse_args()\nfrom peft import LoraConfig, get_peft_model\n"
+    lines += "from transformers import BitsAndBytesConfig\n"
+    lines += "config = BitsAndBytesConfig(load_in_4bit=True) if args.four else None\n"
+    lines += f'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", {keywords})\n'
+    lines += 'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\n'
+    found = ported(tmp_path, lines, "trl==0.15.2\ntransformers==4.48.3\n", more=more)
+    assert f'"Qwen/Qwen3-0.6B", mesh{expected}' in " ".join(found.after.split())

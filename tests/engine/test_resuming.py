@@ -1,6 +1,11 @@
 """Whether a run resumes, decided behind the trainer: said at the trainer, in Orbax's names."""
 
+from pathlib import Path
+
 import pytest
+
+from porter.front.port_file import port_file
+from porter.port import Options
 
 from .porting import port, sft_script
 
@@ -170,3 +175,37 @@ def test_a_value_over_several_lines() -> None:
         script("trainer.train(resume_from_checkpoint=(\n    resume\n    if len(sys.argv) > 2\n    else None\n))")
     )
     assert ported.status == "ported" and "rt.resume_dir" in ported.after
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("from transformers.trainer_utils import get_last_checkpoint\n\n\ndef last(folder):\n"
+         "    return get_last_checkpoint(str(folder)) if folder.exists() else None\n", True),
+        ("import os\n\n\ndef last(folder):\n"
+         "    return max((n for n in os.listdir(folder) if n.startswith('checkpoint-')), default=None)\n", True),
+        ("def last(folder):\n    return None\n", False),
+    ],
+)  # fmt: skip
+def test_a_module_of_the_project_looks_for_the_last_checkpoint(tmp_path: Path, body: str, found: bool) -> None:
+    (tmp_path / "finding.py").write_text(body)
+    lines = 'checkpoint = finding.last("out")\ntrainer.train(resume_from_checkpoint=checkpoint)'
+    text = sft_script("", imports="import finding", after=lines)
+    (tmp_path / "train.py").write_text(text)
+    ported = port_file(tmp_path / "train.py", Options(processes=1))
+    assert (f'rt.resume_dir("out") if {LAST}' in " ".join(ported.after.split())) is found
+
+
+@pytest.mark.parametrize(
+    ("config", "after", "fate"),
+    [
+        ("", "trainer.train()", "dropped"),
+        (', eval_strategy="epoch"', "trainer.train()", "exact"),
+        ("", "trainer.train()\ntrainer.evaluate()", "exact"),
+    ],
+)
+def test_data_that_is_never_evaluated_is_dropped(config: str, after: str, fate: str) -> None:
+    text = sft_script("", config=config, after=after).replace("train_dataset=", "eval_dataset=rows, train_dataset=")
+    assert "eval_dataset=rows" in text
+    (field,) = [field for field in port(text).fields if field.source.endswith(".eval_dataset")]
+    assert field.fate == fate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -276,6 +277,26 @@ def test_a_merged_model_is_pefts_merged_model(
     found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
     assert expected.keys() == found.keys()
     assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
+
+
+@pytest.mark.parametrize(("name", "quantization"), [("gemma3", "nf4"), ("qwen3", "int8")])
+def test_a_base_in_fewer_bits_is_merged_as_it_was_trained(
+    name: str, quantization: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
+) -> None:
+    base, mesh = tiny(name), tiny_mesh(2, 2)
+    whole = load_model(str(base), mesh, quantization=quantization)
+    model = apply_peft(whole, {"r": 4, "target_modules": ["q_proj", "down_proj"]}, mesh, seed=3)
+    dice = np.random.default_rng(0)
+    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+    merge_and_unload(model).save_pretrained(tmp_path / "merged")
+
+    merged, full = load_model(tmp_path / "merged", mesh), load_model(str(base), mesh)
+    ids = batches(1)[0]["ids"]
+    with mesh:
+        expected, found, other = logits(model, ids), logits(merged, ids), logits(full, ids)
+    assert np.abs(expected - found).max() < 1e-4 * np.abs(expected).max()
+    assert np.abs(expected - other).max() > 1e-2 * np.abs(expected).max()
+    assert json.loads((tmp_path / "merged" / "config.json").read_text()).get("dtype") == "float32"
 
 
 @pytest.mark.parametrize("name", mostly_long(LAYOUTS, short=("llama3", "gemma")))

@@ -1,6 +1,9 @@
 """Log lines, evaluation and checkpoints of a run, beside the real Trainer's on the same regression."""
 
+import importlib.machinery
 import importlib.util
+import sys
+import types
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -233,6 +236,22 @@ def test_only_the_trackers_asked_for(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert options is not None
     (factory,) = options.backend_kwargs["custom_backend"]
     assert factory.keywords == {"project": "p", "name": "a run"}
+
+
+def test_the_scripts_own_wandb_run_is_logged_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`wandb.init(mode="disabled")` is a run, too: another `wandb.init` would ask for a key."""
+    seen: list[Any] = []
+    run = SimpleNamespace(log=lambda values, step: seen.append((values, step)), finish=lambda: seen.append("end"))
+    given = types.ModuleType("wandb")
+    given.run = run  # type: ignore[attr-defined]
+    given.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
+    monkeypatch.setitem(sys.modules, "wandb", given)
+    options = metrics_options("wandb", tmp_path)
+    assert options is not None
+    (backend,) = options.create_backends()
+    backend.log_scalar("/train/loss", 1.5, step=3)
+    backend.close()
+    assert seen == [({"train/loss": 1.5}, 3)]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="would start a W&B run")

@@ -76,9 +76,8 @@ def test_a_folder_of_thousands_of_files_is_listed_once(tmp_path: Path, monkeypat
         "scripts/**/*.sh",
         "no/*.sh",
     )
-    found = [str(path.relative_to(tmp_path)) for path in files_in(tmp_path, patterns)]
-    assert found == [
-        *("setup.py", "environment.yml", "environment.yml", "envs.yml", "scripts/a.sh", "scripts/b.sh"),
-        *("scripts/a.sh", "scripts/b.sh", "scripts/deep/c.sh"),
-    ]
+    found = [[str(path.relative_to(tmp_path)) for path in files] for files in files_in(tmp_path, patterns)]
+    shell = ["scripts/a.sh", "scripts/b.sh"]
+    environments = ["environment.yml", "envs.yml"]
+    assert found == [["setup.py"], [], environments[:1], environments, shell, [*shell, "scripts/deep/c.sh"], []]
     assert listed == [tmp_path, tmp_path / "scripts", tmp_path / "no"]

@@ -149,7 +149,8 @@ Safety: exact; other lines under the condition run on every host too.
     "TP536": """What asks torch for a GPU, left where the port comes along.
 
 What it does: names calls that raise without CUDA (`torch.cuda.current_device()`, `.cuda()`, `.to("cuda")`,
-`device="cuda"`) when no condition, no `try` and no other rule keeps the port from them.
+`device="cuda"`) when no condition, no `try` and no other rule keeps the port from them. A model that torch loads
+on a GPU (`device_map={"": 0}`) goes to the host's CPU, unless bitsandbytes holds it.
 Why: a TPU machine's torch is built without CUDA, so that the port would end there.
 Example: `major, minor = torch.cuda.get_device_capability()`
 Use instead: `if torch.cuda.is_available():` around it, or what the GPU run had

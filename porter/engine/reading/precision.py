@@ -13,6 +13,7 @@ from ...runtime.facts.families import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.project.model_names import usual_value
 from ...text.expressions import type_name
+from ..libraries.bitsandbytes.quantization import asks_when_run
 from ..script.fill_from_tables import follow, plain_version, short_name
 from ..script.may_be_none import is_something
 from ..script.porting import Porting
@@ -31,6 +32,13 @@ def read_precision(porting: Porting) -> None:
         porting.fill({"model.weights": Value("expression", _chosen(porting, dtype), dtype.origin)})
         return
     autocast = half[0] is True or half[1] is True or (half[0] is None and half[1] is not True)
+    held = porting.value("model.quantization")
+    if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None:
+        if not held.known and not autocast:  # float32 where the run quantises nothing
+            porting.imports.add("import jax.numpy as jnp")
+            chosen = f"jnp.bfloat16 if {asks_when_run(held.code)} else jnp.float32"
+            porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
+            return
     if weights == "float16":
         source = f"{short_name(porting.model)}.dtype" if porting.model is not None else "dtype"
         reason = "a TPU computes in bfloat16, which needs no loss scaling"

@@ -118,8 +118,25 @@ class HeldWeight(WithAux[QArray]):
         scale = self.array.scale.astype(jnp.float32) * factor
         return self.replace(array=dataclasses.replace(self.array, scale=scale))
 
+    def dequantized(self, dtype: Any) -> jax.Array:
+        """The weight that its codes and scales stand for."""
+        codes, scales = (
+            getattr(part, "get_value", lambda part=part: part)() for part in (self.array.qvalue, self.array.scale)
+        )
+        return dequantize(codes, scales, str(self.array.qtype), dtype)
+
 
 nnx.register_data_type(HeldWeight)
+
+
+def held_weights(model: nnx.Module) -> dict[str, HeldWeight]:
+    """The quantised weights of a model, under the paths that they have in one that isn't."""
+    return {
+        "/".join(map(str, (*path, name))): value
+        for path, module in model.iter_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, HeldWeight)
+    }
 
 
 @functools.partial(jax.jit, static_argnames=("qtype", "tile"))

@@ -47,13 +47,12 @@ class MergedModel:
 def merge_and_unload(model: nnx.Module) -> MergedModel:
     """The model with its adapters merged in: W + scale · B · A in float32, rounded to the weights' dtype.
 
-    ValueError without adapters, and for a quantised base, whose rounding would be merged, too: there,
-    `tpu-port export --merged` adds them to the full-precision base instead.
+    A base that is held in 4 or 8 bits is what the adapters were trained on: they are added to the weights that its
+    codes stand for, and the sum is written in the dtype of the other weights. PEFT rounds it to 4 or 8 bits again;
+    `tpu-port export --merged` adds the adapters to the checkpoint's own weights. ValueError without adapters.
     """
     if getattr(model, "lora", None) is None:
         raise ValueError("this model has no adapters to merge")
-    if model.porter.quantization is not None:
-        raise ValueError("a quantised base can't be merged into: save the adapter, then tpu-port export --merged")
     return MergedModel(model)
 
 

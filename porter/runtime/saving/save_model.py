@@ -17,6 +17,7 @@ from ..facts.files import to_host, write_json, write_tensors
 from ..hosts import processes as hosts
 from ..models import weights
 from ..models.load_model import Buffer
+from ..models.quantization import held_weights
 from ..models.vocabulary import TABLES
 from .adapters import save_adapter
 
@@ -35,6 +36,8 @@ def save_model(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> No
     folder = Path(path)
     if getattr(model, "lora", None) is not None:
         save_adapter(model, folder)
+    elif model.porter.quantization is not None:
+        raise ValueError("a quantised base is frozen and has no adapters here: there is nothing trained to save")
     else:
         save_whole(model, folder, tensors_of(model))
     if tokenizer is not None and jax.process_index() == 0:
@@ -44,8 +47,6 @@ def save_model(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> No
 def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.ndarray]]) -> None:
     """Writes `tensors`, (name, value) in the checkpoint's order, as the whole model's, with its configs beside them."""
     info, first = model.porter, jax.process_index() == 0
-    if info.quantization is not None:
-        raise ValueError("a quantised base is frozen and has no adapters here: there is nothing trained to save")
     hosts.together("saving the model")
     written: list[tuple[Path, list[str]]] = []
     total = 0
@@ -75,15 +76,20 @@ def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.
 
 
 def tensors_of(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and value of every tensor of the checkpoint that the model was loaded from, as it is now."""
-    info, parameters = model.porter, _parameters(model)
+    """Name and value of every tensor of the checkpoint that the model was loaded from, as it is now.
+
+    Weights that are held in 4 or 8 bits come as what the model multiplies by, in the dtype of the embedding.
+    """
+    info, parameters, held = model.porter, _parameters(model), held_weights(model)
     source = Path(info.path)
     headers = weights.read_headers(source)
     plan = weights.plan(info.family, info.config, headers, info.id)
     for name, tensor in plan.tensors.items():
         if info.vocabulary is not None and tensor.tunix in TABLES:
             tensor = replace(tensor, shape_hf=(info.vocabulary, *tensor.shape_hf[1:]))
-        yield name, np.ascontiguousarray(weights.to_hf(tensor, to_host(parameters[tensor.tunix])))
+        weight = held.get(tensor.tunix)
+        value = parameters[tensor.tunix] if weight is None else weight.dequantized(_dtype(parameters))
+        yield name, np.ascontiguousarray(weights.to_hf(tensor, to_host(value)))
     from safetensors import safe_open
 
     for name in plan.other:
@@ -107,9 +113,14 @@ def _parameters(model: nnx.Module) -> dict[str, jax.Array]:
     return {"/".join(map(str, path)): leaf.get_value() for path, leaf in state}
 
 
+def _dtype(parameters: dict[str, jax.Array]) -> np.dtype[Any]:
+    """The dtype of the embedding, which is never quantised."""
+    return next(parameters[name].dtype for name in TABLES if name in parameters)
+
+
 def _config(config: dict[str, Any], parameters: dict[str, jax.Array], vocabulary: int | None) -> dict[str, Any]:
     """The model's config.json with the dtype that its weights have now, and the rows of its embedding."""
-    dtype = next(iter(parameters.values())).dtype.name
+    dtype = _dtype(parameters).name
     for part in (config, config.get("text_config", {})):
         if vocabulary is not None and "vocab_size" in part:
             part["vocab_size"] = vocabulary

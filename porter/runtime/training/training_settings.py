@@ -141,12 +141,38 @@ def metrics_options(
             backends.append(partial(TensorboardBackend, log_dir=os.fspath(log_dir), flush_every_n_steps=100))
         elif name == "wandb":
             project = os.environ.get("WANDB_PROJECT", project or "huggingface")
-            backends.append(partial(WandbBackend, project=project, name=run_name))
+            backends.append(partial(_wandb_backend, project=project, name=run_name))
         else:
             main_print(f"report_to={name!r}: Tunix has no such tracker; nothing is sent to it")
     if not backends:
         return None
     return MetricsLoggerOptions(log_dir=os.fspath(log_dir), backend_kwargs={"custom_backend": backends})
+
+
+class _ActiveRun:
+    """A Tunix metrics backend that logs to the W&B run that the script has begun, and leaves its end to the script."""
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    def log_scalar(self, event: str, value: float, **kwargs: Any) -> None:
+        self._run.log({event.lstrip("/"): value}, step=int(kwargs.get("step") or 0))
+
+    def close(self) -> None:
+        pass
+
+
+def _wandb_backend(project: str, name: str | None) -> Any:
+    """Tunix's W&B backend; the script's own run where there is one, as transformers does.
+
+    `wandb.init` returns an active run in any case, but asks for a key first where that run is disabled.
+    """
+    if jax.process_index() == 0 and _installed("wandb"):
+        import wandb  # type: ignore[import-not-found, unused-ignore]
+
+        if wandb.run is not None:
+            return _ActiveRun(wandb.run)
+    return WandbBackend(project=project, name=name)
 
 
 def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_prefix: str = "eval") -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from ..project.folders import files_in, project_folders
@@ -73,7 +74,7 @@ def _shell_files(folders: list[Path]) -> dict[Path, Path]:
     """Each shell script with the folder of `folders` that it is of."""
     found: dict[Path, Path] = {}
     for folder in folders:
-        for path in files_in(folder, PATTERNS):
+        for path in chain.from_iterable(files_in(folder, PATTERNS)):
             if len(found) < MOST_FILES:
                 found.setdefault(path, folder)
     return found

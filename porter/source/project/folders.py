@@ -19,8 +19,8 @@ def project_folders(script: Path, *, above: int = 1) -> list[Path]:
     return folders[: root + 1]
 
 
-def files_in(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
-    """The files that match `patterns` (`setup.py`, `scripts/**/*.sh`), by pattern and name; some match several.
+def files_in(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[Path]]:
+    """For each of `patterns` (`setup.py`, `scripts/**/*.sh`) the files that match it, by name.
 
     A folder is listed once, and looked through once: it may hold the thousands of files of a dataset.
     """
@@ -28,11 +28,11 @@ def files_in(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
     for pattern in patterns:
         below, _, last = pattern.rpartition("/")
         if "*" in below:
-            yield from (path for path in sorted(folder.glob(pattern)) if path.is_file())
+            yield [path for path in sorted(folder.glob(pattern)) if path.is_file()]
             continue
         if below not in names:
             names[below] = _matching(folder / below, _any_of(patterns, below))
-        yield from (path for name in fnmatch.filter(names[below], last) if (path := folder / below / name).is_file())
+        yield [path for name in fnmatch.filter(names[below], last) if (path := folder / below / name).is_file()]
 
 
 def _matching(folder: Path, wanted: re.Pattern[str]) -> list[str]:

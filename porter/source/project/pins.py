@@ -44,6 +44,7 @@ INSTALLS = re.compile(
 )
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
+LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
 MAX_BYTES = 2_000_000  # of a file that is looked into
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
@@ -82,7 +83,7 @@ def asked_of_project(
         yield Asked("what the notebook installed", [("==", installed)])
     commands: list[tuple[str, str]] = []
     declared: list[tuple[str, str]] = []
-    for file in _files(script):
+    for file in _files(script, text):
         try:
             held = (file.name, _text(file))
         except (OSError, InputError):
@@ -152,10 +153,32 @@ def _installed(raw: str, library: str) -> str | None:
     return versions[-1] if versions else None
 
 
-def _files(script: Path) -> Iterator[Path]:
-    """Beside the script, then above it up to the root of its repository; without one in the next folder only."""
-    for folder in project_folders(script.resolve()):
-        yield from dict.fromkeys(files_in(folder, FILES))
+def _files(script: Path, text: str = "") -> Iterator[Path]:
+    """Beside the script, then above it up to the root of its repository; without one in the next folder only.
+
+    Of several of a kind the one first that speaks of the script: `requirements-train.txt` for `e2/train/sft.py`, or
+    the one that lists most of the libraries that `text` names.
+    """
+    seen: set[Path] = set()
+    script = script.resolve()
+    named = [library for library in LIBRARIES if re.search(rf"(?m)^\s*(?:from|import)\s+{library}\b", text)]
+    for folder in project_folders(script):
+        below = script.relative_to(folder).parts if script.is_relative_to(folder) else (script.name,)
+        words = set(re.split(r"[^a-z0-9]+", "/".join(below).lower().removesuffix(script.suffix)))
+        for files in files_in(folder, FILES):
+            found = [path for path in files if path not in seen]
+            yield from found if len(found) < 2 else sorted(found, key=lambda path: _foreign(path, words, named))
+            seen.update(found)
+
+
+def _foreign(file: Path, words: set[str], named: list[str]) -> tuple[int, int]:
+    """Less for a file of requirements that is more likely the script's: words of its name, libraries that it lists."""
+    own = set(re.split(r"[^a-z0-9]+", file.name.lower())) & words
+    try:
+        held = _text(file) if named and not COMMANDS.search(file.name) else ""
+    except (OSError, InputError):
+        held = ""
+    return -len(own), -sum(bool(re.search(rf"(?m)^[ \t\-\"']*{library}\b", held)) for library in named)
 
 
 def _in_script(text: str, library: str) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ what it is, an object of the runtime's class of the same name, which `rt.load_mo
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 
@@ -14,13 +15,14 @@ import libcst as cst
 from ....recipe import Origin, Value, literal_code
 from ....runtime.facts.field_tables import version_key
 from ....source.values import read_value
-from ....text.expressions import quoted
+from ....text.expressions import is_atom, parsed, quoted
 from ...script.fill_from_tables import bindings_of, fill_site, follow, table_of
 from ...script.may_be_none import may_be_none
 from ...script.porting import Porting
 from ...script.sites import Argument, Site, shown
 
 PLACE = "model.quantization"
+FLAGS = ("load_in_4bit", "load_in_8bit")
 CONFIGS = "Config"  # GPTQConfig, AwqConfig, HqqConfig, ...
 TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
 
@@ -31,7 +33,7 @@ def read_quantization(porting: Porting, site: Site | None, versions: Mapping[str
     if given is not None and not given.value.is_literal(None):
         _read_config(porting, given, versions)
     elif site is not None:
-        _read_keywords(porting, {name: site.argument(name) for name in ("load_in_4bit", "load_in_8bit")})
+        _read_keywords(porting, {name: site.argument(name) for name in FLAGS})
     value = porting.value(PLACE)
     dtype = porting.value("model.dtype")
     if value is None:
@@ -44,6 +46,16 @@ def read_quantization(porting: Porting, site: Site | None, versions: Mapping[str
     if porting.trainer.qualified.startswith("trl.") and _casts_adapters(porting, porting.trainer):
         message = "TRL trains the adapters of a quantised base in bfloat16; here they are float32, as PEFT makes them."
         porting.find("TP601", "info", message, "", porting.trainer.line, porting.trainer.column)
+
+
+def asks_when_run(code: str) -> str:
+    """The condition under which a value of `model.quantization` quantises: `args.load_in_4bit`, `c is not None`."""
+    call = parsed(code)
+    if not isinstance(call, ast.Call):
+        return f"{code if is_atom(code) else f'({code})'} is not None"
+    given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
+    flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
+    return " or ".join(flag if is_atom(flag) else f"({flag})" for flag in flags)
 
 
 def _casts_adapters(porting: Porting, trainer: Site) -> bool:

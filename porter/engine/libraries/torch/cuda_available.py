@@ -50,65 +50,17 @@ def answer_gpu_tests(porting: Porting) -> None:
                 _take_value(porting, call)
 
 
-def name_gpu_tests(porting: Porting) -> None:
-    """A warning for every question that is left in the port; an error where it decides what the training takes."""
-    if "cuda.is_available" not in porting.module.text or not porting.options.active(RULE):
-        return
-    for call in porting.module.calls:
-        if porting.module.qualified(call.func) == AVAILABLE and not porting.covered(porting.module.span(call)[0]):
-            message = "torch.cuda.is_available() is False on a TPU machine, where this stands as it was."
-            line, column = porting.module.location(call)
-            decides = _decided(porting, call)
-            if _tells_caller(porting, call):
-                message = f"{message[:-1]}: the function tells its caller so, which ends the port or changes it."
-                porting.find(RULE, "error", message, "Let it answer what it did on the GPU.", line, column)
-            elif decides:
-                message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
-                porting.find(RULE, "error", message, "Give what the GPU run had.", line, column)
-            else:
-                porting.find(RULE, "warning", message, "Check what it decides.", line, column)
-
-
-def _tells_caller(porting: Porting, call: cst.Call) -> bool:
-    """Whether an `if` on a GPU that isn't there makes a function give back False."""
-    module, test = porting.module, _decision(porting, call)
-    holder = module.parents[test]
-    if not isinstance(holder, cst.If) or holder.test is not test or _known(porting, test) is not False:
-        return False
-    last = list(_small(holder.body))[-1:]
-    return any(isinstance(line, cst.Return) and line.value and module.code(line.value) in NO_GPU for line in last)
-
-
-def _decided(porting: Porting, call: cst.Call) -> list[str]:
-    """Names that an `if` on a GPU gives a value, and that the trainer's settings read."""
-    module = porting.module
-    test = _decision(porting, call)
-    holder = module.parents[test]
-    if not isinstance(holder, cst.If) or holder.test is not test:
-        return []
-    calls = [site.node for site in porting.sites if site.role in ("arguments", "lora", "quantization")]
-    found = {}
-    for node in inside(holder):
-        target = node.targets[0].target if isinstance(node, cst.Assign) else None
-        meaning = module.meaning(target) if isinstance(target, cst.Name) else None
-        if isinstance(target, cst.Name) and meaning is not None:
-            uses = module.references(target.value, meaning[0])
-            if any(item in calls for use in uses for item in module.ancestors(use)):
-                found[target.value] = True
-    return list(found)
-
-
 def _drop_guard(porting: Porting, call: cst.Call) -> bool:
     """`if not torch.cuda.is_available(): raise ...`, `assert torch.cuda.is_available()`, and an `else:` that raises."""
     module = porting.module
-    test = _decision(porting, call)
+    test = decision(porting, call)
     holder = module.parents[test]
-    if isinstance(holder, cst.Assert) and holder.test is test and _known(porting, test) is True:
+    if isinstance(holder, cst.Assert) and holder.test is test and known_value(porting, test) is True:
         porting.remove_statement(call, RULE, GUARD)
         return True
     if not isinstance(holder, cst.If) or holder.test is not test:
         return False
-    known = _known(porting, test)
+    known = known_value(porting, test)
     above = module.parents[holder]
     if known is False and holder.orelse is None and _only_for_cpu(porting, holder.body):
         if isinstance(above, cst.If) and above.orelse is holder:
@@ -139,26 +91,26 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
 def _drop_guards_of_device(porting: Porting, call: cst.Call) -> None:
     """`device = "cuda" if available() else "cpu"`, and then `if device == "cpu": args.quantize = False`."""
     module = porting.module
-    chosen = module.parents[_decision(porting, call)]
+    chosen = module.parents[decision(porting, call)]
     assign = module.parents[chosen]
     target = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
     if not isinstance(chosen, cst.IfExp) or not isinstance(target, cst.Name):
         return
     found = module.scope(assign).lookup(target.value)
     for use in module.references(target.value, found[0]) if found is not None else ():
-        test = _decision(porting, use)
+        test = decision(porting, use)
         holder, above = module.parents[test], module.parents[module.parents[test]]
         if not isinstance(holder, cst.If) or holder.test is not test or holder.orelse is not None:
             continue
         is_elif = isinstance(above, cst.If) and above.orelse is holder
-        if not is_elif and _known(porting, test) is False and _only_for_cpu(porting, holder.body):
+        if not is_elif and known_value(porting, test) is False and _only_for_cpu(porting, holder.body):
             porting.remove_statement(holder, RULE, GUARD)
 
 
 def _only_for_cpu(porting: Porting, body: cst.BaseSuite) -> bool:
     """Whether a block only complains, ends the run or switches settings off: nothing that other code needs."""
-    found = [_complains(porting, statement) or _is_setting(porting, statement) for statement in _small(body)]
-    return bool(found) and all(found) and any(True for _ in _small(body))
+    found = [_complains(porting, statement) or _is_setting(porting, statement) for statement in small(body)]
+    return bool(found) and all(found) and any(True for _ in small(body))
 
 
 def _tells(porting: Porting, holder: cst.If) -> bool:
@@ -170,8 +122,8 @@ def _tells(porting: Porting, holder: cst.If) -> bool:
 
 
 def _only_tells(porting: Porting, body: cst.BaseSuite) -> bool:
-    calls = [item.value for item in _small(body) if isinstance(item, cst.Expr)]
-    return len(calls) == len(list(_small(body))) and all(_tells_alone(porting, call) for call in calls)
+    calls = [item.value for item in small(body) if isinstance(item, cst.Expr)]
+    return len(calls) == len(list(small(body))) and all(_tells_alone(porting, call) for call in calls)
 
 
 def _tells_alone(porting: Porting, call: cst.BaseExpression) -> bool:
@@ -184,7 +136,7 @@ def _tells_alone(porting: Porting, call: cst.BaseExpression) -> bool:
     )
 
 
-def _small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+def small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
     for statement in body.body:
         if isinstance(statement, cst.SimpleStatementLine):
             yield from statement.body
@@ -227,7 +179,7 @@ def _is_setting(porting: Porting, statement: cst.CSTNode) -> bool:
 
 
 def _sets(porting: Porting, body: cst.BaseSuite) -> bool:
-    return all(_is_setting(porting, statement) for statement in _small(body))
+    return all(_is_setting(porting, statement) for statement in small(body))
 
 
 def _unwrap(porting: Porting, holder: cst.If, *, any_value: bool) -> bool:
@@ -242,15 +194,15 @@ def _unwrap(porting: Porting, holder: cst.If, *, any_value: bool) -> bool:
 
 
 def _assigns(body: cst.BaseSuite) -> bool:
-    return all(isinstance(statement, cst.Assign) for statement in _small(body))
+    return all(isinstance(statement, cst.Assign) for statement in small(body))
 
 
 def _settle(porting: Porting, call: cst.Call) -> None:
     """An expression that settles a setting of the training becomes what it was on the GPU."""
     module = porting.module
-    decided = _decision(porting, call)
+    decided = decision(porting, call)
     chosen: cst.BaseExpression | None = None
-    known = _known(porting, decided)
+    known = known_value(porting, decided)
     holder = module.parents[decided]
     if isinstance(holder, cst.IfExp) and holder.test is decided and isinstance(known, bool):
         decided, chosen = holder, holder.body if known else holder.orelse
@@ -270,9 +222,9 @@ def _take_value(porting: Porting, call: cst.Call) -> None:
     Of `args.bf16 and available()` the other part stays.
     """
     module = porting.module
-    test = _decision(porting, call)
+    test = decision(porting, call)
     holder = module.parents[test]
-    known = _known(porting, test)
+    known = known_value(porting, test)
     if not isinstance(holder, cst.If | cst.IfExp) or holder.test is not test or known is False:
         return
     if isinstance(holder, cst.If):
@@ -284,7 +236,7 @@ def _take_value(porting: Porting, call: cst.Call) -> None:
             if within_chain or not _unwrap(porting, holder, any_value=True):
                 porting.edit(*module.span(test), "True", RULE, REASON)
             return
-    elif _names_device(porting, holder.body):
+    elif _names_device(porting, holder.body) or places(porting, holder):
         return
     elif known is True:
         porting.edit(*module.span(holder), module.code(holder.body), RULE, REASON)
@@ -300,7 +252,18 @@ def _names_device(porting: Porting, node: cst.CSTNode) -> bool:
     return re.search(r"cuda|device|\.(to|half|float|bfloat16)\(", porting.module.code(node)) is not None
 
 
-def _decision(porting: Porting, call: cst.BaseExpression) -> cst.BaseExpression:
+def places(porting: Porting, chosen: cst.IfExp) -> bool:
+    """`0 if available() else -1`, `"auto" if available() else "cpu"`, and what a name with "device" takes."""
+    module = porting.module
+    if module.code(chosen.orelse).strip("\"'") in ("-1", "cpu"):
+        return True
+    holder = module.parents[chosen]
+    if isinstance(holder, cst.Assign):
+        return any("device" in module.code(target.target).lower() for target in holder.targets)
+    return isinstance(holder, cst.Arg) and holder.keyword is not None and "device" in holder.keyword.value
+
+
+def decision(porting: Porting, call: cst.BaseExpression) -> cst.BaseExpression:
     """The whole condition in which a call or a name stands: `available() and capability()[0] >= 8`."""
     node: cst.BaseExpression = call
     while True:
@@ -340,7 +303,7 @@ def _read_by_settings(porting: Porting, assign: cst.Assign) -> bool:
     target = assign.targets[0].target
     if len(assign.targets) != 1 or not isinstance(target, cst.Name):
         return False
-    if not isinstance(_known(porting, assign.value), bool):
+    if not isinstance(known_value(porting, assign.value), bool):
         return True  # a type
     found = module.scope(assign).lookup(target.value)
     return found is not None and _only_settings_read(porting, target.value, found[0])
@@ -385,14 +348,14 @@ def _handed_on(porting: Porting, use: cst.BaseExpression) -> tuple[str, Scope] |
 
 def _is_precision(porting: Porting, value: cst.BaseExpression) -> bool:
     """Whether a value is a switch or one of torch's types, never a device."""
-    known = _known(porting, value)
+    known = known_value(porting, value)
     if isinstance(known, bool):
         return True
     names = [porting.module.qualified(node) or "" for node in inside(value) if isinstance(node, cst.Attribute)]
     return known in TORCH_TYPES.values() and any(name.startswith("torch.") for name in names)
 
 
-def _known(porting: Porting, node: cst.BaseExpression) -> object:
+def known_value(porting: Porting, node: cst.BaseExpression) -> object:
     try:
         return evaluate(porting.module, node)
     except Unknown:

@@ -2,6 +2,7 @@
 
 major, _ = torch.cuda.get_device_capability()
 scores = torch.zeros(8, device="cuda")
+again = AutoModelForCausalLM.from_pretrained("out", device_map={"": 0})
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is
 def name_cuda_left(porting: Porting) -> None:
     """An error for every call that raises without a GPU, where nothing keeps the port from it."""
     module = porting.module
-    if "cuda" not in module.text or not porting.options.active(RULE):
+    if not any(word in module.text for word in ("cuda", "device")) or not porting.options.active(RULE):
         return
     said = {finding.line for finding in porting.recipe.findings if finding.severity == "error"}
     for call in module.calls:
@@ -43,6 +44,11 @@ def name_cuda_left(porting: Porting) -> None:
             continue
         if _is_reached(porting, call):
             said.add(line)
+            if place := _movable(module, call):
+                porting.edit(*module.span(place), '"cpu"', RULE, "torch holds it on the host: a TPU isn't torch's")
+                message = f"{module.code(call.func)}: torch loads it on the host's CPU, as a TPU isn't torch's."
+                porting.find(RULE, "warning", message, "", line, column)
+                continue
             code, called = (" ".join(module.code(part).split()) for part in (call, call.func))
             shown = code if len(code) <= 60 else f"{called}(...)" if len(called) <= 60 else f"{called[:57]}...(...)"
             message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
@@ -60,11 +66,27 @@ def _needs_gpu(module: Module, call: cst.Call) -> bool:
         if name == "torch.Generator":
             given += [argument.value for argument in call.args[:1] if argument.keyword is None]
         return any(_is_cuda(module, value) for value in given)
+    if place := _place(module, call):
+        return _is_gpu_place(module, place)
     if not isinstance(call.func, cst.Attribute):
         return False
     if call.func.attr.value == "cuda":
         return all(argument.keyword is not None or _is_number(argument.value) for argument in call.args)
     return call.func.attr.value == "to" and any(_is_cuda(module, argument.value) for argument in call.args)
+
+
+def _place(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """Where transformers is asked to load a model or pipeline to."""
+    name = module.qualified(call.func) or ""
+    if name != "transformers.pipeline" and not name.endswith(".from_pretrained"):
+        return None
+    return next((a.value for a in call.args if a.keyword and a.keyword.value in ("device_map", "device")), None)
+
+
+def _movable(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """The place of a load that the host's CPU can do as well: without bitsandbytes' kernels."""
+    names = {argument.keyword.value for argument in call.args if argument.keyword}
+    return None if names & {"quantization_config", "load_in_4bit", "load_in_8bit"} else _place(module, call)
 
 
 def _is_answered(porting: Porting, call: cst.Call) -> bool:
@@ -80,15 +102,30 @@ def _is_number(value: cst.BaseExpression) -> bool:
 
 def _is_cuda(module: Module, value: cst.BaseExpression) -> bool:
     """Whether a device is a GPU for certain: `"cuda:0"`, `torch.device("cuda")`, or a variable that is only that."""
-    if isinstance(value, cst.Name):
-        meaning = module.meaning(value)
-        made = meaning[1] if meaning is not None else ()
-        if len(made) != 1 or made[0].kind != "assign" or made[0].value is None or isinstance(made[0].value, cst.Name):
-            return False
-        value = made[0].value
+    if values := _assigned(module, value):
+        return all(not isinstance(held, cst.Name) and _is_cuda(module, held) for held in values)
     if isinstance(value, cst.Call) and module.qualified(value.func) == "torch.device" and value.args:
         value = value.args[0].value
     return isinstance(value, cst.SimpleString) and re.match(r"cuda\b", str(value.evaluated_value)) is not None
+
+
+def _is_gpu_place(module: Module, value: cst.BaseExpression) -> bool:
+    """Whether transformers puts what it loads on a GPU: a device, its number, or `{"": ...}` of one."""
+    if values := _assigned(module, value):
+        return all(not isinstance(held, cst.Name) and _is_gpu_place(module, held) for held in values)
+    if isinstance(value, cst.Dict):
+        return any(_is_gpu_place(module, element.value) for element in value.elements)
+    if isinstance(value, cst.Attribute):  # a process's number, which is its GPU's
+        return value.attr.value in ("process_index", "local_process_index", "local_rank")
+    return isinstance(value, cst.Integer) or _is_cuda(module, value)
+
+
+def _assigned(module: Module, value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """All that is assigned to a variable; nothing where something else gives it a value."""
+    meaning = module.meaning(value) if isinstance(value, cst.Name) else None
+    made = meaning[1] if meaning is not None else ()
+    values = [one.value for one in made if one.kind == "assign" and one.value is not None]
+    return values if len(values) == len(made) else []
 
 
 def _is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:

@@ -5,7 +5,8 @@
         last = os.path.join(OUTPUT_DIR, max(checkpoints, key=...))
     trainer.train(resume_from_checkpoint=last)
 
-resumes from `rt.get_last_checkpoint(OUTPUT_DIR)`, which can be asked at the trainer, wherever the script does.
+or asks a module of its project for `get_last_checkpoint(OUTPUT_DIR)`, resumes from `rt.get_last_checkpoint`,
+which can be asked at the trainer, wherever the script does.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from typing import Literal
 
 import libcst as cst
 
-from ....source.scopes import Binding
+from ....errors import InputError
+from ....files import read_file
+from ....source.project.modules import find_project_file
+from ....source.scopes import Binding, inside
 from ...script.porting import Porting
 
+LAST = "get_last_checkpoint"
 LISTS = re.compile(r"\b(listdir|i?glob|iterdir|scandir|walk)\(")
 BEGINS = re.compile(r"""["']([^"'\n]*/)?checkpoint[-_*?\d\\]*""")
 ASKS_FOR_ONE = re.compile(r"\b(exists|lexists|isdir|is_dir|listdir|i?glob|iterdir|scandir|len|any)\(")
@@ -35,6 +40,7 @@ def finds_last(porting: Porting, value: cst.BaseExpression) -> Found:
     module = porting.module
     names: set[str] = set()
     texts: list[str] = []
+    elsewhere: list[str] = []
     tests: list[cst.BaseExpression] = []
     waiting: list[cst.BaseExpression] = [value]
     mixed = False
@@ -46,6 +52,7 @@ def finds_last(porting: Porting, value: cst.BaseExpression) -> Found:
             continue
         mixed = mixed or isinstance(node, cst.BooleanOperation)
         texts.append(module.code(node))
+        elsewhere += _of_project(porting, node)
         for binding in _bindings(porting, node, names):
             if isinstance(binding.node, cst.FunctionDef):
                 texts.append(module.code(binding.node.body))
@@ -54,8 +61,9 @@ def finds_last(porting: Porting, value: cst.BaseExpression) -> Found:
             made = _made_from(binding)
             if made is not None:
                 waiting.append(made)
-    code = "\n".join(texts)
-    if LISTS.search(code) is None or BEGINS.search(code) is None:
+    code = "\n".join([*texts, *elsewhere])
+    asks_transformers = any(f"{LAST}(" in text for text in elsewhere)
+    if not asks_transformers and (LISTS.search(code) is None or BEGINS.search(code) is None):
         return ""
     asks = not mixed and all(_asks_for_one(porting, test, names) for test in tests)
     return "last" if asks and _names_folder(code, porting.output_dir()) else "elsewhere"
@@ -74,6 +82,24 @@ def _bindings(porting: Porting, node: cst.BaseExpression, names: set[str]) -> It
         for binding in found[1] if found is not None else ():
             if binding.kind not in ("import", "parameter"):
                 yield binding
+
+
+def _of_project(porting: Porting, value: cst.BaseExpression) -> Iterator[str]:
+    """The bodies of functions that `value` calls in other modules of the script's project."""
+    module = porting.module
+    for call in inside(value):
+        name = module.qualified(call.func) if isinstance(call, cst.Call) else None
+        holder, _, function = (name or "").rpartition(".")
+        found = find_project_file(module.path, holder) if holder else None
+        if found is None:
+            continue
+        try:
+            tree = ast.parse(text := read_file(found[0]).decode("utf-8", "replace"))
+        except (OSError, InputError, SyntaxError, ValueError):
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name == function:
+                yield ast.get_source_segment(text, node) or ""
 
 
 def _made_from(binding: Binding) -> cst.BaseExpression | None:

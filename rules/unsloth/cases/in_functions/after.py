@@ -87,5 +87,5 @@ trainer = PeftTrainer(
 trainer.with_training_hooks(rt.log_every(1, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
-# TODO(tpu-port TP719): model.save_pretrained_merged(...): the port can't merge here, as its base may be held in 4 or 8 bits. Save the adapter with rt.save_adapter; `tpu-port export --merged` writes the whole model in safetensors, which llama.cpp and vLLM read.
-model.save_pretrained_merged("merged", tokenizer, save_method="merged_16bit")
+rt.merge_and_unload(model).save_pretrained("merged")
+tokenizer.save_pretrained("merged")

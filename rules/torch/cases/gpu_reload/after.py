@@ -1,0 +1,57 @@
+import jax
+import jax.numpy as jnp
+import optax
+import orbax.checkpoint as ocp
+import torch
+from datasets import load_dataset
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+
+from porter import runtime as rt
+from porter.runtime.arguments import BitsAndBytesConfig
+
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.float32, compute_dtype=jnp.bfloat16)
+batches = rt.SFTBatches(
+    load_dataset("trl-lib/Capybara", split="train"),
+    tokenizer,
+    mesh,
+    max_steps=5,
+    batch_size=8,  # SFTConfig's default
+    max_length=1024,  # SFTConfig's default
+    seed=42,  # the GPU run's order
+)
+model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
+
+schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
+optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+)
+trainer = PeftTrainer(
+    model,
+    optimizer,
+    TrainingConfig(
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        eval_every_n_steps=batches.steps,
+        checkpoint_root_directory=rt.fresh_dir("out"),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+        ),
+    ),
+).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+with mesh:
+    trainer.train(batches)
+
+judge = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", device_map="cpu")
+judge = PeftModel.from_pretrained(judge, "other/adapter").merge_and_unload()
+place = "cuda:0"
+# TODO(tpu-port TP536): AutoModelForCausalLM.from_pretrained(...) needs a GPU, and the port comes here: torch raises on a TPU machine. Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`.
+small = AutoModelForCausalLM.from_pretrained(
+    "Qwen/Qwen3-1.7B", quantization_config=BitsAndBytesConfig(load_in_4bit=True), device_map=place
+)
+feelings = pipeline("sentiment-analysis", device=0 if torch.cuda.is_available() else -1)
