@@ -159,7 +159,8 @@ def test_adapters_that_the_script_injects_with_qwix_are_placed_too(tmp_path: Pat
 
 
 def test_a_trace_without_the_compiler_gives_the_sizes(tmp_path: Path) -> None:
-    step = compile_step(request(tmp_path, "qwen3", "v5p-8", compile=False, remat="none", seq_len=200))
+    text = SCRIPT.replace("mesh = jax", "import sys\nassert 'torch' not in sys.modules, 'two seconds'\nmesh = jax")
+    step = compile_step(request(tmp_path, "qwen3", "v5p-8", text, compile=False, remat="none", seq_len=200))
     assert step.memory is None and not step.remat and step.length == 256
     assert sum(step.state["weights"].values()) == 2 * step.parameters
     found = estimate(step, Candidate(4, 1, 4, 256, False), slice_named("v5p-8"))

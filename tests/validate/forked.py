@@ -1,6 +1,6 @@
-"""Runs a module in a fork of an interpreter that has imported torch and transformers, as `validate` runs a script.
+"""Runs a program in a fork of an interpreter that has imported torch and transformers, as `validate` runs a script.
 
-    done = run("tests.validate.observed", work, "source", script, cwd=folder)
+    done = run("import sys; print(sys.argv)", work, "source", cwd=folder)
 
 The imports take five seconds in each process of a test's own.
 """
@@ -19,12 +19,12 @@ ROOT = Path(__file__).parents[2]
 HERE = "tests.validate.forked"
 
 
-def run(module: str, *arguments: object, cwd: Path) -> CompletedProcess[str]:
-    """What `python -m module arguments` in `cwd` would give."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def run(text: str, *arguments: object, cwd: Path) -> CompletedProcess[str]:
+    """What `python -c text arguments` in `cwd` would give."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out", Path(folder) / "err"
-        words = [str(out), str(err), module, *map(str, arguments)]
+        words = [str(out), str(err), text, *map(str, arguments)]
         socket = client.server("source", sys.executable, environment)
         process = client.begin(socket, HERE, words, environment, str(cwd)) if socket else None
         assert process is not None and process.stdout is not None
@@ -35,16 +35,14 @@ def run(module: str, *arguments: object, cwd: Path) -> CompletedProcess[str]:
 
 
 def main() -> None:
-    """In the fork: output and errors each into a file, then the module."""
-    import runpy
-
-    out, err, module, *arguments = sys.argv[1:]
+    """In the fork: output and errors each into a file, then the program."""
+    out, err, text, *arguments = sys.argv[1:]
     for name, stream in ((out, 1), (err, 2)):
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, stream)
         os.close(file)
-    sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    sys.argv = ["-c", *arguments]
+    exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
 
 
 if __name__ == "__main__":

@@ -18,6 +18,20 @@ from porter.validate.stand_ins.substitutes import Substitutes
 
 from . import forked
 
+OBSERVED = """
+import sys
+from pathlib import Path
+from porter.validate.observing.settings import Settings
+from porter.validate.stand_ins.substitutes import Substitutes, patch_loaders
+from porter.validate.running.script import run_script
+work, side, script = sys.argv[1:]
+substitutes = Substitutes(Settings.load(f"{work}/settings.json"), side, [])
+patch_loaders(substitutes)
+code = run_script(script, [], Path(work) / side)
+print("\\n".join(substitutes.notes), file=sys.stderr)
+sys.exit(code)
+"""
+
 SCRIPT = """
 import csv, json, os
 import pandas as pd
@@ -39,7 +53,7 @@ print(os.path.exists("cache.json"), next(csv.DictReader(open("e.csv")))["name"])
 
 def observed(work: Path, side: str, script: Path) -> CompletedProcess[str]:
     (work / side).mkdir()
-    return forked.run("tests.validate.observed", work, side, script, cwd=script.parent)
+    return forked.run(OBSERVED, work, side, script, cwd=script.parent)
 
 
 @pytest.fixture

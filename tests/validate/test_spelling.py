@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from porter.validate.observing.spelling import by_place
+
+from . import forked
 
 RUN = """
 import sys
@@ -64,8 +64,6 @@ def test_the_first_arguments_by_place(function: Any) -> None:
 
 @pytest.mark.real
 def test_names_by_keyword_are_stood_in_for(tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    run = forked.run(RUN, tmp_path, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "a tiny random qwen3 model stood in for Qwen/Qwen3-0.6B" in run.stdout

@@ -10,6 +10,7 @@ for a port that does.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import math
@@ -101,7 +102,7 @@ def patch_torch_models(substitutes: Substitutes) -> None:
 
 
 def without_torch() -> None:
-    """Let transformers believe that torch is not installed, as on a TPU host.
+    """Let transformers and tensorboardX, which Tunix imports, believe that torch is not installed, as on a TPU host.
 
     It also saves the seconds that importing torch takes.
     """
@@ -110,6 +111,8 @@ def without_torch() -> None:
         from transformers.utils import is_torch_available
 
         is_torch_available()  # the answer is cached
+        with contextlib.suppress(ImportError):
+            import tensorboardX  # noqa: F401
     finally:
         del sys.modules["torch"]
 

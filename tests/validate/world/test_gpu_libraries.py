@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.validate import forked
+
 RUN = """
 import sys
 from pathlib import Path
@@ -133,9 +135,7 @@ def test_an_apple_gpu_is_the_cpu_too(known: str, answers: str, tmp_path: Path) -
     script = tmp_path / "script.py"
     script.write_text(APPLE, encoding="utf-8")
     run = RUN.replace("note=lambda text: None", "note=print").replace('"source", []', f'"source", [{known!r}]')
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "CUDA_VISIBLE_DEVICES": ""}
-    words = [sys.executable, "-W", "ignore", "-c", run, str(script), str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    done = forked.run(run, script, tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert answers in done.stdout and "`mps` was the CPU" in done.stdout
 
@@ -154,10 +154,8 @@ assert layer.to(torch.float64).weight.dtype == torch.float64
 def test_modules_that_the_script_casts_stay_float32(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(CAST, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "CUDA_VISIBLE_DEVICES": ""}
     run = RUN.replace("note=lambda text: None", "note=print")
-    words = [sys.executable, "-W", "ignore", "-c", run, str(script), str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    done = forked.run(run, script, tmp_path, cwd=tmp_path)
     assert done.returncode == 0 and "casts of modules to 16 bits" in done.stdout, done.stderr
 
 
@@ -182,9 +180,7 @@ def test_peft_prepares_a_quantised_base_as_on_a_gpu(tmp_path: Path) -> None:
     """Without gradients at the embedding, a Trainer that checkpoints activations finds nothing to train."""
     script = tmp_path / "script.py"
     script.write_text(PREPARED, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "CUDA_VISIBLE_DEVICES": ""}
-    words = [sys.executable, "-W", "ignore", "-c", RUN, str(script), str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    done = forked.run(RUN, script, tmp_path, cwd=tmp_path)
     assert done.stdout.splitlines() == ["True True", "False False"], done.stderr
 
 
