@@ -28,7 +28,7 @@ import pytest
 
 # Syntax trees and traced programs are many objects that stay: looking through them again and again took a tenth of the
 # suite.
-gc.set_threshold(50_000, 20, 100)
+gc.set_threshold(50_000, 20, 10)
 
 _COMPILED = pytest.StashKey[str]()
 _STATE = pytest.StashKey[str]()
