@@ -169,8 +169,20 @@ class _Reader(ast.NodeVisitor):
         guards = self._guards(test)
         self.guards += guards
         for part in parts:
+            if guards:
+                self._renamed(part)
             self.visit(part)
         self.guards -= guards
+
+    def _renamed(self, part: ast.AST) -> None:
+        """`settings["new"] = settings.pop("old")` for the releases that have it: the old name dates nothing."""
+        for node in ast.walk(part):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop"):
+                continue
+            word = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            name = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            if known := self.spread.get(name):
+                self.spread[name] = [(key, line, guarded or key == word) for key, line, guarded in known]
 
     def _guards(self, test: ast.expr) -> bool:
         names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}

@@ -481,3 +481,21 @@ def test_the_day_of_another_pin_is_within_what_unsloth_takes(tmp_path: Path) -> 
     text = PLAIN.replace("from trl", "from unsloth import FastLanguageModel\nfrom trl", 1)
     text = text.replace("train_dataset=rows)", "train_dataset=rows, processing_class=None)")
     assert read_as(text, tmp_path, "transformers==5.1.0\n") == "0.24.0"
+
+
+@pytest.mark.parametrize(("test", "version"), [('"eval_strategy" in known', "1.16.0"), ("len(sys.argv) > 1", "0.16.1")])
+def test_a_keyword_that_the_script_renames_for_newer_releases_dates_nothing(test: str, version: str) -> None:
+    text = f"""import inspect, sys
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+settings = {{"output_dir": "out", "evaluation_strategy": "no"}}
+known = inspect.signature(TrainingArguments.__init__).parameters
+if {test}:
+    settings["eval_strategy"] = settings.pop("evaluation_strategy")
+args = TrainingArguments(**settings)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+trainer = Trainer(model, args, train_dataset=load_dataset("some/rows", split="train"))
+trainer.train()
+"""
+    assert port(text).recipe.versions["trl"].startswith(f"{version} ")

@@ -367,7 +367,8 @@ def _uses(porting: Porting) -> Iterator[tuple[str, list[str]]]:
             yield use.name, [*use.keywords, *fields]
     for site in porting.sites:  # with what is known of `**more`
         if not _is_guarded(porting, site.node):
-            yield site.qualified, [argument.name for argument in site.arguments]
+            own = [argument for argument in site.arguments if argument.line not in porting.answers[GUARDED]]
+            yield site.qualified, [argument.name for argument in own]
 
 
 def _written(porting: Porting) -> list[Use]:
