@@ -16,6 +16,7 @@ from ..engine.script.porting import Porting
 from ..recipe import Field
 from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
+from ..text.expressions import quoted
 from ..text.layout import Arg, Call
 from .common_statements import (
     Writing,
@@ -119,6 +120,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     release = plain_version(porting.versions.get("trl", ""))
     if release and releases.release(release).ends_at_eos_token:
         arguments.append(Arg("True", "only_eos_token", "# completions end there alone before TRL 1.15"))
+    if release and (dealing := releases.release(release).dealing) != "shuffled":
+        arguments.append(Arg(quoted(dealing), "dealing", "# micro-steps keep a prompt's completions before TRL 0.18"))
     if is_raised_when_run(porting):
         arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))

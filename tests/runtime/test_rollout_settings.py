@@ -7,10 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from porter.runtime.arguments import trl_arguments
 from porter.runtime.generation.prompts import end_tokens, raised_batch_size, shared_settings
+from porter.runtime.rollouts.dealing import checked, dealt
 
 
 def settings(trl: str, kind: str, unsloth: str | None = None, **given: Any) -> dict[str, Any]:
@@ -51,3 +53,17 @@ def test_unsloth_s_config_raises_its_batch() -> None:
     assert settings("0.24.0", "GRPOConfig", "2026.8.19")["raise_batch_size"]
     assert not settings("0.24.0", "GRPOConfig")["raise_batch_size"]
     assert [raised_batch_size(rows, 2, 4, 2) for rows in (1, 2, 3, 4)] == [8, 2, 8, 4]
+
+
+def test_micro_steps_get_their_completions_as_in_the_release() -> None:
+    assert [settings(trl, "GRPOConfig")["dealing"] for trl in ("0.16.1", "0.17.0", "0.18.0")] == [
+        "in_order",
+        "split",
+        "shuffled",
+    ]
+    rows, orders = list(range(8)), [np.array([3, 2, 1, 0]), np.array([0, 2, 1, 3])]
+    assert dealt(rows, 2, orders, "in_order") == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert dealt(rows, 2, orders, "split") == [[0, 1, 4, 5], [2, 3, 6, 7]]
+    assert dealt(rows, 2, orders, "shuffled") == [[3, 2, 4, 6], [1, 0, 5, 7]]
+    with pytest.raises(ValueError, match="shuffled, split, in_order"):
+        checked("random")

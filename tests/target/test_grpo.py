@@ -48,6 +48,12 @@ def test_completions_end_as_in_the_release(release: str, alone: bool) -> None:
     assert ("only_eos_token=True" in port(script("num_generations=4"), source_trl=release).after) == alone
 
 
+@pytest.mark.parametrize(("release", "dealing"), [("0.16.1", "in_order"), ("0.17.0", "split"), ("0.18.0", None)])
+def test_completions_are_dealt_as_in_the_release(release: str, dealing: str | None) -> None:
+    found = port(script("num_generations=4"), source_trl=release).after
+    assert (f'dealing="{dealing}"' in found) if dealing else ("dealing=" not in found)
+
+
 def test_a_good_script_needs_nobody() -> None:
     assert errors(script("num_generations=4, use_vllm=True, log_completions=True")) == []
 

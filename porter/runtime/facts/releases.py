@@ -98,6 +98,13 @@ class Release:
         return not self.since(1, 15)
 
     @property
+    def dealing(self) -> str:
+        """How GRPO's micro-steps share a generation batch: `shuffled`; `split`, each process's rows as they
+        come (0.17); `in_order`, a micro-step after the other, each sampled on its own.
+        """
+        return "shuffled" if self.since(0, 18) else "split" if self.since(0, 17) else "in_order"
+
+    @property
     def knows_completions(self) -> bool:
         """Whether prompts were masked; before 0.17 prompt and completion were one text."""
         return self.since(0, 17)

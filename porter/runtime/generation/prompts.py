@@ -79,6 +79,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "min_p": args.min_p,
         "repetition_penalty": args.repetition_penalty,
         "only_eos_token": release(args.of_trl).ends_at_eos_token,
+        "dealing": release(args.of_trl).dealing,
         "raise_batch_size": args.of_unsloth is not None,
         "mask_truncated_completions": args.mask_truncated_completions,
         "shuffle_dataset": args.shuffle_dataset,

@@ -43,6 +43,7 @@ from ..losses.policy_loss import PolicyLoss, completion_logps
 from ..losses.token_loss import model_inputs
 from ..rows import tokenization
 from ..rows.rows import is_stream
+from .dealing import checked, dealt, mixed
 from .rewards import RewardFunc, Rewards, TrainerState, group_advantages, weighted
 
 OTHER = ("prompt", "completion", "completion_ids")  # columns that reward functions don't get as such
@@ -75,8 +76,9 @@ class GRPOBatches:
     it is now: with new adapters the base model. The other arguments are GRPOConfig's, with its names and defaults
     (`epochs`: num_train_epochs). `max_prompt_length`, of releases before 0.26, keeps the last tokens of longer prompts;
     `only_eos_token`, of those before 1.15, ends completions at the tokenizer's end token alone, not at every one of the
-    checkpoint's generation_config.json. `raise_batch_size`: where `num_generations` doesn't divide the completions of a
-    step, a process's batch is that many, as Unsloth makes it.
+    checkpoint's generation_config.json; `dealing` is how micro-steps share a generation batch (dealing.py).
+    `raise_batch_size`: where `num_generations` doesn't divide the completions of a step, a process's batch is that
+    many, as Unsloth makes it.
 
     ValueError at once for lengths that don't fit the model's context, batches that groups of `num_generations` don't
     fill, and reward functions that can't be called as TRL does. Of several JAX processes the first one calls the reward
@@ -110,6 +112,7 @@ class GRPOBatches:
         min_p: float | None = None,
         repetition_penalty: float = 1.0,
         only_eos_token: bool = False,
+        dealing: str = "shuffled",
         raise_batch_size: bool = False,
         reward_weights: Sequence[float] | None = None,
         scale_rewards: str | bool = "group",
@@ -122,6 +125,7 @@ class GRPOBatches:
             batch_size = raised_batch_size(batch_size, accumulation, num_generations, processes)
         if batch_size % processes:
             raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
+        self._dealing = checked(dealing)
         self.loss = replace(loss or PolicyLoss(), temperature=temperature)
         self._tokenizer, self._mesh, self._model = tokenizer, mesh, model
         self._source, self._processes = (batch_size, accumulation), processes
@@ -280,15 +284,10 @@ class GRPOBatches:
         return self._dealt(rollouts, number), self._said(rewards, completions, cut)
 
     def _dealt(self, rollouts: list[Rollout], number: int) -> list[list[Rollout]]:
-        """Parts of the batch, the rows of each process shuffled and cut on their own, as TRL does."""
+        """The batch's rows in the parts that micro-steps train."""
         share = len(rollouts) // self._processes
-        size = share // self._parts
-        parts: list[list[Rollout]] = [[] for _ in range(self._parts)]
-        for process in range(self._processes):
-            places = process * share + mixed(share, self._seed + process, number)
-            for part, picked in zip(parts, places.reshape(self._parts, size), strict=True):
-                part += [rollouts[place] for place in picked]
-        return parts
+        orders = [mixed(share, self._seed + process, number) for process in range(self._processes)]
+        return dealt(rollouts, self._parts, orders, self._dealing)
 
     def _score(self, rows: Sequence[int], completions: Sequence[list[int]]) -> np.ndarray:
         prompts = [self._rows[row]["prompt"] for row in rows]
@@ -404,11 +403,6 @@ class GRPOBatches:
         said["completions/mean_length"] = sum(lengths) / len(lengths)
         said["completions/clipped_ratio"] = sum(cut) / len(cut)
         return {**said, **self._said_by_rewards}
-
-
-def mixed(count: int, seed: int, number: int) -> np.ndarray:
-    """The order in which a process deals the `count` completions of generation batch `number` to its micro-steps."""
-    return np.random.default_rng((seed, number)).permutation(count)
 
 
 def _logps(
