@@ -35,6 +35,7 @@ batches = rt.SFTBatches(
     processes=2,
     max_length=3072,
     assistant_only_loss=True,
+    mean_over="micro_batch",  # a multimodal model's loss in transformers
     seed=42,  # the GPU run's order
 )
 lora = rt.LoraProvider([

@@ -42,7 +42,7 @@ _HOMES = {
     "saving.main_process": ("main_print", "push_to_hub"),
     "saving.merging": ("merge_adapter", "merge_and_unload"),
     "training.metrics_trainer": ("MetricsTrainer",),
-    "facts.mistral_means": ("counting_release", "undivided"),
+    "facts.mistral_means": ("counting_release", "mean_over", "undivided"),
     "settings.mixtures": ("get_dataset",),
     "models.load_model": ("load_model",),
     "training.optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer", "older_decay_mask"),

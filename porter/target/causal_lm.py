@@ -28,6 +28,7 @@ from .model_statements import (
     model_lines,
     moved,
 )
+from .multimodal import mean_arguments
 from .remarks import placed
 from .sft import counted_when_it_runs
 
@@ -106,6 +107,10 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
 
 def _release_arguments(porting: Porting) -> list[Arg]:
     """`transformers="4.40.2"` where that release's Trainer made other steps than today's, or took another mean."""
+    return [*mean_arguments(porting), *_as_release(porting)]
+
+
+def _as_release(porting: Porting) -> list[Arg]:
     version = plain_version(porting.versions.get("transformers", ""))
     kernel = attention_of_padding(porting)
     attention = [Arg(quoted(kernel), "attention", "# decides what padding on the left sees")] if kernel else []

@@ -12,6 +12,7 @@ from ..runtime.facts.field_tables import version_key
 from ..runtime.facts.releases import release
 from ..text.expressions import is_atom, python, quoted
 from ..text.layout import Arg, Call, render
+from .multimodal import APART, own_mean
 from .remarks import default_of, remarked, remarked_line
 
 ADAMW = (
@@ -202,6 +203,11 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
         factor = text
         of = "this model" if trainer in ("SFTTrainer", "Trainer") else trainer
         said = f"transformers {version} divides no accumulated gradient of {of} by gradient_accumulation_steps"
+    elif trainer in ("SFTTrainer", "Trainer") and known.sums_multimodal and (kind := own_mean(porting)):
+        if kind != APART:
+            return [Arg(f"optax.scale({porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)}))")]
+        factor = text
+        said = f"transformers {version} divides no accumulated gradient of this model by gradient_accumulation_steps"
     elif trainer in ("SFTTrainer", "Trainer") and not porting.recipe.family and known.depends_on_family:
         code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
         return [Arg(f"optax.scale({code})", comment=f"# transformers {version} divides no gradient of Mistral's")]

@@ -27,6 +27,7 @@ from .common_statements import (
 from .model_statements import (
     model_lines,
 )
+from .multimodal import mean_arguments
 from .remarks import placed
 
 PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
@@ -89,13 +90,14 @@ def _beside_object(porting: Porting) -> list[Arg]:
     asked = formatting is not None and not formatting.is_literal(None)
     own = [Arg(porting.text("data.formatting"), "formatting_func")] if asked else []
     given = [argument for argument in data_arguments(porting, given_only=True) if argument.name != "formatting_func"]
+    given += mean_arguments(porting)
     return [*own, *_trainers_length(porting), *given, *release_arguments(porting), *_unsloths_rows(porting)]
 
 
 def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     arguments = run_arguments(porting, writing)
     arguments.append(placed(porting, "data.max_length", "max_length", _length_note(porting)))
-    arguments += data_arguments(porting, given_only=False)
+    arguments += [*data_arguments(porting, given_only=False), *mean_arguments(porting)]
     return [*arguments, *seed_arguments(porting), *release_arguments(porting), *_unsloths_rows(porting)]
 
 

@@ -96,3 +96,21 @@ def test_mistral_is_told_apart_when_a_script_runs() -> None:
     assert [counting_release(loaded(family), "4.46.3") for family in ("mistral", "qwen2")] == ["4.45", "4.46.3"]
     assert [undivided(loaded(family), 8, "4.46.3") for family in ("mistral", "qwen2")] == [8.0, 1.0]
     assert undivided(loaded("mistral"), 8, "4.48.3") == 1.0
+
+
+def test_models_with_a_vision_tower_average_micro_batches() -> None:
+    from porter.runtime.facts.families import find_family
+    from porter.runtime.facts.mistral_means import mean_over, undivided
+
+    def model(architecture: str) -> SimpleNamespace:
+        family = find_family(architecture)
+        return SimpleNamespace(porter=SimpleNamespace(family=family, config={"architectures": [architecture]}))
+
+    seeing, reading = model("Gemma3ForConditionalGeneration"), model("Gemma3ForCausalLM")
+    assert [mean_over(seeing, release) for release in ("4.51.3", "5.12.1")] == ["micro_batch"] * 2
+    assert mean_over(reading, "5.12.1") == "step"
+    assert (undivided(seeing, 4, "4.51.3"), undivided(seeing, 4, "4.53.0"), undivided(reading, 4, "4.51.3")) == (
+        4,
+        1,
+        1,
+    )

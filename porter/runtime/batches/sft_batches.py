@@ -68,7 +68,9 @@ class SFTBatches:
     num_train_epochs, `text_field`: dataset_text_field, `skip_prepare`: dataset_kwargs["skip_prepare_dataset"],
     `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy, `label_smoothing`: label_smoothing_factor,
     which `token_loss` finds in the batches; a step's loss is then the sum of its micro-batches' own means).
-    `neftune_noise_alpha`: noise on the embeddings, in training alone, of the size that the GPU run's padding gives it.
+    `mean_over`: "micro_batch" where each micro-batch of a process takes its own mean, and a step the mean of these, as
+    transformers has it for multimodal models. `neftune_noise_alpha`: noise on the embeddings, in training alone, of the
+    size that the GPU run's padding gives it.
 
     `dataset` is a `datasets.Dataset`, a list of dicts, or an IterableDataset, of which `max_steps` steps are read.
     Where such a stream is too short and its end doesn't fill a step, those rows are left out (the Trainer lets their
@@ -116,6 +118,7 @@ class SFTBatches:
         sampling: str = "random",
         average_tokens_across_devices: bool = True,
         pad_to_multiple_of: int | str | None = None,
+        mean_over: str = "step",
         label_smoothing: float = 0.0,
         neftune_noise_alpha: float | None = None,
         buckets: Sequence[int] | None = None,
@@ -181,7 +184,9 @@ class SFTBatches:
         self._rows = self._prepare(dataset, self._packing, max_steps)
         self.rows = len(self._rows)
         self._tokens_of_all = average_tokens_across_devices or processes == 1
-        self._label_smoothing = label_smoothing
+        if mean_over not in ("step", "micro_batch"):
+            raise ValueError(f"mean_over={mean_over!r}: it is 'step' or 'micro_batch'")
+        self._label_smoothing, self._mean_over = label_smoothing, mean_over
         self.neftune_noise_alpha = neftune_noise_alpha
         self._steps = Steps(
             self._rows,
@@ -192,7 +197,7 @@ class SFTBatches:
             seed=seed if data_seed is None or sampling == "group_by_length" else data_seed,
             sampling=sampling,
             tokens_of_all=average_tokens_across_devices,
-            micro_batches_apart=label_smoothing > 0,
+            micro_batches_apart="sum" if label_smoothing > 0 else "mean" if mean_over == "micro_batch" else "",
             width=np.sum if self._flattens(self._packing) else lambda lengths: rounded(np.max(lengths), multiple),
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
@@ -400,11 +405,13 @@ class SFTBatches:
 
     def _shapes(self, shapes: Sequence[tuple[int, int]]) -> tuple[packer.Shape, ...]:
         """`step_packing` as shapes that the mesh divides, of rounded lengths."""
-        apart = self._label_smoothing and self._deal.accumulation * self._deal.processes > 1
+        apart = (
+            self._label_smoothing or self._mean_over == "micro_batch"
+        ) and self._deal.accumulation * self._deal.processes > 1
         if not self._tokens_of_all or not self._release.counts_tokens or apart:
             raise ValueError(
                 "step_packing puts rows of several GPU processes together, which average_tokens_across_devices=False "
-                "(label_smoothing, or transformers before 4.46) weighs apart: use buckets instead"
+                "(label_smoothing, mean_over, or transformers before 4.46) weighs apart: use buckets instead"
             )
         wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
         if wrong or not shapes:

@@ -21,7 +21,8 @@ class Steps:
     """All optimizer steps of a run over `rows`; iterating gives (rows, share, widths) of each, all of shape (rows,).
 
     `share` is what a token's loss counts in the step's, so that the sum over the step is what the Trainer trains on.
-    `micro_batches_apart`: each micro-batch of a process counts its own mean, and the step's loss is their sum.
+    `micro_batches_apart`: each micro-batch of a process counts its own mean, and the step's loss is their `sum` or
+    their `mean`.
     `widths`: how long the GPU run made the micro-batch of each row, which is `width` of its rows' lengths.
     `count`: how many steps there are, `per_epoch` of an epoch, `largest` the micro-batches of the largest; `uneven`:
     an epoch of the GPU run's may have ended within a step, or a step late.
@@ -38,7 +39,7 @@ class Steps:
         seed: int,
         sampling: str = "random",
         tokens_of_all: bool = True,
-        micro_batches_apart: bool = False,
+        micro_batches_apart: str = "",
         width: Callable[[np.ndarray], int] = np.max,
     ) -> None:
         self._rows = rows
@@ -49,7 +50,9 @@ class Steps:
         self._together = tokens_of_all or deal.processes == 1
         self._width = width
         self._release = release
-        self._apart = micro_batches_apart and release.counts_tokens  # before, they were means of their own anyway
+        self._apart = (
+            micro_batches_apart if release.counts_tokens else ""
+        )  # before, they were means of their own anyway
         epoch_rows = len(rows) if rows.epochs is None else len(rows.epochs[0])
         made = deal.steps(epoch_rows)
         deal.check(len(rows), made)
@@ -107,6 +110,10 @@ class Steps:
 
         Each process takes its own mean, and these are averaged, unless they count `together`.
         """
+        if self._apart == "mean":
+            over_all = self._release.sums_multimodal or not self._release.rounds_steps_up
+            count = self._deal.accumulation if over_all else len(group)
+            return np.concatenate([self._mean(batch) for batch in group]) / count
         if self._apart:
             factor = self._deal.processes if self._together else 1
             return factor * np.concatenate([self._mean(batch) for batch in group])

@@ -142,6 +142,7 @@ class TrainerBatches:
         mesh: jax.sharding.Mesh,
         *,
         processes: int = 1,
+        mean_over: str = "step",
         transformers: str | None = None,
         attention: str | None = None,
     ) -> TrainerBatches:
@@ -166,6 +167,7 @@ class TrainerBatches:
             remove_unused_columns=training_args.remove_unused_columns,
             average_tokens_across_devices=training_args.average_tokens_across_devices,
             label_smoothing=training_args.label_smoothing_factor,
+            mean_over=mean_over,
             transformers=transformers,
             attention=attention,
         )

@@ -1,4 +1,5 @@
-"""Mistral under transformers 4.46 and 4.47, whose class took no number of tokens, for models known when a script runs.
+"""Models whose class takes no number of a step's tokens, for those that are known when a script runs: Mistral under
+transformers 4.46 and 4.47, and multimodal ones.
 
 TrainerBatches(..., transformers=rt.counting_release(model, "4.46.3"))
 optax.chain(optax.scale(rt.undivided(model, 4, "4.46.3")), ...)
@@ -17,9 +18,22 @@ def counting_release(model: Any, transformers: str) -> str:
 
 
 def undivided(model: Any, accumulation: int, transformers: str) -> float:
-    """By what a gradient of `accumulation` micro-batches was too large, since nobody divided it: 1 but for Mistral."""
-    summed = release(None, transformers).sums_gradients_of("Trainer", _family(model))
+    """By what a gradient of `accumulation` micro-batches was too large, since nobody divided it: 1 but for these."""
+    known = release(None, transformers)
+    summed = known.sums_gradients_of("Trainer", _family(model)) or (known.sums_multimodal and _is_multimodal(model))
     return float(accumulation) if summed else 1.0
+
+
+def mean_over(model: Any, transformers: str) -> str:
+    """`mean_over=` of the batches: "micro_batch" for a multimodal model, whose loss is a mean of its own."""
+    return "micro_batch" if release(None, transformers).averages_multimodal and _is_multimodal(model) else "step"
+
+
+def _is_multimodal(model: Any) -> bool:
+    """Whether the checkpoint is of a class with a vision tower, whose text part alone is trained here."""
+    return not set(model.porter.config.get("architectures") or ()).isdisjoint(
+        model.porter.family.table.get("multimodal", ())
+    )
 
 
 def _family(model: Any) -> str:

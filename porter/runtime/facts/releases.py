@@ -225,6 +225,19 @@ class Release:
         return self.hides_tokens or (family is not None and not self.counts_tokens_of(family))
 
     @property
+    def averages_multimodal(self) -> bool:
+        """Whether multimodal models (Gemma3ForConditionalGeneration) take a mean of each micro-batch: since they exist.
+
+        Their class takes no number of a step's tokens.
+        """
+        return version_key(self.transformers) >= (4, 50, 0)
+
+    @property
+    def sums_multimodal(self) -> bool:
+        """Whether nobody divided the sum of these means by their number (before 4.53)."""
+        return (4, 50, 0) <= version_key(self.transformers) < (4, 53, 0)
+
+    @property
     def depends_on_family(self) -> bool:
         """Whether it counts tokens of some families and not of others, under transformers 4.46 and 4.47."""
         return self.counts_tokens and not self.counts_tokens_of("mistral")

@@ -1,0 +1,50 @@
+"""The mean that a multimodal model's loss is, in the port's batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..engine.porting import port
+
+SCRIPT = """\
+from datasets import load_dataset
+from transformers import {load}
+from trl import SFTConfig, SFTTrainer
+import sys
+
+model = {load}.from_pretrained({name}, dtype="bfloat16")
+trainer = SFTTrainer(
+    model,
+    args=SFTConfig("out", max_steps=5, gradient_accumulation_steps={steps}, report_to="none"),
+    train_dataset=load_dataset("some/rows", split="train"),
+)
+trainer.train()
+"""
+AUTO = "AutoModelForCausalLM"
+
+
+@pytest.mark.parametrize(
+    ("load", "name", "steps", "release", "expected"),
+    [
+        (AUTO, "'google/gemma-3-4b-it'", 4, "1.16.0", '"micro_batch"'),
+        (AUTO, "'google/gemma-4-31B-it'", 4, "1.16.0", '"micro_batch"'),
+        (AUTO, "'somebody/gemma-3-4b-tuned'", 4, "1.16.0", 'rt.mean_over(model, "5.12")'),
+        (AUTO, "sys.argv[1]  # a gemma-3", 4, "1.16.0", 'rt.mean_over(model, "5.12")'),
+        (AUTO, "sys.argv[1]", 4, "1.16.0", ""),
+        (AUTO, "'google/gemma-3-1b-it'", 4, "1.16.0", ""),
+        ("Gemma3ForCausalLM", "'google/gemma-3-4b-it'", 4, "1.16.0", ""),
+        (AUTO, "'google/gemma-3-4b-it'", 1, "1.16.0", ""),
+        (AUTO, "'google/gemma-2-2b-it'", 4, "1.16.0", ""),
+    ],
+)
+def test_micro_batches_have_means_of_their_own(load: str, name: str, steps: int, release: str, expected: str) -> None:
+    text, _, comment = name.partition("  ")
+    found = port(SCRIPT.format(load=load, name=text, steps=steps) + comment, source_trl=release).after
+    assert (f"mean_over={expected}," in found) if expected else ("mean_over" not in found)
+
+
+@pytest.mark.parametrize(("release", "scaled"), [("0.16.0", True), ("0.18.1", True), ("0.19.0", False)])
+def test_transformers_before_4_53_divided_nothing(release: str, scaled: bool) -> None:
+    found = port(SCRIPT.format(load=AUTO, name="'google/gemma-3-4b-it'", steps=4), source_trl=release).after
+    assert 'mean_over="micro_batch",' in found
+    assert ("optax.scale(4)" in found) is scaled
