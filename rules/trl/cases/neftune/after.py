@@ -21,6 +21,7 @@ batches = rt.SFTBatches(
     accumulation=2,
     max_length=512,
     neftune_noise_alpha=5,  # as in the paper
+    mean_over="micro_batch",  # a multimodal model's loss in transformers
     seed=42,  # the GPU run's order
 )
 lora = rt.LoraProvider(
