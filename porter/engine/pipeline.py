@@ -46,6 +46,7 @@ from .libraries.torch.layer_casts import drop_casts
 from .libraries.torch.loop_trainer import LOOP, find_loops
 from .libraries.torch.named_types import rewrite_named_types
 from .libraries.torch.torch_tensors import answer_tensors
+from .libraries.transformers.attention_cap import say_attention_cap
 from .libraries.transformers.auto_config import answer_configs
 from .libraries.transformers.checkpointing import scan_checkpointing
 from .libraries.transformers.embedding_rows import answer_rows
@@ -216,6 +217,7 @@ def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...]
         porting.recipe, trainer=porting.trainer.qualified, target="PeftTrainer", family=family.name if family else None
     )
     settle_compute_type(porting, family)
+    say_attention_cap(porting, family)
     porting.refused = refused(porting, family)
     check_mesh(porting, family, sizes, mesh)
     _scan_members(porting)

@@ -40,7 +40,8 @@ def test_a_step_is_the_mean_of_its_micro_batches_means(tiny: Callable[..., Path]
         vision_config={
             **dict.fromkeys(("hidden_size", "intermediate_size"), 16),
             **dict.fromkeys(("num_hidden_layers", "num_attention_heads"), 1),
-            "image_size": 28, "patch_size": 14,
+            "image_size": 28,
+            "patch_size": 14,
         },
         mm_tokens_per_image=4,
     )

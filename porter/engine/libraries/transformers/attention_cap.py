@@ -1,0 +1,33 @@
+"""Gemma 2's cap on attention scores, which torch's scaled_dot_product_attention doesn't have.
+
+From transformers 4.48 on a Gemma 2 that is loaded without `attn_implementation` runs under sdpa, whose function gets
+the cap and passes over it; before, the model chose eager attention by itself. Tunix always caps.
+"""
+
+from __future__ import annotations
+
+from ....runtime.facts.families import Family
+from ....runtime.facts.field_tables import version_key
+from ...script.fill_from_tables import plain_version
+from ...script.porting import Porting
+
+RULE = "TP302"
+SINCE = (4, 48)
+FIX = 'attn_implementation="eager" has the cap on a GPU, too; scores far below it are hardly changed by it.'
+
+
+def say_attention_cap(porting: Porting, family: Family | None) -> None:
+    """A warning where the source's attention has no cap, and the port's has."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    site = porting.model or porting.trainer
+    if family is None or family.name != "gemma2" or site is None or not version or version_key(version) < SINCE:
+        return
+    if site.qualified.startswith("unsloth."):
+        return
+    given = site.argument("attn_implementation")
+    if given is not None and not given.value.is_literal(None, "sdpa"):
+        return
+    if given is None and ("attn_implementation" in porting.module.text or "flash_attention" in porting.module.text):
+        return  # given in another way
+    message = f"Gemma 2 caps attention scores at 50, but not under sdpa, which transformers {version} takes here: "
+    porting.find(RULE, "warning", f"{message}the port caps them.", FIX, site.line, site.column)
