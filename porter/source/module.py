@@ -64,7 +64,9 @@ class Module:
     @cached_property
     def _spans(self) -> Mapping[cst.CSTNode, object]:
         """Where every node stands in the tree's own code, which is the text."""
-        if self.parsed and self.whole_code.replace("\f", "") != self.parsed.replace("\f", ""):
+        # Of blank lines and a form feed at the end libcst keeps some: nothing stands behind them.
+        found, given = (text.replace("\f", "").rstrip() for text in (self.whole_code, self.parsed or self.whole_code))
+        if found != given:
             raise InputError("can't be read exactly: libcst gives back another text", self.path, fix="please report it")
         return MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
 

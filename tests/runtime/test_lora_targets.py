@@ -172,3 +172,14 @@ def test_a_port_of_a_model_of_unknown_size() -> None:
     found = port_rules(qwen3, None, spec)
     assert found is not None and [rule.module_path for rule in found] == [".*/(q_proj|v_proj)"]
     assert port_rules(gemma, None, spec) is None  # the 2B and the 7B hold q, k and v differently
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"target_modules": "[2J"}, {"exclude_modules": "(", "target_modules": "all-linear"}, {"rank_pattern": {"(": 4}}],
+)
+def test_what_is_no_regular_expression_is_refused(settings: dict[str, Any]) -> None:
+    family = find_family("Qwen3ForCausalLM")
+    spec = LoraSpec(**{"target_modules": ["q_proj"], **settings})
+    with pytest.raises(ValueError, match="is no regular expression"):
+        port_rules(family, family.known_sizes("Qwen/Qwen3-0.6B"), spec)

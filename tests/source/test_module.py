@@ -165,3 +165,8 @@ def test_a_backslash_that_continues_nothing_is_read_as_nothing(text: str) -> Non
 )
 def test_a_backslash_that_means_something_stays(text: str) -> None:
     assert parse_module(text.encode(), "x.py").text == text
+
+
+def test_blank_lines_and_a_form_feed_at_the_end_are_read() -> None:
+    found = parse_module(b"import os\nos.remove(name)\n\n\x0c", "a.py")
+    assert [found.span(call) for call in found.calls] == [(10, 25)]

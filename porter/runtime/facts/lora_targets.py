@@ -363,15 +363,27 @@ def _site(members: list[Linear], spec: LoraSpec) -> Site:
 def _listed(name: str, names: Sequence[str] | str) -> bool:
     """PEFT's two ways to name modules: one regular expression for the whole name, or names and endings of names."""
     if isinstance(names, str):
-        return re.fullmatch(names, name) is not None
+        return _match(names, names, name, re.fullmatch) is not None
     return any(name == entry or name.endswith(f".{entry}") for entry in names)
+
+
+def _match(
+    given: str, pattern: str, name: str, match: Callable[[str, str], re.Match[str] | None] = re.match
+) -> re.Match[str] | None:
+    """A match of `pattern`, which is made of `given`; ValueError where that is no regular expression."""
+    try:
+        return match(pattern, name)
+    except re.error as error:
+        raise ValueError(
+            f"{given!r} is no regular expression ({error}), as a name of modules in a LoraConfig is"
+        ) from None
 
 
 def _layer_index(name: str, patterns: Sequence[str] | str | None) -> int | None:
     """The first number that follows a name of `patterns` (any name when there are none)."""
     for pattern in ([patterns] if isinstance(patterns, str) else patterns) or [r"[^.]*"]:
         prefix = r".*?\." if not patterns else r"(?:^|.*?\.)"
-        if match := re.match(rf"{prefix}{pattern}\.(?P<index>\d+)\.", name):
+        if match := _match(pattern, rf"{prefix}{pattern}\.(?P<index>\d+)\.", name):
             return int(match["index"])
     return None
 
@@ -379,7 +391,7 @@ def _layer_index(name: str, patterns: Sequence[str] | str | None) -> int | None:
 def _by_pattern(patterns: Mapping[str, Any], name: str, otherwise: Any) -> Any:
     """PEFT's get_pattern_key: the first pattern that matches the end of `name` from a dot on."""
     for pattern, value in patterns.items():
-        if re.match(rf"(.*\.)?({pattern})$", name):
+        if _match(pattern, rf"(.*\.)?({pattern})$", name):
             return value
     return otherwise
 
