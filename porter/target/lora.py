@@ -49,12 +49,16 @@ def literal_rules(porting: Porting, family: Family | None, sizes: Mapping[str, A
         if not value.known:
             return None
         known[keyword] = value.literal
+    for keyword in (KEYWORDS["lora.r"], KEYWORDS["lora.alpha"]):
+        if keyword in known and (isinstance(known[keyword], bool) or not isinstance(known[keyword], int | float)):
+            raise ValueError(f"{keyword}={known[keyword]!r} is no number, and PEFT divides lora_alpha by r")
     if known.get("init_lora_weights", True) is False:
         return None  # PEFT draws B too, for which rt.lora_rules has the distribution
     spec = LoraSpec(**{name: value for name, value in known.items() if value is not None or name == "target_modules"})
-    if porting.known("lora.targets") == "all-linear" and sizes is None:
-        return port_rules(family, None, spec)
-    return port_rules(family, sizes, spec)
+    try:
+        return port_rules(family, sizes, spec)
+    except (TypeError, AttributeError) as error:  # a value of a type that PEFT doesn't take either
+        raise ValueError(f"a value has a type that PEFT doesn't take ({error})") from None
 
 
 def provider_code(

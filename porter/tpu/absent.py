@@ -77,6 +77,7 @@ class BatchShapes:
         max_steps, epochs = int(given.get("max_steps", -1)), float(given.get("epochs", 3.0))
         self.steps = max_steps if max_steps > 0 else max(1, math.ceil(epochs * self.steps_per_epoch))
         self.packing = bool(given.get("packing", False)) or bool(shapes)
+        self.apart = given.get("mean_over") == "micro_batch" and bool(shapes)
         self.noisy = bool(given.get("neftune_noise_alpha"))
         self.smoothed = bool(given.get("label_smoothing"))
         buckets = sorted({rounded(length) for length in given.get("buckets") or ()})
@@ -94,7 +95,7 @@ class BatchShapes:
         names = ("input_tokens", "labels", "positions", "segment_ids")
         shape = (self.batch_size, self.length)
         arrays = {name: np.broadcast_to(np.int32(0), shape) for name in names}
-        arrays["scale"] = np.broadcast_to(np.float32(0), shape[:1])
+        arrays["scale"] = np.broadcast_to(np.float32(0), shape if self.apart else shape[:1])
         if self.smoothed:
             arrays["smoothing"] = np.broadcast_to(np.float32(0), shape[:1])
         if self.noisy:

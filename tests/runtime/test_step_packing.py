@@ -85,3 +85,27 @@ def test_a_step_keeps_its_documents_and_its_sum(tiny_mesh: Any) -> None:
         starts = (batch["positions"] == 0) & (batch["segment_ids"] > 0)
         assert np.all(batch["labels"][starts] == -100)
         assert batch["documents"].tolist() == batch["segment_ids"].max(axis=1).tolist()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_micro_batches_with_means_of_their_own_are_packed_too(processes: int) -> None:
+    """Each row counts what it counts unpacked: its tokens' share of the mean of its micro-batch on its process."""
+    settings: dict[str, Any] = {"mean_over": "micro_batch", "processes": processes, "seed": 3, "max_length": 256}
+
+    def weights(batches: SFTBatches) -> dict[tuple[int, ...], float]:
+        found = {}
+        for batch in batches:
+            scale = np.broadcast_to(batch["scale"].reshape(len(batch["scale"]), -1), batch["labels"].shape)
+            for ids, documents, each in zip(
+                *(np.asarray(batch[name]) for name in ("input_tokens", "segment_ids")), scale, strict=True
+            ):
+                for document in set(documents) - {0}:
+                    own = documents == document
+                    assert len(set(each[own])) == 1
+                    found[tuple(ids[own])] = float(each[own][0]) / (batches.accumulation or 1)
+        return found
+
+    alone, together = weights(make(**settings)), weights(make(step_packing=[(2, 512)], **settings))
+    assert alone.keys() == together.keys() and len(alone) == len(ROWS)
+    assert all(together[row] == pytest.approx(alone[row]) for row in alone)
+    assert len({round(weight, 9) for weight in alone.values()}) > 2

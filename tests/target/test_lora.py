@@ -78,3 +78,20 @@ def test_an_annotation_goes_with_its_class() -> None:
     text = script("r=4").replace("peft_config=LoraConfig(r=4)", "peft_config=lora")
     text = text.replace("trainer = ", "lora: LoraConfig = LoraConfig(r=4)\ntrainer: SFTTrainer = ", 1)
     check_becomes(text, "\nlora = rt.LoraProvider(", gone=("LoraConfig", "SFTTrainer"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "lora_alpha=None",
+        "r='16'",
+        "target_modules='[2J'",
+        "rank_pattern=5",
+        "rank_pattern={'q_proj': 'x'}",
+    ],
+)
+def test_values_that_peft_does_not_take_are_named(settings: str) -> None:
+    base = {"target_modules": "['q_proj']"} if "target" not in settings else {}
+    lora = ", ".join([*(f"{name}={value}" for name, value in base.items()), settings])
+    found = port(script(lora))
+    assert [finding.rule for finding in found.findings if finding.severity == "error"] == ["TP201"]

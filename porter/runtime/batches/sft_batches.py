@@ -392,7 +392,17 @@ class SFTBatches:
                 spans = [span for one in together for span in self._rows.rows[int(picked[one])]]
                 fill(batch, place, self._rows.tokens, spans, mask_first=True)
                 batch["scale"][place] = scale[0]
-            yield batch
+            yield (
+                batch if self._mean_over == "step" else batch | {"scale": self._by_token(picked, scale, places, length)}
+            )
+
+    def _by_token(self, picked: np.ndarray, scale: np.ndarray, places: packer.Bins, length: int) -> np.ndarray:
+        """What each token of packed rows counts, (rows, `length`), where rows of the GPU run's micro-batches differ."""
+        found = np.zeros((len(places), length), np.float32)
+        for place, together in enumerate(places):
+            weights = np.repeat(scale[list(together)], self._rows.lengths[picked[list(together)]])
+            found[place, : len(weights)] = weights
+        return found
 
     def _placed(self, lengths: list[int]) -> list[tuple[packer.Shape, packer.Bins]]:
         found = packer.packed(lengths, self.shapes, self._micro_batches)
@@ -405,13 +415,11 @@ class SFTBatches:
 
     def _shapes(self, shapes: Sequence[tuple[int, int]]) -> tuple[packer.Shape, ...]:
         """`step_packing` as shapes that the mesh divides, of rounded lengths."""
-        apart = (
-            self._label_smoothing or self._mean_over == "micro_batch"
-        ) and self._deal.accumulation * self._deal.processes > 1
+        apart = self._label_smoothing and self._deal.accumulation * self._deal.processes > 1
         if not self._tokens_of_all or not self._release.counts_tokens or apart:
             raise ValueError(
                 "step_packing puts rows of several GPU processes together, which average_tokens_across_devices=False "
-                "(label_smoothing, mean_over, or transformers before 4.46) weighs apart: use buckets instead"
+                "(label_smoothing, or transformers before 4.46) weighs apart: use buckets instead"
             )
         wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
         if wrong or not shapes:

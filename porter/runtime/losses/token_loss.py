@@ -65,16 +65,20 @@ def token_loss(
     (`num_items_in_batch` of transformers' Trainer), and not a mean of means.
 
     `input_tokens`, `labels`, `positions`, `segment_ids`: (B, T) int32; label -100 is not trained, and the token at t
-    predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32. `documents`: (B,) int32,
-    there in packed batches only. `smoothing`: (B,) float32, where batches have a `label_smoothing`: the share of the
-    loss that is the mean over the vocabulary, as in transformers' LabelSmoother. `noise` (B,) float32,
-    `noise_seeds` (B,) uint32: where batches have a `neftune_noise_alpha`, see `noisy_embeddings`. `sees_row`,
-    `averages_row` (B, T) bool: padding that has no token to see, see `blind_padding`.
+    predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32, or (B, T) where the documents
+    of packed rows differ. `documents`: (B,) int32, there in packed batches only. `smoothing`: (B,) float32, where
+    batches have a `label_smoothing`: the share of the loss that is the mean over the vocabulary, as in transformers'
+    LabelSmoother. `noise` (B,) float32, `noise_seeds` (B,) uint32: where batches have a `neftune_noise_alpha`, see
+    `noisy_embeddings`. `sees_row`, `averages_row` (B, T) bool: padding that has no token to see, see `blind_padding`.
     """
     call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
     with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row, attention_mask):
         logits, _ = model(*call.arguments, **call.named)
-    return jnp.sum(target_nll(logits, next_labels(labels), smoothing) * scale[:, None])
+    return jnp.sum(target_nll(logits, next_labels(labels), smoothing) * _each_token(scale))
+
+
+def _each_token(scale: jax.Array) -> jax.Array:
+    return scale if scale.ndim == 2 else scale[:, None]
 
 
 def forward(
@@ -119,7 +123,7 @@ def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
         call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
         with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row, attention_mask):
             hidden, head = hidden_states(model, *call.arguments, **call.named)
-        return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), smoothing, chunks) * scale[:, None])
+        return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), smoothing, chunks) * _each_token(scale))
 
     return loss
 
