@@ -5,9 +5,12 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 
 from __future__ import annotations
 
+import re
+
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
+from ..recipe import Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.facts.releases import release
 from ..text.expressions import is_atom, python, quoted
@@ -205,11 +208,13 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
         said = f"transformers {version} divides no accumulated gradient of {of} by gradient_accumulation_steps"
     elif trainer in ("SFTTrainer", "Trainer") and known.sums_multimodal and (kind := own_mean(porting)):
         if kind != APART:
-            return [Arg(f"optax.scale({porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)}))")]
+            code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
+            return [Arg(f"optax.scale({_unless_deepspeed(porting, code)})")]
         factor = text
         said = f"transformers {version} divides no accumulated gradient of this model by gradient_accumulation_steps"
     elif trainer in ("SFTTrainer", "Trainer") and not porting.recipe.family and known.depends_on_family:
         code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
+        code = _unless_deepspeed(porting, code)
         return [Arg(f"optax.scale({code})", comment=f"# transformers {version} divides no gradient of Mistral's")]
     else:
         return []
@@ -219,13 +224,31 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     message = f"{said}, {so} the port, before it clips: that release's training, not what was meant."
     fix = "Take optax.scale out of the optimizer to train as other releases do."
     porting.find(site.rule, "info", message, fix, site.line, site.column)
-    return [Arg(f"optax.scale({factor})", comment=f"# {said}")]
+    return [Arg(f"optax.scale({_unless_deepspeed(porting, factor)})", comment=f"# {said}")]
+
+
+# What may set `deepspeed` of an object that doesn't show it: a parser of the command line, or the script itself.
+SETS = re.compile(r"\b(?:Hf|H4)ArgumentParser\b|\bTrlParser\b|deepspeed")
 
 
 def _deepspeed(porting: Porting) -> bool:
+    """Whether DeepSpeed divides gradients: launched with it, or named by the script."""
     launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper()
     named = porting.value("mesh.deepspeed")
-    return launched == "DEEPSPEED" or (named is not None and not named.is_literal(None))
+    return launched == "DEEPSPEED" or (named is not None and not _is_field(named) and not named.is_literal(None))
+
+
+def _is_field(named: Value) -> bool:
+    """Whether a value is whatever a kept object has."""
+    return named.origin is None and not named.known
+
+
+def _unless_deepspeed(porting: Porting, factor: str) -> str:
+    """`factor`, or 1 where an object that is only known when the script runs names DeepSpeed, which divides."""
+    named = porting.value("mesh.deepspeed")
+    if named is None or not _is_field(named) or SETS.search(porting.module.text) is None:
+        return factor
+    return f"1 if {named.code} else {factor}"
 
 
 def _clip(porting: Porting) -> list[Arg]:

@@ -176,6 +176,36 @@ def test_a_model_that_only_the_script_knows_may_be_mistral(releases: str, asked:
     assert (f'optax.scale(rt.undivided(model, 4, "{asked}"))' in written) == bool(asked)
 
 
+OBJECT = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+import sys
+
+{args}
+model = AutoModelForCausalLM.from_pretrained("mistralai/Mistral-7B-v0.1")
+trainer = Trainer(model, args, train_dataset=load_dataset("some/rows", split="train"))
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "factor"),
+    [
+        (
+            "args = TrainingArguments('out', gradient_accumulation_steps=4, save_strategy=sys.argv[1])",
+            "args.gradient_accumulation_steps",
+        ),
+        (
+            "import transformers\n"
+            "(args,) = transformers.HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()",
+            "1 if args.deepspeed else args.gradient_accumulation_steps",
+        ),
+    ],
+)
+def test_a_kept_object_is_asked_for_deepspeed_where_it_may_name_it(args: str, factor: str) -> None:
+    text = "# pip install transformers==4.46.3\n" + OBJECT.replace("{args}", args)
+    assert f"optax.scale({factor})" in port(text).after
+
+
 PAIRS = """from datasets import load_dataset
 from trl import DPOConfig, DPOTrainer, ORPOConfig, ORPOTrainer
 

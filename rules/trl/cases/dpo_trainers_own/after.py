@@ -32,6 +32,8 @@ schedule = rt.hf_schedule(
     kwargs=training_args.lr_scheduler_kwargs,
 )
 optimizer = optax.chain(
+    # transformers 4.46 divides no accumulated gradient of DPOTrainer by gradient_accumulation_steps
+    optax.scale(1 if training_args.deepspeed else training_args.gradient_accumulation_steps),
     rt.clip_by_global_norm(training_args.max_grad_norm),
     rt.hf_optimizer(
         training_args.optim,
