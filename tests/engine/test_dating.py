@@ -51,30 +51,6 @@ def test_a_file_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "files", "version"),
-    [
-        (
-            "sft/train/run.py",
-            {"requirements-grpo.txt": "trl==0.18.2", "requirements-train.txt": "trl==0.29.0"},
-            "0.29.0",
-        ),
-        ("run.py", {"requirements-a.txt": "trl==0.18.2", "requirements-b.txt": "datasets\ntrl==0.29.0"}, "0.29.0"),
-        ("run.py", {"requirements-a.txt": "trl==0.18.2", "requirements-b.txt": "trl==0.29.0"}, "0.18.2"),
-    ],
-)
-def test_the_requirements_that_speak_of_the_script_come_first(
-    tmp_path: Path, script: str, files: dict[str, str], version: str
-) -> None:
-    (tmp_path / ".git").mkdir()
-    for name, text in files.items():
-        (tmp_path / name).write_text(f"{text}\n")
-    (tmp_path / script).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / script).write_text(SCRIPT)
-    found = port_file(tmp_path / script)
-    assert found.recipe.versions["trl"].startswith(f"{version} ")
-
-
-@pytest.mark.parametrize(
     ("requirement", "version"),
     [("trl==0.11.4", "0.11.4"), ("trl<0.12", "0.11.4"), ("trl>=0.9", "1.16.0"), ("trl~=0.9.3", "0.9.6")],
 )
@@ -481,21 +457,3 @@ def test_the_day_of_another_pin_is_within_what_unsloth_takes(tmp_path: Path) -> 
     text = PLAIN.replace("from trl", "from unsloth import FastLanguageModel\nfrom trl", 1)
     text = text.replace("train_dataset=rows)", "train_dataset=rows, processing_class=None)")
     assert read_as(text, tmp_path, "transformers==5.1.0\n") == "0.24.0"
-
-
-@pytest.mark.parametrize(("test", "version"), [('"eval_strategy" in known', "1.16.0"), ("len(sys.argv) > 1", "0.16.1")])
-def test_a_keyword_that_the_script_renames_for_newer_releases_dates_nothing(test: str, version: str) -> None:
-    text = f"""import inspect, sys
-from datasets import load_dataset
-from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-
-settings = {{"output_dir": "out", "evaluation_strategy": "no"}}
-known = inspect.signature(TrainingArguments.__init__).parameters
-if {test}:
-    settings["eval_strategy"] = settings.pop("evaluation_strategy")
-args = TrainingArguments(**settings)
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
-trainer = Trainer(model, args, train_dataset=load_dataset("some/rows", split="train"))
-trainer.train()
-"""
-    assert port(text).recipe.versions["trl"].startswith(f"{version} ")
