@@ -12,7 +12,9 @@ import pytest
 
 from porter.runtime.arguments import trl_arguments
 from porter.runtime.generation.prompts import end_tokens, raised_batch_size, shared_settings
+from porter.runtime.losses.policy_loss import PolicyLoss
 from porter.runtime.rollouts.dealing import checked, dealt
+from porter.runtime.rollouts.rewards import group_advantages
 
 
 def settings(trl: str, kind: str, unsloth: str | None = None, **given: Any) -> dict[str, Any]:
@@ -67,3 +69,15 @@ def test_micro_steps_get_their_completions_as_in_the_release() -> None:
     assert dealt(rows, 2, orders, "shuffled") == [[3, 2, 4, 6], [1, 0, 5, 7]]
     with pytest.raises(ValueError, match="shuffled, split, in_order"):
         checked("random")
+
+
+@pytest.mark.parametrize(
+    ("trl", "loss", "scale"),
+    [("0.14.0", "grpo", True), ("0.15.2", "grpo", True), ("0.16.0", "bnpo", "group"), ("0.22.0", "dapo", "group")],
+)
+def test_each_release_of_grpo_has_its_loss_and_scales_its_rewards(trl: str, loss: str, scale: str | bool) -> None:
+    args = trl_arguments(trl, "GRPOConfig")(output_dir="out")
+    assert (PolicyLoss.from_args(args).loss_type, args.scale_rewards) == (loss, scale)
+    rewards = np.array([[1.0], [3.0]])
+    given = {"scale": args.scale_rewards, "aggregation": args.multi_objective_aggregation}
+    assert group_advantages(rewards, np.ones(1), 2, **given) == pytest.approx([-0.707, 0.707], abs=1e-3)

@@ -100,7 +100,9 @@ def _settle_losses(args: Any, name: str, rows: Mapping[str, Row]) -> None:
 
 
 def _settle_scale(args: Any) -> None:
-    """`scale_rewards` was a boolean before TRL 0.22."""
+    """`scale_rewards` was a boolean before TRL 0.22, and no field before 0.16."""
+    if not hasattr(args, "scale_rewards"):
+        return
     args.scale_rewards = {"True": "group", "False": "none"}.get(str(args.scale_rewards), args.scale_rewards)
 
 
