@@ -128,6 +128,18 @@ def test_modules_of_the_project(tmp_path: Path) -> None:
     assert names[0] == "train.py" and {"tools/data.py", "tools/more.py"} <= set(names)
 
 
+def test_modules_of_a_project_that_keeps_its_package_under_src(tmp_path: Path) -> None:
+    (tmp_path / "src" / "posttrain").mkdir(parents=True)
+    (tmp_path / "src" / "posttrain" / "__init__.py").write_text("")
+    (tmp_path / "src" / "posttrain" / "data.py").write_text("def load(row):\n    return row['question']\n")
+    (tmp_path / "scripts").mkdir()
+    script = tmp_path / "scripts" / "train.py"
+    script.write_text("from posttrain.data import load\n")
+
+    names = [str(file.relative_to(tmp_path)) for file in project_files(script)]
+    assert "src/posttrain/data.py" in names
+
+
 def test_the_length_that_rows_are_cut_at_and_the_rows_of_a_large_batch() -> None:
     assert longest_wanted(["SFTConfig(max_length=512)"]) == 512
     assert longest_wanted(["    max_seq_length: Optional[int] = field(default=1024)"]) == 1024

@@ -15,13 +15,14 @@ LIBRARIES = {"transformers", "trl", "peft", "accelerate", "datasets", "torch", "
 
 
 def project_files(script: Path, beside: Path | None = None) -> list[Path]:
-    """`script` and the files that it imports from its own folder or those above it, nearest first.
+    """`script` and the files that it imports from its own folder, those above it or their `src`, nearest first.
 
     A port may lie elsewhere: it finds the modules of the script `beside` which it runs, too.
     """
     script = script.absolute()
     homes = [script, *([beside.absolute()] if beside is not None else [])]
-    roots = list(dict.fromkeys(folder for home in homes for folder in (home.parent, *list(home.parents)[1:4])))
+    above = dict.fromkeys(folder for home in homes for folder in list(home.parents)[:4])
+    roots = [*above, *(folder / "src" for folder in above)]  # as `pip install -e .` of its project would have it
     found, waiting = [script], [script]
     while waiting and len(found) < MOST:
         here = waiting.pop(0)
