@@ -297,7 +297,8 @@ def _loss_types(porting: Porting) -> list[str] | None:
     value = porting.value("loss.type")
     if value is None or not value.known:
         return None
-    return [value.literal] if isinstance(value.literal, str) else [str(name) for name in value.literal or ()]
+    several = isinstance(value.literal, list | tuple)
+    return [str(name) for name in value.literal] if several else [str(value.literal)] if value.literal else []
 
 
 def _check(porting: Porting, kind: str) -> None:

@@ -68,3 +68,15 @@ def test_what_is_of_no_kind_is_a_finding(given: str, said: str) -> None:
     found = port(SCRIPT.format(given))
     assert [finding.message for finding in found.findings if finding.message.startswith(said)]
     assert found.status == "partial" and ast.parse(found.after)
+
+
+def test_a_loss_that_is_a_number_is_none() -> None:
+    text = """from datasets import load_dataset
+from trl import CPOConfig, CPOTrainer
+CPOTrainer(
+    "Qwen/Qwen3-0.6B",
+    CPOConfig(loss_type=-1, output_dir="simpo"),
+    train_dataset=load_dataset("trl-lib/ultrafeedback_binarized", split="train"),
+).train()
+"""
+    assert any("CPOTrainer has no such loss" in finding.message for finding in port(text).recipe.findings)

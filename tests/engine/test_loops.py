@@ -168,6 +168,8 @@ def test_what_the_loop_does_besides_is_kept_in_mind() -> None:
         ("loss = model(**batch).loss", "with profile():\n            loss = model(**batch).loss", 4, "context"),
         ("model(**batch)", "model(input_ids=batch['input_ids'])", 4, "no labels"),
         ("range(3)", "count()", 1, "range"),
+        ("range(3)", "range()", 1, "range"),
+        ("enumerate(loader)", "enumerate()", 3, "a number and a batch"),
         ("for epoch in range(3):", "while True:", 1, "while"),
         ("        optimizer.step()\n", "", 1, "optimizer.step"),
     ],

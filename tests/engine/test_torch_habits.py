@@ -72,6 +72,10 @@ def test_the_state_may_be_asked_for() -> None:
     )
 
 
+def test_an_attribute_asked_for_without_its_name_is_no_crash() -> None:
+    assert "print(hasattr(trainer))" in port(HEAD + LOAD + WRAP + TRAIN + LAST + "print(hasattr(trainer))\n").after
+
+
 def test_the_configuration_is_saved_with_the_weights() -> None:
     saved = """trainer.save_model("out")
 trainer.model.config.use_cache = True

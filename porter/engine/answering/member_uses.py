@@ -102,7 +102,7 @@ def _asked_state(porting: Porting, use: Use) -> bool:
         or module.code(call.func) not in ("hasattr", "getattr")
     ):
         return False
-    if call.args[0] is not argument or module.code(call.args[1].value).strip(QUOTES) != "state":
+    if len(call.args) < 2 or call.args[0] is not argument or module.code(call.args[1].value).strip(QUOTES) != "state":
         return False
     end = module.span(use.name)[1]
     porting.edit(end, end, ".training_hooks", "TP362", "the hooks keep what transformers' TrainerState has")

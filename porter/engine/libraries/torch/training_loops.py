@@ -126,7 +126,7 @@ class _Reader:
             if len(values) == 2 and isinstance(values[0], cst.Name):  # range(starting_epoch, epochs)
                 self.loop.left.append(Left(values[0], "resuming"))
                 return values[1]
-            end = values[-1]
+            end = values[-1] if values else None
             if len(values) == 2 and isinstance(end, cst.BinaryOperation) and isinstance(end.operator, cst.Add):
                 if self.module.code(values[0]) == self.module.code(end.right) == "1":  # range(1, epochs + 1)
                     return end.left
@@ -137,7 +137,7 @@ class _Reader:
         target: cst.BaseExpression = statement.target
         if isinstance(source, cst.Call) and self._name(source.func) == "enumerate":
             names = target.elements if isinstance(target, cst.Tuple) else ()
-            if len(names) != 2 or not isinstance(names[0].value, cst.Name):
+            if len(names) != 2 or not isinstance(names[0].value, cst.Name) or not source.args:
                 raise NotStandard(statement, "`enumerate` gives a number and a batch")
             target = names[1].value
             source = self._without_progress(source.args[0].value)
