@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from flax import nnx
 
 from porter.runtime.lora.apply_lora import adapters, apply_peft, separate_kv
+from porter.runtime.models.load_model import load_model
 from porter.runtime.models.rematerialize import remat
 from porter.runtime.saving.adapters import adapter_state, load_adapter
 
@@ -67,6 +69,23 @@ def test_float32_adapters_over_a_bf16_base(name: str, tiny: Callable[..., Path],
     # Adam's first step is the learning rate: far below what bf16 resolves at these values (1/256 of them).
     changes = [np.abs(value - random[key]).max() for key, value in adapter_state(adapted).items()]
     assert max(changes) < 2e-6 and min(changes) > 5e-7
+
+
+@pytest.mark.parametrize("size", ["hidden_size", "intermediate_size"])
+@pytest.mark.parametrize(("name", "quantization"), [("qwen3", "nf4"), ("llama3", "int8"), ("qwen3", None)])
+def test_an_adapter_as_wide_as_its_layer_is_trained(
+    name: str, quantization: str | None, size: str, tiny: Callable[..., Path], tiny_mesh: Any
+) -> None:
+    base, mesh = tiny(name), tiny_mesh(1, 1)
+    rank = json.loads((base / "config.json").read_text())[size]
+    model = load_model(str(base), mesh, quantization=quantization)
+    model = apply_peft(model, {"r": rank, "target_modules": SEVEN}, mesh, seed=0)
+    ids = jnp.asarray(batches(1)[0]["ids"])
+    with mesh:
+        gradient = nnx.jit(nnx.grad(lambda m: token_loss(m, ids), argnums=nnx.DiffState(0, nnx.LoRAParam)))(model)
+    largest = {path: float(jnp.abs(value).max()) for path, value in jax.tree.leaves_with_path(gradient)}
+    of_b = [value for path, value in largest.items() if "_lora_b" in jax.tree_util.keystr(path)]
+    assert len(of_b) == len(list(adapters(model))) and min(of_b) > 0
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (8, 1)])

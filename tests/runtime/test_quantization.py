@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from qwix._src.core.qarray import HowToQuantize, QArray
 
 from porter.runtime.arguments import argument_class, get_quantization_config
 from porter.runtime.facts.families import find_family
@@ -90,8 +90,7 @@ def test_a_tile_over_two_axes_is_the_block_of_the_flat_row(bitsandbytes: Any) ->
 
 def test_the_backward_pass_keeps_codes_not_the_weight(bitsandbytes: Any) -> None:
     codes, scales = quantize(jnp.asarray(bitsandbytes["weight"]).T, "nf4", (64, 1))
-    array = SimpleNamespace(qvalue=codes, scale=scales, qtype="nf4")
-    held = SimpleNamespace(value=SimpleNamespace(array=array))
+    held = HeldWeight(QArray(codes, scales, None, "nf4"), HowToQuantize(qtype="nf4", tiled_axes={0: 64}))
     x = jnp.ones((5, 192))
 
     product, pull = jax.vjp(lambda x: _product(jnp.matmul, x, held), x)

@@ -22,6 +22,7 @@ import numpy as np
 from flax import nnx
 from qwix._src.core.qarray import HowToQuantize, QArray
 from qwix._src.providers.ptq import PtqProvider, WithAux
+from qwix._src.utils import flax_util
 
 from ..facts.families import Linear, Tensor
 
@@ -112,7 +113,16 @@ def _as_tunix(tensor: Tensor, tile: Sequence[int]) -> tuple[int, ...]:
 
 @flax.struct.dataclass
 class HeldWeight(WithAux[QArray]):
-    """A quantised weight in its module. gemma4 of google-tunix 0.1.7 scales one before its product, so it can be."""
+    """A quantised weight in its module. gemma4 of google-tunix 0.1.7 scales one before its product, so it can be.
+
+    Read as a parameter is (`weight.value`, `weight[...]`) it is itself: that is how qwix knows whose adapters are
+    asked for. By its shape alone it would take a LoRA as wide as a layer for that layer, and put neither in.
+    """
+
+    value = property(lambda self: self)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self if key is Ellipsis else super().__getitem__(key)
 
     def __mul__(self, factor: float) -> HeldWeight:
         scale = self.array.scale.astype(jnp.float32) * factor
@@ -266,7 +276,7 @@ class QuantizedWeights(PtqProvider):
 
 
 def _product(function: Callable[[jax.Array, jax.Array], jax.Array], x: jax.Array, weight: Any) -> jax.Array:
-    array = weight.value.array
+    array = flax_util.unbox(weight.array)
     held = array.scale.dtype if array.qtype != "int8" else x.dtype
 
     @jax.checkpoint
