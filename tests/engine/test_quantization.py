@@ -28,3 +28,25 @@ def test_neighbouring_keywords_go_with_their_commas(given: str, kept: str) -> No
     assert f"BitsAndBytesConfig({kept}) if more else None" in found.after, found.after
     said = [finding.message for finding in found.findings if "transformers ignores" in finding.message]
     assert len(said) == given.count("bnb_")
+
+
+@pytest.mark.parametrize(
+    ("four", "puts", "severities"),
+    [
+        ("True", "", ["error"]),
+        ("config.four", "", ["warning"]),
+        ("False", "", []),
+        ("config.four", "model = FastLanguageModel.get_peft_model(model, r=8)\n", []),
+    ],
+)
+def test_a_base_in_4_bits_without_adapters_is_a_finding_also_when_the_run_decides_it(
+    four: str, puts: str, severities: list[str]
+) -> None:
+    found = port(
+        "from project import config\nfrom unsloth import FastLanguageModel\nfrom trl import SFTConfig, SFTTrainer\n"
+        f"model, tokenizer = FastLanguageModel.from_pretrained(config.folder, load_in_4bit={four})\n{puts}"
+        "trainer = SFTTrainer(model, args=SFTConfig('out'), train_dataset=config.rows, processing_class=tokenizer)\n"
+        "trainer.train()\n"
+    )
+    said = [finding for finding in found.findings if "puts no adapters in" in finding.message]
+    assert [finding.severity for finding in said] == severities

@@ -69,19 +69,20 @@ def _casts_adapters(porting: Porting, trainer: Site) -> bool:
 def check_adapters(porting: Porting) -> None:
     """A finding where a quantised base is trained without adapters: what was loaded has to be an adapter's folder."""
     value, site = porting.value(PLACE), porting.trainer
-    if value is None or not value.known or value.literal is None or site is None:
+    if value is None or value.is_literal(None) or site is None:
         return
     adapters = porting.lora is not None or porting.lora_object or porting.lora_conditional or porting.inject is not None
     if adapters or re.search(r"(?m)^[^#\n]*(get_peft_model|PeftModel|add_adapter)", porting.module.text):
         return
     name = porting.text("model.id") if porting.value("model.id") is not None else "the model"
-    message = f"{name}: a base held as {value.literal} is frozen, and this file puts no adapters in."
+    held = f"held as {value.literal}" if value.known else f"held in 4 or 8 bits ({value.text or value.code})"
+    message = f"{name}: a base {held} is frozen, and this file puts no adapters in."
     fix = (
         "If it is an adapter's folder, load its base, and train the adapter on with rt.apply_adapter; otherwise add a "
     )
     fix += "peft_config, or load it in bfloat16."
     line, column = (value.origin.line, value.origin.column) if value.origin else (site.line, site.column)
-    porting.find("TP601", "error", message, fix, line, column)
+    porting.find("TP601", "error" if value.known else "warning", message, fix, line, column)
 
 
 def quantization_value(porting: Porting, name: str, value: Value, node: cst.BaseExpression | None) -> bool:
