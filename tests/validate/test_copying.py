@@ -28,7 +28,7 @@ def test_a_project_is_copied_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert said == ""
     assert place.folder == tmp_path / "work" / "copy"
     assert place.script.read_text() == "print()" and (place.folder / "data.json").exists()
-    assert not (place.folder / ".git").exists()
+    assert not list((place.folder / ".git").iterdir())  # a mark of the project, and no history
     assert place.told(f"in {place.script}") == f"in {script}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -194,6 +195,27 @@ def test_rows_that_are_held_out_by_the_real_data_s_size(project: tuple[Path, Pat
     first, second = ([int(word) for word in line.split()] for line in run.stdout.splitlines())
     assert first[0] == 20 and first[1] == first[2] == -(-first[3] // 4)
     assert sum(second) == first[3] and min(second) > 0
+
+
+@pytest.mark.real
+def test_all_columns_that_are_removed_are_those_too_that_came_late(project: tuple[Path, Path]) -> None:
+    work, script = project
+    lines = (
+        "from datasets import load_dataset",
+        "rows = load_dataset('nobody/nowhere', split='train').train_test_split(test_size=4)",
+        "name = 'un' + 'seen'",
+        "def ids(batch): return {'ids': [[len(text)] for text in batch[name]]}",
+        "made = rows.map(ids, batched=True, remove_columns=rows['train'].column_names)",
+        "print(made['train'].column_names, made['test'].column_names)",
+        "some = rows.map(lambda row: {'n': row['other' + name]}, remove_columns=['absent'])",
+        "print(sorted(some['train'].column_names))",
+    )
+    for side in ("source", "port"):
+        settings(work, script, "\n".join(lines))
+        run = observed(work, side, script)
+        assert run.returncode == 0, run.stderr
+        first, second = run.stdout.splitlines()
+        assert first == "['ids'] ['ids']" and {"n", "otherunseen"} <= set(ast.literal_eval(second))
 
 
 def test_a_column_changes_no_other_and_one_row_in_eight_is_cut() -> None:

@@ -87,6 +87,8 @@ def copy_project(script: Path, work: Path, limit: int = COPY_LIMIT, source: Path
         )
         for link in _links(copy):
             _keep_inside(link, root, copy)
+        if (root / ".git").exists():  # empty: scripts look for it to find their project's folder, and so does the tool
+            (copy / ".git").mkdir()
         inside = here if here == root or root in here.parents else script.parent
         folder = copy / inside.relative_to(root)
         return Place(copy / script.relative_to(root), folder, root, copy), ""

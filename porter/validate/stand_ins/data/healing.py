@@ -150,8 +150,10 @@ def _healing(name: str, original: Any, needed: int) -> Any:
                 result = original(self, *args, **kwargs)
                 break
             except (KeyError, ValueError) as error:
+                columns = set(self.column_names)
                 if not heal(self, missing_in(error)):
                     raise
+                kwargs = _without_new_ones(kwargs, columns, self.column_names)
         else:
             result = original(self, *args, **kwargs)
         made = getattr(self, MARK)
@@ -162,6 +164,14 @@ def _healing(name: str, original: Any, needed: int) -> Any:
         return _marked(name, result, made, self, before)
 
     return method
+
+
+def _without_new_ones(kwargs: dict[str, Any], before: set[str], columns: list[str]) -> dict[str, Any]:
+    """`remove_columns` of all columns that there were is of all that there are."""
+    removed = kwargs.get("remove_columns")
+    if not isinstance(removed, list) or not before or not before <= set(removed):
+        return kwargs
+    return {**kwargs, "remove_columns": [*dict.fromkeys([*removed, *columns])]}
 
 
 def _selected(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[int]:
