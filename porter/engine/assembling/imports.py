@@ -56,7 +56,8 @@ def plan_imports(
     `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`); with a
     version (`porter.runtime.arguments@0.19`) a class is asked for as that release of TRL had it, with a second one as
     that release of Unsloth made it.
-    `anchor` is the statement that imports the trainer; without one, new imports go to the top of the file.
+    `anchor` is the statement that imports the trainer; without one, or where it stands in a class, new imports go to
+    the top of the file.
     """
     plan = ImportPlan()
     gone, elsewhere = _aliases_to_drop(module, edits, moved, plan)
@@ -159,7 +160,11 @@ def _aliases_to_drop(
 
 
 def _section(module: Module, anchor: cst.CSTNode) -> list[cst.SimpleStatementLine]:
-    """The import statements around `anchor` that only blank lines part."""
+    """The import statements around `anchor` that only blank lines part; none in a class, whose methods wouldn't see
+    what is imported there.
+    """
+    if isinstance(module.scope(anchor).node, cst.ClassDef):
+        return []
     body = getattr(module.parents[anchor], "body", ())
     siblings = list(body)
     if anchor not in siblings:
