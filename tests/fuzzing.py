@@ -52,6 +52,9 @@ ODD = [
     "~1",
     "[i for i in x if i]",
     "'\\ud800'",
+    "x\n    if y\n    else z",
+    "x(\n    1\n)\n    .y()",
+    "x  # why\n    or y",
     "'é漢\\u202e'",
 ]
 AROUND = [

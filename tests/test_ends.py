@@ -193,6 +193,17 @@ def test_code_of_the_file_has_imports_of_the_file(before: str, top: str, newline
     assert port(found.after).after == found.after
 
 
+def test_imports_of_a_class_are_no_place_for_what_its_methods_use() -> None:
+    head, _, rest = sft_script(after="trainer.train()\ndef show():\n    print(trainer.evaluate())\n").partition(
+        "from trl import SFTConfig, SFTTrainer\n"
+    )
+    body = f"from trl import SFTConfig, SFTTrainer\n{rest}".splitlines()
+    found = port(f"{head}class Run:\n" + "".join(f"    {line}\n" if line else "\n" for line in body))
+    after = found.after
+    assert after.index("\nfrom porter import runtime as rt\n") < after.index("\nclass Run:\n")
+    assert "    from trl" not in after and "    import " not in after
+
+
 @pytest.mark.parametrize(
     "load",
     [

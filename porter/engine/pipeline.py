@@ -21,6 +21,7 @@ from ..source.launch.launch_config import Setting, read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
 from ..target.write import write
+from ..text.edits import line_start
 from .answering.annotations import drop_subclasses, rename_annotations
 from .answering.given_to_unknown_code import name_handed
 from .answering.library_names import apply_rewrites
@@ -114,8 +115,8 @@ def _without_secrets(port: Port) -> Port:
         return port
     findings = []
     for secret in found if port.edits or port.findings else ():
-        line = port.before.count("\n", 0, secret.start) + 1
-        column = secret.start - port.before.rfind("\n", 0, secret.start)
+        begin = line_start(port.before, secret.start)
+        line, column = len(re.findall(r"\r\n|\r|\n", port.before[:begin])) + 1, secret.start - begin + 1
         message = f"A secret stands in the source ({secret.kind}): it is masked here, and stays in the port's line."
         fix = "Revoke it if others see this file, and read it from the environment."
         findings.append(Finding("TP198", "warning", message, fix, line, column))

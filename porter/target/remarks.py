@@ -17,6 +17,7 @@ from ..engine.script.fill_from_tables import table_of
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, indentation
 from ..source.remarks import Heading
+from ..text.edits import line_start
 from ..text.layout import Arg, Call, commented
 
 # The first of the characters that mark the places of a section's keywords while the port is written.
@@ -128,7 +129,7 @@ def place_headings(porting: Porting) -> None:
     for index, edit in enumerate(porting.edits):
         if MARKS.search(edit.new) is None:
             continue
-        before = porting.module.text[: edit.start].rpartition("\n")[2]
+        before = porting.module.text[line_start(porting.module.text, edit.start) : edit.start]
         top, *lines = edit.new.split(porting.module.newline)
         own = [line for mark in MARKS.findall(top) for line in headings.get(mark, ())]
         below = [with_heading for line in lines for with_heading in _with_headings(line, headings)]

@@ -98,8 +98,7 @@ def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     `start:end` is the statement without indentation, trailing comment and line end.
     """
     begin = line_start(text, start)
-    line_end = re.compile(r"[^\r\n]*(\r\n|\r|\n|$)").match(text, end)
-    stop = line_end.end() if line_end else end
+    stop = line_end(text, end)
     blank_before = begins_paragraph(text, begin)
     if blank_before:
         blanks = re.compile(r"([ \t\f]*(\r\n|\r|\n))*").match(text, stop)
@@ -130,6 +129,12 @@ def begins_paragraph(text: str, start: int) -> bool:
 def line_start(text: str, offset: int) -> int:
     """The start of the line in which `offset` lies."""
     return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+
+
+def line_end(text: str, offset: int) -> int:
+    """The end of the line in which `offset` lies, behind what ends it: LF, CRLF or CR."""
+    found = re.compile(r"[^\r\n]*(\r\n|\r|\n|$)").match(text, offset)
+    return found.end() if found else offset
 
 
 def line_above(text: str, start: int) -> int:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
+from functools import lru_cache
+from itertools import pairwise
 
 from ..recipe import Value, literal_code
+
+OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 def number(value: Value, text: str) -> str:
@@ -39,6 +45,43 @@ def is_atom(text: str) -> bool:
     except SyntaxError:
         return False
     return isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript | ast.List | ast.Tuple)
+
+
+@lru_cache(4096)
+def enclosed(text: str) -> str:
+    """An expression as it may stand outside brackets: its own line breaks outside of any are spaces, or where a
+    comment is in the way it gets parentheses.
+    """
+    if "\n" not in text and "\r" not in text:
+        return text
+    try:
+        if len(ast.parse(f"_ = {text}").body) == 1:
+            return text
+    except SyntaxError:
+        pass  # its further lines are no statements
+    return _joined(re.sub(r"\r\n?", "\n", text)) or f"({text})"
+
+
+def _joined(text: str) -> str:
+    """`text` without the line breaks that stand in no brackets of its own; nothing where one follows a comment."""
+    depth, breaks = 1, []
+    lines = text.splitlines(keepends=True)
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(f"({text})").readline))
+    except (tokenize.TokenError, SyntaxError):
+        return ""
+    for before, token in pairwise(tokens):
+        depth += (token.string in OPENING) - (token.string in CLOSING) if token.type == tokenize.OP else 0
+        if token.type == tokenize.NL and depth == 1:
+            if before.type == tokenize.COMMENT:
+                return ""
+            breaks.append(token.start[0] - 1)
+    for index in reversed(breaks):
+        if index + 1 < len(lines):
+            one, other = lines[index].rstrip(), lines[index + 1].lstrip()
+            between = "" if other.startswith(".") and one.endswith((")", "]")) else " "
+            lines[index : index + 2] = [f"{one}{between}{other}"]
+    return "".join(lines)
 
 
 def quoted(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Code that lands inside an f-string: until Python 3.12 it can't hold the quote that the f-string stands in."""
+"""Code that lands inside an f-string: until Python 3.12 it can't hold the quote that this has, nor line breaks."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,7 +40,7 @@ def _escaped(character: str) -> str:
 
 
 def requoted(module: Module, edits: Sequence[Edit]) -> list[Edit]:
-    """The edits, those within an f-string with the other kind of quote, where they don't have both."""
+    """The edits, those within an f-string on one line, with the other kind of quote where they don't have both."""
     nodes = [node for node in module.parents if isinstance(node, cst.FormattedString) and node.quote in OTHER]
     strings = [(*module.span(node), node.quote) for node in nodes]
     return [_requoted(edit, strings) for edit in edits]
@@ -47,6 +48,17 @@ def requoted(module: Module, edits: Sequence[Edit]) -> list[Edit]:
 
 def _requoted(edit: Edit, strings: Sequence[tuple[int, int, str]]) -> Edit:
     for start, end, quote in strings:
-        if start < edit.start and edit.end < end and quote in edit.new and OTHER[quote] not in edit.new:
-            return replace(edit, new=edit.new.replace(quote, OTHER[quote]))
+        if start < edit.start and edit.end < end:
+            new = _on_one_line(edit.new)
+            new = new.replace(quote, OTHER[quote]) if OTHER[quote] not in new else new
+            return replace(edit, new=new) if new != edit.new else edit
     return edit
+
+
+def _on_one_line(code: str) -> str:
+    if "\n" not in code and "\r" not in code:
+        return code
+    try:
+        return ast.unparse(ast.parse(f"({code}\n)", mode="eval"))
+    except SyntaxError:
+        return code

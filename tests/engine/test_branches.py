@@ -41,3 +41,28 @@ def test_a_model_that_another_scope_loads_twice_has_its_mesh_there() -> None:
     text = f"from transformers import AutoModelForCausalLM\n{head}{load}print()\n{load}{body}main()\n"
     after = port(text.replace("'Qwen/Qwen3-0.6B', args", "model, args")).after
     assert 0 < after.index("\nmesh = ") < after.index("rt.load_model(") and after.count("make_mesh") == 1
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_arguments_over_lines_outside_brackets_stand_in_statements_of_the_port(newline: str) -> None:
+    given = {
+        "model": "NAME",
+        "args": "one",
+        "train_dataset": "rows",
+        "eval_dataset": "rows",
+        "peft_config": "LoraConfig(\n        r=8,\n    )",
+        "processing_class": "make()",
+    }
+    either = "".join(f"    {name}={value}\n    if BIG\n    else None,\n" for name, value in given.items())
+    head = "from peft import LoraConfig\nfrom trl import SFTConfig, SFTTrainer\none = SFTConfig('out')\n"
+    text = f"{head}trainer = SFTTrainer(\n{either})\ntrainer.train()\n".replace("\n", newline)
+    found = port(text)
+    after = found.after.replace(newline, "\n")
+    assert found.after == after.replace("\n", newline)
+    for line in (
+        "training_args = one if BIG else None",
+        "tokenizer = make() if BIG else None",
+        "eval_dataset = rows if BIG else None",
+        "peft_config = LoraConfig(\n        r=8,\n    ) if BIG else None",
+    ):
+        assert f"\n{line}\n" in after

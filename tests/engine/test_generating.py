@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from .porting import check_becomes, port
+from .porting import check_becomes, port, sft_script
 
 HEAD = """\
 import torch
@@ -287,3 +287,14 @@ def test_settings_that_change_nothing_go_between_comments() -> None:
     ast.parse(found.after)
     assert "length_penalty" not in found.after and "early_stopping" not in found.after
     assert "do_sample=True,  # draws\n" in found.after and "tokenizer=tokenizer,  # of beams\n" in found.after
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_a_decorator_that_keeps_gradients_away_goes_with_its_line(newline: str) -> None:
+    asks = (
+        "@torch.inference_mode()\ndef ask(text):\n    return model.generate(**tokenizer(text, return_tensors='pt'))\n"
+    )
+    script = sft_script(imports="import torch", before="tokenizer = AutoTokenizer.from_pretrained('x')", after=asks)
+    after = port(script.replace("\n", newline)).after
+    assert "inference_mode" not in after and after.count("AutoTokenizer\n".replace("\n", newline)) == 1
+    assert f"{newline}def ask(text):{newline}    return rt.generate(model, " in after

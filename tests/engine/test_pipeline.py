@@ -311,6 +311,7 @@ def test_a_config_object_resumes_where_train_was_told_to() -> None:
     [
         ('PLACES["out"]', "to {PLACES['out']} and on"),
         ("'runs'", "to runs and on"),
+        ('PLACES["out"]  # why\n    if PLACES\n    else "x"', "to {PLACES['out'] if PLACES else 'x'} and on"),
     ],
 )
 def test_a_value_within_an_f_string_takes_the_other_quotes(given: str, shown: str) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 from itertools import pairwise
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from porter.errors import InputError
 from porter.text.edits import apply_edits
+from tests.fuzzing import SEEDS
 
 from .porting import check_noop, port
 
@@ -19,7 +22,7 @@ CONFIG = st.lists(
     st.sampled_from(
         [
             "learning_rate=1e-4",
-            "learning_rate=LR",
+            "learning_rate=LR\n        * 2",
             "max_steps=10",
             "num_train_epochs=2",
             "warmup_steps=5",
@@ -45,11 +48,12 @@ CONFIG = st.lists(
 TRAINER = st.lists(
     st.sampled_from(
         [
-            "eval_dataset=rows",
+            "eval_dataset=rows\n    if LR\n    else None",
             "processing_class=tok",
             "peft_config=LoraConfig(r=8)",
             "peft_config=peft.LoraConfig(r=R, lora_alpha=2 * R, target_modules=['q_proj', 'v_proj'])",
             "formatting_func=lambda row: row['text']",
+            "data_collator=make(\n        tok,\n    )\n    or None",
             "callbacks=[mine()]",
         ]
     ),
@@ -126,11 +130,19 @@ def test_a_port_is_made_of_edits_parses_and_is_a_fixed_point(text: str) -> None:
     assert apply_edits(text, found.edits) == found.after
     ast.parse(found.after)
     if "\r\n" in text:
-        assert found.after.count("\n") == found.after.count("\r\n")
+        assert found.after.count("\n") == found.after.count("\r\n") and "\r\r" not in found.after
     else:
         assert "\r" not in found.after
     if found.status in ("ported", "partial"):
         check_noop(found.data)
+
+
+@pytest.mark.parametrize("text", SEEDS[::6], ids=map(str, range(0, len(SEEDS), 6)))
+def test_line_ends_of_windows_change_nothing_but_the_line_ends(text: str) -> None:
+    plain = re.sub(r"\r\n?", "\n", text)
+    found, windows = port(plain), port(plain.replace("\n", "\r\n"))
+    assert windows.after == found.after.replace("\n", "\r\n")
+    assert windows.findings == found.findings
 
 
 NAMES = st.sampled_from(["x", "SFTTrainer", "LoraConfig", "torch", "args", "model", "é"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porter.recipe import Value
-from porter.text.expressions import is_atom, number, python, quoted, times, type_name
+from porter.text.expressions import enclosed, is_atom, number, python, quoted, times, type_name
 
 
 @given(st.text(max_size=20))
@@ -72,3 +72,25 @@ def test_a_type_that_is_looked_up_in_torch_is_its_name(code: str, name: str) -> 
 )
 def test_other_types_stay_as_they_are(code: str) -> None:
     assert type_name(code) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("f(\n    a,\n)", "f(\n    a,\n)"),
+        ("a\n    if b\n\n    else c", "a if b else c"),
+        ("a\r\n    + b", "a + b"),
+        ("a\r    + b", "a + b"),
+        ("a  # why\r    or b", "(a  # why\r    or b)"),
+        ("f(\n    a,\n)\n    .g(\n    b)", "f(\n    a,\n).g(\n    b)"),
+        ("a \\\n    + b", "a \\\n    + b"),
+        ("(a\n+ b)\n if c else (\n d)", "(a\n+ b) if c else (\n d)"),
+        ("a  # why\n    or b", "(a  # why\n    or b)"),
+        ('"""one\n\ntwo"""\n  + a', '"""one\n\ntwo""" + a'),
+    ],
+)
+def test_an_expression_over_lines_stands_outside_brackets_as_itself(text: str, want: str) -> None:
+    assert enclosed(text) == want
+    (statement,) = ast.parse(f"_ = {want}").body
+    assert isinstance(statement, ast.Assign)
+    assert ast.dump(statement.value) == ast.dump(ast.parse(f"(\n{text}\n)", mode="eval").body)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from ...text.edit import Edit
-from ...text.edits import apply_edits
+from ...text.edits import apply_edits, line_end
 from ..script.porting import Porting
 
 RULE = "TP003"
@@ -229,7 +229,6 @@ def _statement_at(porting: Porting, offset: int) -> cst.CSTNode | None:
     for node in module.parents:
         if isinstance(node, cst.SimpleStatementLine):
             start, _ = module.span(node)
-            end = module.text.find("\n", start)
-            if start <= offset and (end < 0 or offset <= end):
+            if start <= offset <= line_end(module.text, start):
                 return node.body[0]
     return None

@@ -112,7 +112,7 @@ class Porting:
         line, column = self.module.line_column(start)
         if self.module.indent == "\t" and " " not in indentation(self.module.text, start):
             new = re.sub(r"(?m)^(\t*)((?: {4})+)", lambda match: match[1] + "\t" * (len(match[2]) // 4), new)
-        text = new.replace("\n", self.module.newline)
+        text = re.sub(r"\r?\n", self.module.newline, new)
         self.edits.append(Edit(start, end, text, rule, reason, line, column))
 
     def of_role(self, role: str) -> list[Site]:

@@ -20,6 +20,8 @@ from ...source.remarks import UNSAID, Remark, remarks_in
 from ...source.returned import ReturnedItem, returned_items
 from ...source.scopes import Scope
 from ...source.values import BARE, dict_items, read_value
+from ...text.edits import line_start
+from ...text.expressions import enclosed
 from ..packs.facts import FACTS, NONE, Facts
 
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
@@ -47,7 +49,8 @@ class Argument:
 
     @property
     def text(self) -> str:
-        return self.value.text or self.value.code
+        """Its code, in parentheses where its further lines need those that the call has."""
+        return enclosed(self.value.text or self.value.code)
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,7 @@ def _unpacked_name(module: Module, value: cst.CSTNode) -> str | None:
 
 def indentation(text: str, offset: int) -> str:
     """The spaces and tabs with which the line of `offset` begins; a form feed is no indentation."""
-    begin = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    begin = line_start(text, offset)
     space = re.match(r"\s*", text[begin:offset])
     return space[0].replace("\f", "") if space else ""
 

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from ...text.edits import within
+from ...text.edits import line_end, within
 from ..script.porting import Porting
 from ..script.sites import indentation
 
@@ -50,5 +50,5 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
     for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
         porting.edit(first + found.start(1), first + found.end(1), "", rule, reason)
     if taken and other is not None:
-        porting.edit(module.text.index("\n", last), stop, "", rule, reason)
+        porting.edit(len(module.text[: line_end(module.text, last)].rstrip("\r\n")), stop, "", rule, reason)
     return True

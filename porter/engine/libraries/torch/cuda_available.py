@@ -15,6 +15,7 @@ import libcst as cst
 from ....source.calls import function_around, parameter_of
 from ....source.scopes import Scope, inside
 from ....source.values import TORCH_TYPES, Unknown, evaluate
+from ....text.edits import line_start
 from ...script.porting import Porting
 from ...settling.kept_branch import keep_branch
 from .cuda_left import RAISING
@@ -82,7 +83,7 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
         return True
     if known is True and isinstance(holder.orelse, cst.Else) and _only_for_cpu(porting, holder.orelse.body):
         start = module.span(holder.orelse)[0]
-        begin = module.text.rfind("\n", 0, start) + 1
+        begin = line_start(module.text, start)
         porting.edit(begin, module.span(holder.orelse)[1], "", RULE, GUARD)
         return True
     return False

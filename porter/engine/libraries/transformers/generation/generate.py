@@ -18,6 +18,7 @@ from .....recipe import Field
 from .....runtime.facts.generation_settings import DEFAULTS, IDLE, PIPELINE_SETTINGS, REFUSED, asks_nothing
 from .....source.calls import argument_of, calls_of, function_around
 from .....source.values import Unknown, evaluate
+from .....text.edits import line_end, line_start
 from ....answering.scoped_names import is_in_reach
 from ....script.flow import binding_origins, held_by, unwraps
 from ....script.porting import Porting, in_reach
@@ -305,7 +306,7 @@ def _tokenizer(porting: Porting, call: cst.Call, model: _Model) -> Iterator[str]
 def _separator(porting: Porting, call: cst.Call, argument: cst.Arg) -> str:
     """What stands between arguments: a space, or a line of its own where `argument` has one."""
     text, start = porting.module.text, porting.module.span(argument)[0]
-    begin = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    begin = line_start(text, start)
     space = text[begin:start]
     return f"\n{space}" if begin > porting.module.span(call)[0] and not space.strip() else " "
 
@@ -347,8 +348,8 @@ def _settle_guards(porting: Porting, call: cst.Call) -> None:
             for decorator in node.decorators:
                 if _is_guard(porting, decorator.decorator):
                     start, end = module.span(decorator)
-                    begin = module.text.rfind("\n", 0, start) + 1
-                    porting.edit(begin, module.text.find("\n", end) + 1, "", RULE, "JAX keeps no gradients")
+                    begin, stop = line_start(module.text, start), line_end(module.text, end)
+                    porting.edit(begin, stop, "", RULE, "JAX keeps no gradients")
             return
 
 

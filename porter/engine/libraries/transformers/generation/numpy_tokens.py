@@ -12,6 +12,7 @@ import libcst as cst
 
 from .....source.calls import argument_of, calls_of, returned
 from .....source.scopes import Scope
+from .....text.edits import line_start
 from ....script.porting import Porting
 from ....script.sites import shortened
 
@@ -122,7 +123,7 @@ class _Follower:
         if not any(arg.keyword is not None and arg.keyword.value == "return_dict" for arg in node.args):
             module = self._porting.module
             start = module.span(tensors)[0]
-            line = module.text.rfind("\n", 0, start) + 1
+            line = line_start(module.text, start)
             space = module.text[line:start]
             parted = f"\n{space}" if line > module.span(node)[0] and not space.strip() else " "
             end = module.span(tensors)[1]
