@@ -12,6 +12,7 @@ import libcst as cst
 from ..engine.answering.pack_places import Definition
 from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
 from ..engine.libraries.transformers.collators import saved_tokenizer
+from ..engine.libraries.transformers.generation.generate import LOADERS
 from ..engine.libraries.trl.uploading import KEPT as PUSHED
 from ..engine.libraries.trl.uploading import push_code, save_code, upload_code
 from ..engine.packs.patterns import parse_pattern
@@ -49,6 +50,7 @@ __all__ = [
     "save_code",
     "saved_tokenizer",
     "say_keywords",
+    "stays_torchs",
     "upload_code",
 ]
 
@@ -93,6 +95,15 @@ def made_by(porting: Porting | Reading, node: cst.BaseExpression | None) -> str 
         if name is not None:
             return name
     return None
+
+
+def stays_torchs(porting: Porting, node: cst.BaseExpression | None) -> bool:
+    """Whether a value is a model that transformers or PEFT loads in the port, too: no rule has made it Tunix's."""
+    for value in origins(porting.module, node):
+        name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
+        if name is not None and name.startswith(LOADERS) and not porting.covered(porting.module.span(value)[0]):
+            return True
+    return False
 
 
 def matched(porting: Porting | Reading, node: cst.CSTNode, pattern: str) -> dict[str, str] | None:
