@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import libcst as cst
 
 from ..packs.packs import Rewrite
@@ -31,7 +33,7 @@ def keep_setting(porting: Porting, use: Use, variable: str) -> bool:
     return True
 
 
-def unused_setting(rules: dict[str, object], use: Use) -> Rewrite | None:
+def unused_setting(rules: Mapping[str, object], use: Use) -> Rewrite | None:
     """The rule that takes out a setting of `model.generation_config`, whatever its name."""
     head, _, _ = use.chain.removeprefix("model.").partition(".")
     rule = rules.get("@model.generation_config.eos_token_id=")
