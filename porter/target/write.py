@@ -19,7 +19,7 @@ from ..engine.libraries.unsloth.responses_only import write_responses_only
 from ..engine.reading.model import reaches_trainer
 from ..engine.script.fill_from_tables import bindings_of, table_of
 from ..engine.script.flow import unprepared
-from ..engine.script.porting import TRAINER_BLOCK, Porting, in_reach
+from ..engine.script.porting import TRAINER, Porting, in_reach
 from ..engine.script.sites import PAIRS, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.facts.families import Family
@@ -74,7 +74,7 @@ def write(
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
     block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
-    porting.replace_statement(trainer, block, TRAINER_BLOCK)
+    porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer", part=TRAINER)
     place_headings(porting)
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
