@@ -280,8 +280,21 @@ class Module:
                 continue
             if isinstance(parent, cst.AnnAssign | cst.For | cst.CompFor | cst.NamedExpr) and parent.target is node:
                 continue
+            if self._is_unpacked(node):
+                continue
             uses.append(node)
         return sorted(uses, key=lambda node: self.span(node)[0])
+
+    def _is_unpacked(self, node: cst.CSTNode) -> bool:
+        """Whether a name is one of several that an assignment, a loop or a `with` binds: `model, tokenizer = ...`."""
+        around = node
+        while isinstance(parent := self.parents[around], cst.Element | cst.StarredElement | cst.Tuple | cst.List):
+            around = parent
+        if around is node:
+            return False
+        if isinstance(parent, cst.For | cst.CompFor):
+            return parent.target is around
+        return isinstance(parent, cst.AssignTarget | cst.AsName)
 
     def _attribute_loads(self, name: str, owner: Scope) -> list[cst.Attribute]:
         uses = []

@@ -69,7 +69,7 @@ class _Model:
 
 def apply_generation(porting: Porting) -> None:
     """Calls of generate and text-generation pipelines over the model that this trainer trains."""
-    if "generate(" not in porting.module.text and "pipeline(" not in porting.module.text:
+    if not any(word in porting.module.text for word in ("generate(", "pipeline(", "setup_chat_format(")):
         return
     generates = False
     again = [_Model(name, name.value, trained=False) for name in port_reloaded(porting)]
