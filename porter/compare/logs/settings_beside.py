@@ -82,7 +82,7 @@ def _is_plain(pickled: bytes) -> bool:
     tuples = 0
     for code, given, _ in pickletools.genops(pickled):
         tuples += code.name.startswith("TUPLE")
-        if tuples > MOST_TUPLES or (code.name.endswith("PUT") and given > len(pickled)):
+        if tuples > MOST_TUPLES or (code.name.endswith("PUT") and int(given or 0) > len(pickled)):
             return False
     return True
 
