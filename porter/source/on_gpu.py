@@ -31,7 +31,7 @@ def decided(module: Module, node: cst.BaseExpression) -> str:
         return module.code(node)
     start, code = module.span(node)[0], module.code(node)
     for part in reversed([*_choices(module, node)]):
-        kept = _kept(module, part)
+        kept = _kept(module, part) or part
         first, last = (place - start for place in module.span(part))
         text = module.code(kept) if isinstance(kept, ATOMS) or part is node else f"({module.code(kept)})"
         code = code[:first] + text + code[last:]
