@@ -33,6 +33,7 @@ TRAINER = "trainer"  # the part of the port (`Edit.part`) that makes the trainer
 
 # A comparison with a half-width type, which the port writes otherwise.
 COMPARES = re.compile(r"([=!]=|\bis\b).*(float16|half)\b|(float16|half)\b.*([=!]=|\bis\b)")
+KEPT = "names that rewrites leave"  # of `Porting.answers`
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
 
