@@ -22,7 +22,9 @@ def name_gpu_tests(porting: Porting) -> None:
                 if places(porting, chosen) and known_value(porting, chosen.test) is True:
                     continue  # torch is told the CPU's place
             if _tells_caller(porting, call):
-                message = f"{message[:-1]}: the function ends here, or tells its caller, which ends the port or changes it."
+                message = (
+                    f"{message[:-1]}: the function ends here, or tells its caller, which ends the port or changes it."
+                )
                 porting.find(RULE, "error", message, "Let it answer what it did on the GPU.", line, column)
             elif decides:
                 message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
