@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .compile import Step
+from .results import Pass, Step
 from .slices import Slice, xla_seconds
 
 # google-tunix 0.1.7 jits its step without donating the model: flax returns all weights, and XLA copies what it returns.
@@ -70,7 +70,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes on one device by kind, and seconds of one micro-batch. An estimate by formula."""
+    """Bytes on one device by kind, and seconds of one micro-batch. An estimate by formula.
+
+    `resident`: of what lies there beside the training step's own, a reference's or a teacher's weights.
+    """
 
     weights: int
     weight_copies: int
@@ -80,10 +83,12 @@ class Estimate:
     logits: int
     seconds: float
     flops: float
+    resident: int = 0
 
     @property
     def peak(self) -> int:
-        return self.weights + self.weight_copies + self.adapters + self.optimizer + self.activations + self.logits
+        own = self.weights + self.weight_copies + self.adapters + self.optimizer
+        return own + self.activations + self.logits + self.resident
 
 
 def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = None) -> Estimate:
@@ -94,10 +99,10 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     layers = layers or step.all_layers
     sizes = step.sizes
     rows = max(1, wanted.batch // wanted.fsdp)
-    weights = _grown(step, "weights", wanted, layers)
-    adapters = _grown(step, "adapters", wanted, layers, fixed=0)
-    optimizer = _grown(step, "optimizer", wanted, layers, fixed=0)
-    kept = sum(_of_each(sizes, layers, lambda kind: _kept_bytes(sizes, kind, rows, wanted)))
+    weights = grown(step, step.state["weights"], wanted, layers)
+    adapters = grown(step, step.state["adapters"], wanted, layers, fixed=0)
+    optimizer = grown(step, step.state["optimizer"], wanted, layers, fixed=0)
+    kept = sum(of_each(sizes, layers, lambda kind: _kept_bytes(sizes, kind, rows, wanted)))
     largest = max(_live_bytes(sizes, kind, rows, wanted) for kind in set(sizes["kinds"]))
     boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES
     copies = LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP
@@ -111,8 +116,42 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     # Adapters in training stand twice: what goes in and what comes out.
     copies_of_weights = WEIGHT_COPIES - 1 if step.weights_returned else 0
     return Estimate(
-        weights, copies_of_weights * weights, 2 * adapters, optimizer, int(activations), logits, seconds, flops
+        weights,
+        copies_of_weights * weights,
+        2 * adapters,
+        optimizer,
+        int(activations),
+        logits,
+        seconds,
+        flops,
+        resident(step, wanted, layers),
     )
+
+
+def resident(step: Step, wanted: Candidate, layers: int | None = None) -> int:
+    """Bytes on one device beside the training step's own: a reference's or a teacher's weights."""
+    layers = layers or step.all_layers
+    reference = step.state.get("reference")
+    found = grown(step, reference, wanted, layers, fixed=None if step.weights_returned else 0) if reference else 0
+    others = {one.model: one for one in step.passes if not one.own}
+    return found + sum(weights_of(one, wanted, layers_of(one, step, layers)) for one in others.values())
+
+
+def kept(step: Step, wanted: Candidate, layers: int) -> int:
+    """Bytes on one device of all that a run keeps: what it trains, its optimizer, and what `resident` says."""
+    own = grown(step, step.state["weights"], wanted, layers)
+    own += sum(grown(step, step.state[kind], wanted, layers, fixed=0) for kind in ("adapters", "optimizer"))
+    return own + resident(step, wanted, layers)
+
+
+def layers_of(one: Pass, step: Step, layers: int) -> int:
+    """Layers of a pass's model where the trained one has `layers`."""
+    return one.all_layers if layers == step.all_layers else min(layers, one.all_layers)
+
+
+def weights_of(one: Pass, wanted: Candidate, layers: int) -> int:
+    """Bytes of a pass's model on one device."""
+    return grown(one, one.weights, wanted, layers)
 
 
 def layer_bytes(step: Step) -> float:
@@ -126,17 +165,20 @@ def _embedding_bytes(sizes: Mapping[str, object]) -> float:
     return tables * int(str(sizes["vocab"])) * int(str(sizes["embed"])) * ACTIVATION_BYTES
 
 
-def _grown(step: Step, kind: str, wanted: Candidate, layers: int, fixed: float | None = None) -> int:
-    """Bytes on one device of `kind`, scaled from the traced layers to `layers`; `fixed` is what doesn't grow."""
+def grown(
+    traced: Step | Pass, held: Mapping[str, int], wanted: Candidate, layers: int, fixed: float | None = None
+) -> int:
+    """Bytes on one device of what is `held` over the whole mesh by axes, scaled from the traced layers to `layers`;
+    `fixed` is what doesn't grow: the embeddings, by default."""
     sizes = {"fsdp": wanted.fsdp, "tp": wanted.tp}
     here = 0.0
-    for axes, count in step.state[kind].items():
+    for axes, count in held.items():
         parts = 1
         for axis in axes.split():
             parts *= sizes.get(axis, 1)
         here += count / parts
-    constant = fixed if fixed is not None else _embedding_bytes(step.sizes) / (wanted.fsdp * wanted.tp)
-    return int(constant + (here - constant) * layers / step.layers)
+    constant = fixed if fixed is not None else _embedding_bytes(traced.sizes) / (wanted.fsdp * wanted.tp)
+    return int(constant + (here - constant) * layers / traced.layers)
 
 
 def _kinds(sizes: Mapping[str, object], layers: int) -> list[str]:
@@ -144,20 +186,20 @@ def _kinds(sizes: Mapping[str, object], layers: int) -> list[str]:
     return [kinds[i % len(kinds)] for i in range(layers)]
 
 
-def _of_each(sizes: Mapping[str, object], layers: int, figure: Callable[[str], float]) -> list[float]:
+def of_each(sizes: Mapping[str, object], layers: int, figure: Callable[[str], float]) -> list[float]:
     """A layer's figure for every layer: asked once for each attention kind."""
     kinds = _kinds(sizes, layers)
     figures = {kind: figure(kind) for kind in set(kinds)}
     return [figures[kind] for kind in kinds]
 
 
-def _heads(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
+def heads_of(sizes: Mapping[str, object], kind: str) -> tuple[int, int]:
     """Query heads and their width in a layer of this attention kind."""
     width = sizes["global_head_dim"] if kind == "global" else sizes["head_dim"]
     return int(str(sizes["heads"])), int(str(width))
 
 
-def _window(sizes: Mapping[str, object], kind: str) -> int | None:
+def window_of(sizes: Mapping[str, object], kind: str) -> int | None:
     """Tokens of the sliding window in a layer of this attention kind; None for a whole row, or where it isn't known."""
     window = sizes.get("window") if kind == "local" else None
     return int(str(window)) if window is not None else None
@@ -165,11 +207,11 @@ def _window(sizes: Mapping[str, object], kind: str) -> int | None:
 
 def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
     """What one layer keeps on a device from the forward to the backward pass, without remat."""
-    heads, width = _heads(sizes, kind)
+    heads, width = heads_of(sizes, kind)
     scores = (
         heads
         * wanted.length
-        * wanted.keys(_window(sizes, kind))
+        * wanted.keys(window_of(sizes, kind))
         * (KEPT_SCORE_BYTES if wanted.tp == 1 else KEPT_SCORE_BYTES_TP)
     )
     widths = KEPT_HIDDEN * int(str(sizes["hidden"])) + KEPT_HEADS * heads * width
@@ -179,8 +221,8 @@ def _kept_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candi
 
 def _live_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candidate) -> float:
     """What one layer holds on a device while its backward pass runs."""
-    heads, width = _heads(sizes, kind)
-    scores = heads * wanted.length * wanted.keys(_window(sizes, kind)) * LIVE_SCORE_BYTES
+    heads, width = heads_of(sizes, kind)
+    scores = heads * wanted.length * wanted.keys(window_of(sizes, kind)) * LIVE_SCORE_BYTES
     widths = LIVE_EMBED * int(str(sizes["embed"])) + LIVE_HIDDEN * int(str(sizes["hidden"]))
     widths += LIVE_HEADS * heads * width
     return rows * (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp
@@ -198,10 +240,10 @@ def _flops(step: Step, wanted: Candidate, layers: int) -> float:
     adapters = step.trainable * layers / step.layers * 6
 
     def products(kind: str) -> float:
-        heads, width = _heads(sizes, kind)
-        return 2 * 2 * heads * width * wanted.keys(_window(sizes, kind)) * (4 if wanted.remat else 3)
+        heads, width = heads_of(sizes, kind)
+        return 2 * 2 * heads * width * wanted.keys(window_of(sizes, kind)) * (4 if wanted.remat else 3)
 
-    attention = sum(_of_each(sizes, layers, products))
+    attention = sum(of_each(sizes, layers, products))
     head = 4 * sizes["vocab"] * sizes["embed"]
     return float(tokens * (body + adapters + attention + head))
 
@@ -214,12 +256,12 @@ def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
     again = 1.5 if wanted.remat else 1.0  # the forward pass twice
 
     def traffic(kind: str) -> float:
-        heads, width = _heads(sizes, kind)
+        heads, width = heads_of(sizes, kind)
         widths = 4 * sizes["embed"] + 3 * sizes["hidden"] + 4 * heads * width
-        scores = heads * wanted.keys(_window(sizes, kind))
+        scores = heads * wanted.keys(window_of(sizes, kind))
         return float(tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * scores))
 
-    moved = sum(_of_each(sizes, layers, traffic), WEIGHT_TRAFFIC * layer_bytes(step) * layers)
+    moved = sum(of_each(sizes, layers, traffic), WEIGHT_TRAFFIC * layer_bytes(step) * layers)
     return float((again * moved + LOGIT_TRAFFIC * tokens * sizes["vocab"]) / wanted.tp)
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from porter.tpu.compile import CompileFailed, Request, Step, compile_step, compile_steps, libtpu_problem
+from porter.tpu.compile import CompileFailed, Request, compile_step, compile_steps, libtpu_problem
 from porter.tpu.memory import Candidate, estimate
+from porter.tpu.results import Step
 from porter.tpu.slices import GIB, slice_named
 from tests.real.long import mostly_long
 from tests.tiny import hf_config
