@@ -77,7 +77,7 @@ def command(
     if lengths and seq_len:
         raise click.UsageError("--lengths says how long rows are: leave out --seq-len")
     from ..front.output import check_output, replace_file
-    from ..tpu.apply import applied_to, port_of
+    from ..tpu.apply import applied_to, port_of, unwritten
     from ..tpu.compile import CompileFailed, Request
     from ..tpu.lengths import read_lengths
     from ..tpu.plan import longest_row, plan
@@ -131,4 +131,6 @@ def command(
     if ported is not None and output is not None and plans[0].best is not None:
         replace_file(output, applied_to(ported, plans[0]))
         say(f"Wrote {output}", err=as_json)
+        if left := unwritten(plans[0]):
+            say(left, err=as_json)
     return 0 if all(found.best is not None for found in plans) else 1

@@ -11,13 +11,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .results import Pass, Step
-from .slices import Slice, xla_seconds
+from .slices import Slice, link_bandwidth, xla_seconds
 
 # google-tunix 0.1.7 jits its step without donating the model: flax returns all weights, and XLA copies what it returns.
 # The runtime's step (porter.runtime.lora.train_step) returns what was trained.
 WEIGHT_COPIES = 2
 # Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
 LOGITS_COPIES, LOGITS_COPIES_TP = 2.5, 0.6
+# Of other kinds of training, and of other families than Gemma with its softcap, the logits stand in half precision: so
+# many of them at once, beside the head's gathered weights. GKD's step is given the teacher's in float32.
+HALF_LOGITS = {"SFT": 1, "GKD": 3}
+PAIR_LOGITS = 2
+# GRPO and RLOO make logits of so many tokens of each row at one time, and read the head so often for each.
+CHUNK, CHUNK_COPIES, CHUNK_HEADS = 64, 1.35, 3.5
+SAMPLED = ("GRPO", "RLOO")
+REFERENCE_IN_STEP = ("DPO", "KTO")  # with adapters, and without a reference model of their own
 # Without remat, what a layer keeps for its backward pass: bytes for each attention score (more where heads are split
 # over tp), and arrays of each width. The residual stream's stand on every chip of tp, the others are split over it.
 KEPT_SCORE_BYTES, KEPT_SCORE_BYTES_TP = 2.2, 3.9
@@ -29,7 +37,6 @@ ACTIVATION_BYTES = 2
 # The bytes it counts: each gathered weight so often, arrays of each layer's widths, each attention score, each logit.
 WEIGHT_TRAFFIC, WIDTH_TRAFFIC = 10, 18
 SCORE_TRAFFIC, LOGIT_TRAFFIC = 13.7, 14
-LINK_SHARE = 0.75  # of the links' bandwidth
 
 
 @dataclass(frozen=True)
@@ -105,8 +112,7 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     kept = sum(of_each(sizes, layers, lambda kind: _kept_bytes(sizes, kind, rows, wanted)))
     largest = max(_live_bytes(sizes, kind, rows, wanted) for kind in set(sizes["kinds"]))
     boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES
-    copies = LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP
-    logits = int(copies * rows * wanted.length * -(-sizes["vocab"] // wanted.tp) * 4)
+    logits = int(_logits(step, rows, wanted))
     # The logits are gone before the first layer is computed again.
     activations = layers * boundary + max(0, largest - logits) if wanted.remat else kept
     flops = _flops(step, wanted, layers) / (wanted.fsdp * wanted.tp)
@@ -228,24 +234,51 @@ def _live_bytes(sizes: Mapping[str, object], kind: str, rows: int, wanted: Candi
     return rows * (scores + wanted.length * widths * ACTIVATION_BYTES) / wanted.tp
 
 
+def _logits(step: Step, rows: int, wanted: Candidate) -> float:
+    """Bytes on a device of the logits that stand at once, and of what is gathered for them."""
+    sizes = step.sizes
+    vocabulary = -(-sizes["vocab"] // wanted.tp)
+    gathered = sizes["vocab"] * sizes["embed"] * ACTIVATION_BYTES / wanted.tp if wanted.fsdp > 1 else 0
+    if step.kind in SAMPLED:
+        return float(gathered + CHUNK_COPIES * rows * CHUNK * vocabulary * 4)
+    one = rows * wanted.length * vocabulary * 4
+    given = one if step.kind == "GKD" else 0
+    if sizes.get("softcap") or step.family.startswith("gemma") or wanted.tp > 1:
+        return float((LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP) * one + given)
+    return float(gathered + HALF_LOGITS.get(step.kind, PAIR_LOGITS) * one / 2 + given)
+
+
+def _trained_tokens(step: Step, length: int) -> int:
+    """Tokens of a row that have logits."""
+    completion = max((one.completion for one in step.passes), default=0)
+    return min(length, completion) if step.kind in SAMPLED else length
+
+
+def references_in_step(step: Step) -> bool:
+    """Whether the step itself has the reference's pass: the base, its adapters off."""
+    return step.kind in REFERENCE_IN_STEP and bool(step.lora_tensors) and not step.passes
+
+
 def _flops(step: Step, wanted: Candidate, layers: int) -> float:
     """FLOPs of a micro-batch over all chips: frozen weights need the forward pass and the gradient of their input.
 
-    2 FLOPs a weight and token each, once more with remat; adapters 6; attention 2 products forward and 4 backward.
+    2 FLOPs a weight and token each, once more with remat, for a reference within the step, and for the gradient of
+    weights that are trained themselves; adapters 6; attention 2 products forward and 4 backward.
     """
     sizes = step.sizes
     tokens = wanted.batch * wanted.length
-    passes = 6 if wanted.remat else 4
-    body = layer_bytes(step) / ACTIVATION_BYTES * layers * passes
-    adapters = step.trainable * layers / step.layers * 6
+    again, whole, reference = int(wanted.remat), int(not step.lora_tensors), int(references_in_step(step))
+    body = layer_bytes(step) / ACTIVATION_BYTES * layers * (4 + 2 * (again + whole + reference))
+    adapters = 0 if whole else step.trainable * layers / step.layers * 6
 
     def products(kind: str) -> float:
         heads, width = heads_of(sizes, kind)
-        return 2 * 2 * heads * width * wanted.keys(window_of(sizes, kind)) * (4 if wanted.remat else 3)
+        return 2 * 2 * heads * width * wanted.keys(window_of(sizes, kind)) * (3 + again + reference)
 
     attention = sum(of_each(sizes, layers, products))
-    head = 4 * sizes["vocab"] * sizes["embed"]
-    return float(tokens * (body + adapters + attention + head))
+    head = (4 + 2 * (whole + reference + (step.kind in SAMPLED))) * sizes["vocab"] * sizes["embed"]
+    with_logits = wanted.batch * _trained_tokens(step, wanted.length)
+    return float(tokens * (body + adapters + attention) + with_logits * head)
 
 
 def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
@@ -253,7 +286,7 @@ def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
     sizes = step.sizes
     rows = max(1, wanted.batch // wanted.fsdp)
     tokens = rows * wanted.length
-    again = 1.5 if wanted.remat else 1.0  # the forward pass twice
+    again = 1 + 0.5 * (wanted.remat + references_in_step(step))  # the forward pass twice
 
     def traffic(kind: str) -> float:
         heads, width = heads_of(sizes, kind)
@@ -262,12 +295,15 @@ def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
         return float(tokens * (WIDTH_TRAFFIC * widths * ACTIVATION_BYTES + SCORE_TRAFFIC * scores))
 
     moved = sum(of_each(sizes, layers, traffic), WEIGHT_TRAFFIC * layer_bytes(step) * layers)
-    return float((again * moved + LOGIT_TRAFFIC * tokens * sizes["vocab"]) / wanted.tp)
+    trained = _trained_tokens(step, wanted.length)
+    moved = again * moved + LOGIT_TRAFFIC * rows * trained * sizes["vocab"]
+    if step.kind in SAMPLED:
+        moved += CHUNK_HEADS * -(-trained // CHUNK) * sizes["vocab"] * sizes["embed"] * ACTIVATION_BYTES
+    return float(moved / wanted.tp)
 
 
 def _link_seconds(step: Step, wanted: Candidate, where: Slice, layers: int) -> float:
     """Time on the ICI: gathering the weights over fsdp in each pass, and summing activations over tp."""
-    bandwidth = where.chip.ici_link_gbps * 1e9 / 2 * where.axes * LINK_SHARE
     passes = 3 if wanted.remat else 2
     gathered = layer_bytes(step) * layers / wanted.tp * passes * (wanted.fsdp - 1) / wanted.fsdp
     rows = max(1, wanted.batch // wanted.fsdp)
@@ -275,4 +311,4 @@ def _link_seconds(step: Step, wanted: Candidate, where: Slice, layers: int) -> f
     if wanted.tp > 1:
         each = rows * wanted.length * step.sizes["embed"] * ACTIVATION_BYTES
         reduced = 2 * each * (wanted.tp - 1) / wanted.tp * layers * 2 * passes
-    return float((gathered + reduced) / bandwidth)
+    return float((gathered + reduced) / link_bandwidth(where))

@@ -1,7 +1,7 @@
 """What a run computes beside its training step, by formula: memory and time of a reference's or a teacher's pass, of
 sampling with its cache of keys and values, and of log-probabilities.
 
-The constants were fitted to XLA:TPU (libtpu 0.0.42) on Qwen3 and Gemma 3; docs/plan.md has the table. An estimate,
+The constants were fitted to XLA:TPU (libtpu 0.0.42) on Qwen3-0.6B; docs/plan.md has the table. An estimate,
 marked as one wherever it is shown.
 """
 
@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .memory import ACTIVATION_BYTES, Candidate, heads_of, kept, layers_of, of_each, window_of
+from .memory import ACTIVATION_BYTES, CHUNK, Candidate, heads_of, kept, layers_of, of_each, window_of
 from .results import Pass, Step
-from .slices import Slice, xla_seconds
+from .slices import Slice, link_bandwidth, xla_seconds
 
-CHUNK = 64  # tokens of a row that have logits at one time where log-probabilities are all that is wanted
 FLOAT = 4
 # Of a forward pass: what a layer holds while it is computed, and how often its arrays are read and written.
-LIVE_SCORE_BYTES, LIVE_EMBED, LIVE_HIDDEN, LIVE_HEADS = 6, 4, 2, 3
+LIVE_SCORE_BYTES, LIVE_EMBED, LIVE_HIDDEN, LIVE_HEADS = 2, 2, 1, 1
 WEIGHT_TRAFFIC, WIDTH_TRAFFIC, SCORE_TRAFFIC = 4, 7, 6
 # Copies of the logits that stand at once, and how often each is read and written.
-REFERENCE_COPIES, TEACHER_COPIES, SAMPLED_COPIES = 1.5, 1.5, 4
-LOGIT_TRAFFIC, SAMPLED_TRAFFIC = 3, 8
+REFERENCE_COPIES, TEACHER_COPIES, SAMPLED_COPIES = 1.0, 1.0, 4
+LOGIT_TRAFFIC, SAMPLED_TRAFFIC = 3, 25
+CACHES = 1.8  # of keys and values: what the loop carries, and what the prompts' pass makes them of
 # A token of every row reads the gathered weights, and its row's keys and values.
-TOKEN_WEIGHT_TRAFFIC, TOKEN_CACHE_TRAFFIC = 2, 4
+TOKEN_WEIGHT_TRAFFIC, TOKEN_CACHE_TRAFFIC = 2, 1
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def _figure(
     step: Step, one: Pass, wanted: Candidate, micro_batches: int, where: Slice, layers: int, everything: int
 ) -> PassFigure:
     rows, times = runs(one, wanted, micro_batches)
+    wanted = wanted if one.own else replace(wanted, query_block=0)  # the trained model alone attends in blocks
     count = layers_of(one, step, layers)
     each = max(1, rows // wanted.fsdp)
     if one.samples:
@@ -75,7 +76,7 @@ def _forward(one: Pass, wanted: Candidate, rows: int, layers: int, where: Slice)
     head = rows * (one.completion or length)
     copies = TEACHER_COPIES if one.name == "teacher" else REFERENCE_COPIES
     held = copies * (logits if not one.completion else _logits(sizes, rows * CHUNK, wanted))
-    memory = _gathered(one, wanted) + max(held, _live(sizes, rows, length, wanted.keys(), wanted))
+    memory = max(_gathered(one, wanted) + held, _live(sizes, rows, length, wanted.keys(), wanted))
     flops, moved = _layers(one, wanted, rows, length, layers)
     flops += 2 * sizes["embed"] * sizes["vocab"] * head / wanted.tp
     moved += LOGIT_TRAFFIC * _logits(sizes, head, wanted)
@@ -89,13 +90,14 @@ def _sampling(one: Pass, wanted: Candidate, rows: int, layers: int, where: Slice
     cache = cache_bytes(sizes, rows, span, layers, wanted)
     logits = _logits(sizes, rows, wanted)
     whole = _whole_weights(one, wanted, layers)
-    gathered = whole if wanted.fsdp > 1 else 0
-    memory = cache + gathered + max(SAMPLED_COPIES * logits, _live(sizes, rows, one.prompt, span, wanted))
+    memory = cache * CACHES
+    memory += max(_gathered(one, wanted) + SAMPLED_COPIES * logits, _live(sizes, rows, one.prompt, span, wanted))
     flops, moved = _layers(one, wanted, rows, one.prompt, layers, keys=span)
     first = xla_seconds(flops, moved + cache, where)
     flops = 2 * rows * (whole / ACTIVATION_BYTES + 2 * cache / ACTIVATION_BYTES / rows)
     moved = TOKEN_WEIGHT_TRAFFIC * whole + TOKEN_CACHE_TRAFFIC * cache + SAMPLED_TRAFFIC * logits
-    return memory, first + max(0, one.completion - 1) * xla_seconds(flops, moved, where)
+    links = whole * (wanted.fsdp - 1) / wanted.fsdp / link_bandwidth(where)  # every token gathers all weights
+    return memory, first + max(0, one.completion - 1) * max(links, xla_seconds(flops, moved, where))
 
 
 def cache_bytes(sizes: Mapping[str, object], rows: int, span: int, layers: int, wanted: Candidate) -> int:

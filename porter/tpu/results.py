@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .slices import Slice, xla_seconds
+from .slices import Slice, link_bandwidth, xla_seconds
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Pass:
     `count` is 0, else `goes` times over `count` rows. `rows` and `length` of its arrays over the whole mesh; `prompt`
     and `completion`: tokens of each where it samples. Bytes on one device: `cache` of keys and values, `given` of
     weights that are its arguments, `resident` of what lies there besides. FLOPs, bytes and seconds are XLA's on one
-    device: of the whole program, whose loop is counted once, and of one turn of it (`token_`). `weights`: bytes over
-    the whole mesh by the axes they are sharded on. `own`: of the model that trains.
+    device: of the whole program, whose loop is counted once, and of one turn of it (`token_`), whose seconds are no
+    less than what its collectives need of the links. `weights`: bytes over the whole mesh by the axes they are sharded
+    on. `own`: of the model that trains.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Pass:
     token_flops: float = 0.0
     token_bytes: float = 0.0
     token_seconds: float = 0.0
+    token_collectives: Mapping[str, Mapping[str, int]] | None = None
     collectives: Mapping[str, Mapping[str, int]] | None = None
     compile_seconds: float = 0.0
     short_of_memory: int = 0
@@ -176,10 +178,17 @@ class Step:
 
 def step_of(found: dict[str, Any], where: Slice, *, cached: bool) -> Step:
     """The step that `porter.tpu.tracing` wrote down."""
-    passes = tuple(Pass(**_mended(dict(one), where)) for one in found.pop("passes", ()))
+    passes = tuple(Pass(**_linked(_mended(dict(one), where), where)) for one in found.pop("passes", ()))
     found = _mended(found, where)
     found["varying"] = tuple(found.get("varying", ()))
     return Step(**{**found, "passes": passes, "cached": cached})
+
+
+def _linked(found: dict[str, Any], where: Slice) -> dict[str, Any]:
+    """A turn of a sampling loop takes at least what its collectives take on the links, which XLA's time leaves out:
+    over fsdp every token gathers all weights."""
+    moved = sum(kind["bytes"] for kind in (found.get("token_collectives") or {}).values())
+    return found | {"token_seconds": max(found.get("token_seconds", 0.0), moved / link_bandwidth(where))}
 
 
 def _mended(found: dict[str, Any], where: Slice) -> dict[str, Any]:

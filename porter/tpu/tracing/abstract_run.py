@@ -83,6 +83,7 @@ class AbstractRun:
         self.done = False
         self.remat = False
         self.refused = False
+        self.packages: tuple[str, ...] = ()  # the runtimes that the script may import
         self.shapes: Any = None  # the last batches that the script has made
         self.configs: dict[str, dict[str, Any]] = {}  # of each model that the script loads
         self.whole: dict[str, dict[str, Any]] = {}  # its sizes, with all layers
@@ -171,6 +172,7 @@ class AbstractRun:
             self.remat = True
             return remat(model)
 
+        self.packages += (f"{runtime.__name__}.",)
         for name in ("apply_lora", "apply_peft"):
             replace_everywhere(runtime, name, _adapting(getattr(runtime, name)))
         replace_everywhere(runtime, "load_adapter", lambda model, _: model)  # shapes have no values
@@ -238,6 +240,14 @@ class AbstractRun:
         model.porter = models.ModelInfo(str(model_id), str(model_id), found, json.dumps(config), asked)
         return model
 
+    def adjust(self, model: Any) -> None:
+        """Remat and blocks of attention that the request asks for, in the model that trains."""
+        if self.request["remat"] == "decoder" and not self.remat:
+            self.turn_on_remat(model)
+            self.remat = True
+        if self.request["query_block"]:
+            self.attend_in_blocks(model, self.request["query_block"])
+
     def patch_trainer(self) -> None:
         from tunix.sft import peft_trainer
 
@@ -249,11 +259,7 @@ class AbstractRun:
         def patched_init(
             self: Any, model: Any, optimizer: Any, training_config: Any, *args: Any, **kwargs: Any
         ) -> None:
-            if run.request["remat"] == "decoder" and not run.remat:
-                run.turn_on_remat(model)
-                run.remat = True
-            if run.request["query_block"]:
-                run.attend_in_blocks(model, run.request["query_block"])
+            run.adjust(model)
             config = training_config
             for name in ("checkpoint_root_directory", "metrics_logging_options", "profiler_options"):
                 setattr(config, name, None)
@@ -261,6 +267,12 @@ class AbstractRun:
                 init(self, model, optimizer, config, *args, **kwargs)
 
         def train(self: Any, train_ds: Any, *args: Any, **kwargs: Any) -> None:
+            made = next(cls for cls in type(self).__mro__ if "_prepare_inputs" in vars(cls))
+            if made is not trainer and not made.__module__.startswith(run.packages):
+                run.refuse(
+                    f"{made.__name__} of {made.__module__} makes more of a batch before its step: plan and compile "
+                    "know PeftTrainer, and the runtime's trainers for preferences and distillation"
+                )
             run.compile(self, train_ds)
             raise Finished(0)
 
@@ -333,7 +345,8 @@ class AbstractRun:
         found = compiled_program(program.lower(), say, f"compiling {program.name}")
         if program.token is not None and "memory" in found:
             turn = compiled_program(program.token(), say, f"compiling a token of {program.name}")
-            found |= {f"token_{name}": turn.get(name, 0.0) for name in ("seconds", "flops", "bytes")}
+            names = ("seconds", "flops", "bytes", "collectives")
+            found |= {f"token_{name}": turn[name] for name in names if name in turn}
             found["compile_seconds"] = round(found["compile_seconds"] + turn["compile_seconds"], 2)
         return found
 

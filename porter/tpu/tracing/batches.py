@@ -150,6 +150,7 @@ def _sampled(run: AbstractRun, original: Any, name: str) -> type:
 
         def __init__(self, dataset: Any, tokenizer: Any, mesh: Any, model: Any, **settings: Any) -> None:
             run.refuse_batch(name)
+            run.adjust(model)
             completion = run.lengths.completion(settings.get("max_completion_length", 512), "max_completion_length")
             prompt = run.lengths.prompt(settings.get("max_prompt_length"), completion)
             module.prompt_rows = lambda *args: [{"prompt": ""}] * run.request["rows"]
@@ -183,6 +184,8 @@ def _distilled(run: AbstractRun, runtime: ModuleType) -> type:
             samples = settings.get("lmbda", 0.0) > 0 or settings.get("seq_kd", False)
             self._prompt_tokens = longest
             if samples:
+                if settings.get("lmbda", 0.0) > 0:
+                    run.adjust(settings["model"])
                 new = run.lengths.completion(settings.get("max_new_tokens", 128), "max_new_tokens")
                 settings["max_new_tokens"] = new
                 self._prompt_tokens = run.lengths.prompt_within(longest, new, run.context())
