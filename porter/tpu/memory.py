@@ -18,8 +18,8 @@ from .slices import Slice, link_bandwidth, xla_seconds
 WEIGHT_COPIES = 2
 # Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
 LOGITS_COPIES, LOGITS_COPIES_TP = 2.5, 0.6
-# Of other kinds of training, and of other families than Gemma with its softcap, the logits stand in half precision: so
-# many of them at once, beside the head's gathered weights. GKD's step is given the teacher's in float32.
+# Of other families than Gemma, whose head is float32, the logits stand in half precision: so many of them at once, beside
+# the head's gathered weights. GKD's step is given the teacher's in float32.
 HALF_LOGITS = {"SFT": 1, "GKD": 3}
 PAIR_LOGITS = 2
 # GRPO and RLOO make logits of so many tokens of each row at one time, and read the head so often for each.
@@ -37,6 +37,7 @@ ACTIVATION_BYTES = 2
 # The bytes it counts: each gathered weight so often, arrays of each layer's widths, each attention score, each logit.
 WEIGHT_TRAFFIC, WIDTH_TRAFFIC = 10, 18
 SCORE_TRAFFIC, LOGIT_TRAFFIC = 13.7, 14
+HALF_LOGIT_TRAFFIC, TEACHER_TRAFFIC = 5, 23
 
 
 @dataclass(frozen=True)
@@ -243,9 +244,21 @@ def _logits(step: Step, rows: int, wanted: Candidate) -> float:
         return float(gathered + CHUNK_COPIES * rows * CHUNK * vocabulary * 4)
     one = rows * wanted.length * vocabulary * 4
     given = one if step.kind == "GKD" else 0
-    if sizes.get("softcap") or step.family.startswith("gemma") or wanted.tp > 1:
+    if _softcapped(step) or wanted.tp > 1:
         return float((LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP) * one + given)
     return float(gathered + HALF_LOGITS.get(step.kind, PAIR_LOGITS) * one / 2 + given)
+
+
+def _softcapped(step: Step) -> bool:
+    """Whether the logits are made in float32: the Gemma families, for which the first constants were fitted."""
+    return step.family.startswith("gemma")
+
+
+def _logit_traffic(step: Step) -> float:
+    """Bytes read and written for each logit."""
+    if _softcapped(step) or step.kind in SAMPLED:
+        return LOGIT_TRAFFIC
+    return HALF_LOGIT_TRAFFIC + (TEACHER_TRAFFIC if step.kind == "GKD" else 0)
 
 
 def _trained_tokens(step: Step, length: int) -> int:
@@ -296,7 +309,7 @@ def _bytes_moved(step: Step, wanted: Candidate, layers: int) -> float:
 
     moved = sum(of_each(sizes, layers, traffic), WEIGHT_TRAFFIC * layer_bytes(step) * layers)
     trained = _trained_tokens(step, wanted.length)
-    moved = again * moved + LOGIT_TRAFFIC * rows * trained * sizes["vocab"]
+    moved = again * moved + _logit_traffic(step) * rows * trained * sizes["vocab"]
     if step.kind in SAMPLED:
         moved += CHUNK_HEADS * -(-trained // CHUNK) * sizes["vocab"] * sizes["embed"] * ACTIVATION_BYTES
     return float(moved / wanted.tp)

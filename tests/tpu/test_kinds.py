@@ -96,6 +96,9 @@ def test_the_formulas_memory_of_grpo_is_close_to_xlas(
 def test_the_formulas_memory_of_pairs_and_distillation_is_close_to_xlas() -> None:
     dpo = qwen3("DPO", own_batch={"rows": 4, "unit": 2, "micro_batches": 0})
     assert estimate(dpo, Candidate(4, 1, 4, 768, True), V6E, 2).peak / GIB == pytest.approx(0.829, rel=0.1)
+    assert estimate(qwen3("ORPO"), Candidate(2, 2, 16, 512, True), V6E, 2).peak / GIB == pytest.approx(0.836, rel=0.1)
+    assert estimate(qwen3("KTO"), Candidate(4, 1, 32, 256, True), V6E, 2).peak / GIB == pytest.approx(1.567, rel=0.1)
+    assert estimate(qwen3("SFT"), Candidate(4, 1, 4, 2048, True), V6E, 2).peak / GIB == pytest.approx(0.986, rel=0.1)
     gkd = qwen3("GKD", own_batch=None)
     teacher = beside(gkd, "teacher")
     teacher = replace(teacher, own=False, model="Qwen/Qwen3-1.7B", weights={"fsdp tp": 823656448, "tp": 21504})
