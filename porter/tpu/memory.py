@@ -18,7 +18,7 @@ from .slices import Slice, link_bandwidth, xla_seconds
 WEIGHT_COPIES = 2
 # Float32 copies of the logits alive at once, with token_loss: fewer when the vocabulary is split over tp.
 LOGITS_COPIES, LOGITS_COPIES_TP = 2.5, 0.6
-# Of other families than Gemma, whose head is float32, the logits stand in half precision: so many of them at once, beside
+# Of other families than Gemma, whose head is float32, the logits stand in half precision: so many of them, beside
 # the head's gathered weights. GKD's step is given the teacher's in float32.
 HALF_LOGITS = {"SFT": 1, "GKD": 3}
 PAIR_LOGITS = 2
