@@ -141,7 +141,7 @@ def _layers(
 
 def _live(sizes: Mapping[str, object], rows: int, length: int, keys: float, wanted: Candidate) -> float:
     """Bytes that a layer holds on a device in a forward pass."""
-    heads, width = heads_of(sizes, list(sizes["kinds"])[0])  # type: ignore[call-overload]
+    heads, width = heads_of(sizes, next(iter(sizes["kinds"])))  # type: ignore[call-overload]
     widths = LIVE_EMBED * int(str(sizes["embed"]))
     split = LIVE_HIDDEN * int(str(sizes["hidden"])) + LIVE_HEADS * heads * width
     scores = heads * length * keys * LIVE_SCORE_BYTES

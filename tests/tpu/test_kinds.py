@@ -193,7 +193,7 @@ def test_a_plan_ranks_by_training_and_sampling(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(planning, "compile_step", lambda *a, **k: many)
     found = planning.plan(Request(script=Path("port.py"), slice=V6E), compiled=0)
     assert found.best is None and all(row.estimate.peak < V6E.hbm for row in found.rows), "sampling alone doesn't fit"
-    with pytest.raises(InputError, match="--lengths: buckets and packing .* this is one of GRPO"):
+    with pytest.raises(InputError, match=r"--lengths: buckets and packing .* this is one of GRPO"):
         planning.plan(Request(script=Path("port.py"), slice=V6E), compiled=0, lengths=[100])
 
 
