@@ -80,7 +80,9 @@ def _mask_padding(porting: Porting, argument: Argument, call: cst.Call) -> None:
     start, end = module.span(call.func)
     if argument.node is call:
         code = function + module.text[end : module.span(call)[1]]
-        porting.fill({"data.collator": Value("expression", code, Origin("", argument.line, argument.column, PADDING), code)})
+        porting.fill(
+            {"data.collator": Value("expression", code, Origin("", argument.line, argument.column, PADDING), code)}
+        )
     else:
         porting.edit(start, end, function, PADDING, "the same tokens are masked, on the host")
     reason = "tokens equal to the padding token, such as an end token that pads, are not trained"
