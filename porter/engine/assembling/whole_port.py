@@ -26,7 +26,6 @@ from .per_file import divided, own_edits, parts_of, take_back, view_of
 from .port_imports import with_imports
 from .todos import with_todos
 
-
 NOTHING = ("", "pass")
 
 
