@@ -39,6 +39,7 @@ from .libraries.accelerate.zero3 import answer_zero_tests
 from .libraries.datasets.columns import list_columns
 from .libraries.peft.merged_adapters import note_merged
 from .libraries.peft.parameter_counts import replace_counts
+from .libraries.torch.compared_types import answer_comparisons
 from .libraries.torch.cuda_available import answer_gpu_tests
 from .libraries.torch.cuda_left import name_cuda_left
 from .libraries.torch.gpu_reports import drop_gpu_reports
@@ -181,6 +182,7 @@ def _port_module(module: Module, options: Options) -> Port:
     answer_chat_templates(porting)
     keep_tokenizers(porting)
     apply_places(porting)
+    answer_comparisons(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)
     apply_world_size(porting)
@@ -248,10 +250,10 @@ def _write(porting: Porting, mesh: Mesh) -> None:
 def _without_trainer(porting: Porting) -> Port:
     """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
-    name = find_other_trainer(porting) or (LOOP if porting.recipe.findings else find_unknown_training(porting))
+    name = find_other_trainer(porting) or (LOOP if len(porting.findings) else find_unknown_training(porting))
     status: Status = "unsupported" if name else "unchanged"
     say_other_calls(porting, (), status)
-    recipe = replace(porting.recipe, trainer=name)
+    recipe = replace(porting.recipe, trainer=name, findings=tuple(porting.findings))
     kind = (module.bom, module.encoding, (), module.notebook)
     port = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
     return divided(port, module, ()) if isinstance(module, Merged) else port

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Edit:
-    """One replacement in the source text: `text[start:end]` becomes `new`; line and column from 1."""
+    """One replacement in the source text: `text[start:end]` becomes `new`; line and column from 1.
+
+    `part` is what of the port it makes, for passes that add to that; `reason` is for people alone.
+    """
 
     start: int
     end: int
@@ -16,3 +19,4 @@ class Edit:
     reason: str
     line: int
     column: int
+    part: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -25,6 +26,8 @@ from .per_file import divided, own_edits, parts_of, take_back, view_of
 from .port_imports import with_imports
 from .todos import with_todos
 
+NOTHING = ("", "pass")
+
 
 def finish(porting: Porting, status: Status | None) -> Port:
     """Put the text together: edits, imports, TODO comments; the result has to parse."""
@@ -33,6 +36,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     if porting.trainer is not None and status is None:
         edits = with_imports(porting, edits)
     if status is None:
+        _say_lost_training(porting, edits)
         refuse_keywords(porting, edits)
         say_own_modules(porting, edits)
         say_gone_names(porting, edits)
@@ -43,14 +47,14 @@ def finish(porting: Porting, status: Status | None) -> Port:
         find_lost_names(view, own)
         take_back(porting, part, view)
     if not isinstance(module, Merged):
-        todos = [module.offset(line, 1) for line in porting.todos]
+        todos = [module.offset(line, 1) for line in porting.findings.standing()]
         edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
     edits = with_todos(porting, edits)
     before = module.as_written
     after = apply_edits(module.text, edits) if edits else before
     if status is None:
-        worst = {finding.severity for finding in porting.recipe.findings}
-        status = "partial" if "error" in worst or porting.todos else "ported"
+        worst = {finding.severity for finding in porting.findings}
+        status = "partial" if "error" in worst or porting.findings.standing() else "ported"
     if edits:
         try:
             check_parses(after)
@@ -60,10 +64,24 @@ def finish(porting: Porting, status: Status | None) -> Port:
     ordered = tuple(sorted(edits, key=lambda edit: edit.start))
     # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
     fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))
-    recipe = replace(porting.recipe, fields=fields)
+    recipe = replace(porting.recipe, fields=fields, findings=tuple(porting.findings))
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, before, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port
+
+
+def _say_lost_training(porting: Porting, edits: Sequence[Edit]) -> None:
+    """Something that took out a function, taking it for another, took the training along: no port is without it."""
+    trainers = [site for site in porting.sites if site.role == "trainer"]
+    takers = [
+        next((edit for edit in edits if edit.start < site.start < edit.end and edit.new.strip() in NOTHING), None)
+        for site in trainers
+    ]
+    for site, taker in zip(trainers, takers, strict=True):
+        if taker is not None and all(takers):
+            message = f"This training is gone from the port, with the lines that {taker.rule} took out: {taker.reason}."
+            fix = f"Port with --ignore {taker.rule}, and please report it."
+            porting.find(site.rule, "error", message, fix, site.line, site.column)
 
 
 def _file_of(row: Field) -> str:
@@ -73,13 +91,7 @@ def _file_of(row: Field) -> str:
 def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
     """A use that no rule knows, in a statement that another rule takes out, needs nobody any more."""
     gone = [(edit.start, edit.end) for edit in edits if edit.new.strip() in ("", "pass") and edit.end > edit.start]
-    for finding in porting.recipe.findings:
+    for finding in porting.findings:
         offset = porting.module.offset(finding.line, finding.column)
         if finding.rule in ("TP190", "TP420") and any(start <= offset < end for start, end in gone):
-            findings = tuple(kept for kept in porting.recipe.findings if kept is not finding)
-            porting.recipe = replace(porting.recipe, findings=findings)
-            said = f"# TODO(tpu-port {finding.rule}): {finding.message} {finding.fix}".strip()
-            left = [comment for comment in porting.todos.get(finding.line, ()) if comment != said]
-            porting.todos[finding.line] = left
-            if not left:
-                del porting.todos[finding.line]
+            porting.findings.drop(finding)
