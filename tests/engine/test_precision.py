@@ -10,6 +10,8 @@ from porter.engine.pipeline import port_module
 from porter.port import Options, Port
 from porter.source.parsing import parse_module
 
+from .porting import port, sft_script
+
 HEAD = """\
 import torch
 from datasets import load_dataset
@@ -169,3 +171,15 @@ def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(
     lines += 'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\n'
     found = ported(tmp_path, lines, "trl==0.15.2\ntransformers==4.48.3\n", more=more)
     assert f'"Qwen/Qwen3-0.6B", mesh{expected}' in " ".join(found.after.split())
+
+
+@pytest.mark.parametrize(("precision", "given"), [("fp16=True", ", dtype=jnp.bfloat16"), ("bf16=False", "")])
+def test_a_quantised_base_of_no_given_type_computes_as_autocast_does(precision: str, given: str) -> None:
+    load = ', quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")'
+    text = sft_script(
+        imports="from peft import LoraConfig\nfrom transformers import BitsAndBytesConfig",
+        load=load,
+        config=f", {precision}",
+        trainer=', peft_config=LoraConfig(target_modules=["q_proj"])',
+    ).replace(', dtype="bfloat16"', "")
+    assert f'mesh{given}, quantization="nf4")' in port(text).after

@@ -41,6 +41,15 @@ def read_precision(porting: Porting) -> None:
             chosen = f"jnp.bfloat16 if {asks_when_run(held.code)} else jnp.float32"
             porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
             return
+    if (
+        weights is None
+        and dtype is not None
+        and dtype.is_literal("auto")
+        and autocast
+        and held is not None
+        and held.known
+    ):
+        weights = "bfloat16"  # what isn't quantised computes so under autocast, whatever the checkpoint's type
     if weights == "float16":
         source = f"{short_name(porting.model)}.dtype" if porting.model is not None else "dtype"
         reason = "a TPU computes in bfloat16, which needs no loss scaling"
