@@ -218,12 +218,11 @@ def write_quantization(porting: Porting) -> None:
     value, config = porting.value(PLACE), porting.quantization
     if config is not None and config.variable is not None:
         porting.remove_statement(config.node, config.rule, "the model says itself how it is held")
-    if value is None or value.known:
-        return
-    if re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
+    if value is not None and not value.known and re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
         porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
     for site in porting.of_role("quantization"):
-        _without_torch(porting, site)
+        if not porting.covered(site.start):
+            _without_torch(porting, site)
 
 
 def write_preparation(porting: Porting) -> None:
