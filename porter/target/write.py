@@ -249,7 +249,9 @@ def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...]
                     porting.replace(site, code, reason)
                 elsewhere = True
             else:
-                porting.remove_statement(site.node, site.rule, "the adapters' rules stand where the model is known")
+                reason = "the adapters' rules stand where the model is known"
+                near = user.place == "line" and user.scope is site.scope
+                porting.remove_statement(site.node, site.rule, reason, follows=user.statement_start if near else None)
     for other in porting.sites:
         if other.role == "inject" and other is not inject and other not in porting.own_injects:
             _write_conditional_inject(porting, other)
