@@ -16,8 +16,8 @@ from porter.front.port_file import port_file
 from porter.port import Options
 from porter.recipe import literal_code, read_literal
 from porter.safety.limits import within_budget
+from porter.safety.nesting import MOST, nesting
 from porter.source.launch.launch_config import read_launch_config
-from porter.source.nesting import MOST, nesting
 from porter.source.parsing import parse_module
 from porter.source.values import evaluate, is_small
 from tests.engine.porting import port, sft_script
