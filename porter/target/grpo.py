@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
+from ..engine.receipts.marking import given, mark, mark_of, mark_row
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
 from ..recipe import Field
@@ -24,13 +25,15 @@ from .common_statements import (
     joined,
     lora_lines,
     optimizer_lines,
+    processes_argument,
     resume_lines,
     run_arguments,
+    trained_model,
 )
 from .model_statements import (
     model_lines,
 )
-from .remarks import default_of, handed, placed, remarked
+from .remarks import default_of, handed, marked, placed, remarked
 from .training_config import training_config, with_hooks
 
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
@@ -102,17 +105,19 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     assert site is not None
     rloo = table_of(porting, site).kind == "rloo"
     dataset, rewards = site.argument("train_dataset"), site.argument("reward_funcs")
-    runtime = porting.rt("RLOOBatches" if rloo else "GRPOBatches")
+    runtime = mark_of(porting, [site.argument("args")]) + porting.rt("RLOOBatches" if rloo else "GRPOBatches")
+    tokenizer = [site.argument(name) for name in ("processing_class", "tokenizer")]
     data = [
         handed(porting, dataset),
-        Arg(names.tokenizer),
+        marked(Arg(names.tokenizer), mark_of(porting, tokenizer)),
         Arg(names.mesh),
         Arg(names.model),
     ]
     functions = handed(porting, rewards, "reward_funcs")
     if porting.arguments_object:
-        processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
-        call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *data, functions, *processes])
+        processes = processes_argument(porting, writing)
+        kept = given(porting, f"{'RLOO' if rloo else 'GRPO'}Batches.from_args", porting.arguments_object)
+        call = Call(f"{runtime}.from_args", [kept, *data, functions, *processes])
         return assign(names.batches, call, indent)
     settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}
     loss = [] if rloo else [_loss(porting)]
@@ -166,7 +171,8 @@ def _loss(porting: Porting) -> Arg:
         arguments.append(remarked(porting, Arg(porting.text(place), keyword), place))
     correction = porting.value("loss.bias_correction")
     if correction is not None and not correction.is_literal(True) and not _is(porting.value("loss.beta"), 0.0):
-        arguments.append(Arg(porting.text("loss.bias_correction"), "use_bias_correction_kl"))
+        arg = Arg(porting.text("loss.bias_correction"), "use_bias_correction_kl")
+        arguments.append(marked(arg, mark(porting, "loss.bias_correction")))
     return Arg(Call(porting.rt("PolicyLoss"), arguments), "loss", comment)
 
 
@@ -174,7 +180,7 @@ def _trainer_lines(porting: Porting, indent: str) -> list[str]:
     names = porting.names
     porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({names.batches}.loss)"
-    call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting))], tail=tail)
+    call = Call("PeftTrainer", [trained_model(porting), Arg(names.optimizer), Arg(training_config(porting))], tail=tail)
     skip = (
         f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..engine.receipts.marking import mark, mark_of
 from ..engine.script.porting import Porting, in_reach
 from ..engine.script.sites import Site
 from ..runtime.facts.families import Family
@@ -97,14 +98,15 @@ def _rule(porting: Porting, rule: Rule) -> Call:
         alpha_text = number(scale, times(porting.text("lora.alpha"), factor))
     else:
         rank_text, alpha_text = str(rule.rank), repr(float(rule.alpha))
+    chosen = [place for place in KEYWORDS if place not in ("lora.r", "lora.alpha", "lora.dropout", "lora.init")]
     arguments = [
-        Arg(python(rule.module_path), "module_path"),
-        Arg(rank_text, "rank"),
-        Arg(alpha_text, "alpha"),
+        Arg(mark(porting, *chosen) + python(rule.module_path), "module_path"),
+        Arg(mark(porting, "lora.r") + rank_text, "rank"),
+        Arg(mark(porting, "lora.alpha") + alpha_text, "alpha"),
     ]
     dropout = porting.value("lora.dropout")
     if dropout is not None and not dropout.is_literal(0, 0.0):
-        arguments.append(Arg(porting.text("lora.dropout"), "dropout"))
+        arguments.append(Arg(mark(porting, "lora.dropout") + porting.text("lora.dropout"), "dropout"))
     if porting.known("lora.init", True) is True:
         arguments.append(Arg(porting.rt("PEFT_INIT"), "lora_a_initializer"))
     elif porting.known("lora.init") == "gaussian":

@@ -7,6 +7,7 @@ import re
 from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import release_of_loading
+from ..engine.receipts.marking import given
 from ..engine.script.fill_from_tables import short_name
 from ..engine.script.porting import Porting, in_reach
 from ..engine.script.sites import Argument, indentation
@@ -78,11 +79,12 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
     arguments = [first, Arg(porting.names.mesh)]
     if porting.arguments_object and porting.model is None:
         release = release_of_loading(porting)
-        given = [Arg(porting.arguments_object)] + ([Arg(quoted(release), "transformers")] if release else [])
+        kept = given(porting, "load_arguments", porting.arguments_object)
+        told = [kept] + ([Arg(quoted(release), "transformers")] if release else [])
         for name in ("sharded", "frozen"):
             if porting.value(f"model.{name}") is not None:
-                given.append(Arg(porting.text(f"model.{name}"), name))
-        arguments.append(Arg(Call(f"**{porting.rt('load_arguments')}", given)))
+                told.append(Arg(porting.text(f"model.{name}"), name))
+        arguments.append(Arg(Call(f"**{porting.rt('load_arguments')}", told)))
         arguments += _quantization(porting)
         return Call(porting.rt("load_model"), arguments)
     for place, keyword in (("model.weights", "dtype"), ("model.compute", "compute_dtype")):

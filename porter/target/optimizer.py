@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
+from ..engine.receipts.marking import mark
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
 from ..recipe import Value
@@ -16,7 +17,7 @@ from ..runtime.facts.releases import release
 from ..text.expressions import is_atom, python, quoted
 from ..text.layout import Arg, Call, render
 from .multimodal import APART, own_mean
-from .remarks import default_of, remarked, remarked_line
+from .remarks import default_of, marked, remarked, remarked_line
 
 ADAMW = (
     "adamw_torch",
@@ -292,11 +293,12 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     if masked:
         common.append(_mask(porting, full=full))
     if name is not None and name.known and str(name.literal) in ADAMW:
-        return Call("optax.adamw", [Arg(porting.names.schedule), *common])
+        return Call(f"{mark(porting, 'optimizer.name')}optax.adamw", [Arg(porting.names.schedule), *common])
     first = porting.text("optimizer.name")
     if name is not None and name.known:
         first = python(str(name.literal))
     extra = porting.value("optimizer.args")
     if extra is not None and not extra.is_literal(None):
-        common.append(Arg(porting.text("optimizer.args"), "args"))
+        common.append(marked(Arg(porting.text("optimizer.args"), "args"), mark(porting, "optimizer.args")))
+    first = mark(porting, "optimizer.name") + first
     return Call(porting.rt("hf_optimizer"), [Arg(first), Arg(porting.names.schedule), *common])

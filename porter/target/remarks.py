@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
+from ..engine.receipts.marking import mark, mark_of
 from ..engine.script.fill_from_tables import table_of
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, indentation
@@ -42,19 +43,31 @@ def handed(porting: Porting, argument: Argument | None, name: str = "") -> Arg:
 
 def remarked(porting: Porting, arg: Arg, *places: str) -> Arg:
     """An argument made of the values of some places, with what the source says of them."""
-    return said_by(porting, [argument_of(porting, place) for place in places], arg)
+    return _said_by(porting, [argument_of(porting, place) for place in places], arg, mark(porting, *places))
 
 
 def said_by(porting: Porting, arguments: Iterable[Argument | None], arg: Arg) -> Arg:
     """An argument made of some of the source's, with what it says of those."""
+    arguments = list(arguments)
+    return _said_by(porting, arguments, arg, mark_of(porting, arguments))
+
+
+def _said_by(porting: Porting, arguments: Iterable[Argument | None], arg: Arg, receipts: str) -> Arg:
     marks, above, behind = _taken(porting, arguments)
-    value = replace(arg.value, head=marks + arg.value.head) if isinstance(arg.value, Call) else marks + arg.value
+    arg = marked(arg, receipts + marks)
+    value = arg.value
     if len(behind) > 1:
         return replace(arg, value=value, above=_lines(above, behind))
     comments = [comment for _, comment in behind]
     if arg.comment:
         return replace(arg, value=value, above=(*above, *comments))
     return replace(arg, value=value, above=tuple(above), comment="".join(comments))
+
+
+def marked(arg: Arg, marks: str) -> Arg:
+    """An argument with marks in front of its value."""
+    value = replace(arg.value, head=marks + arg.value.head) if isinstance(arg.value, Call) else marks + arg.value
+    return replace(arg, value=value)
 
 
 def remarked_line(porting: Porting, code: str, indent: str, *places: str, note: str = "") -> list[str]:
@@ -70,7 +83,7 @@ def remarked_line(porting: Porting, code: str, indent: str, *places: str, note: 
     else:
         lines = _lines(above, behind)
     long, code = commented(code, note, indent)
-    first, *rest = [*lines, *long, code]
+    first, *rest = [*lines, *long, mark(porting, *places) + code]
     return [marks + first, *rest]
 
 
@@ -132,15 +145,18 @@ def place_headings(porting: Porting) -> None:
         before = porting.module.text[line_start(porting.module.text, edit.start) : edit.start]
         top, *lines = edit.new.split(porting.module.newline)
         own = [line for mark in MARKS.findall(top) for line in headings.get(mark, ())]
-        below = [with_heading for line in lines for with_heading in _with_headings(line, headings)]
+        parts = [_with_headings(line, headings) for line in lines]
+        below = [line for part in parts for line in part]
         indent = indentation(porting.module.text, edit.start)
         above = "".join(f"{line}{porting.module.newline}{indent}" for line in own)
+        starts = [len(own), *(len(own) + sum(map(len, parts[:number])) + len(part) for number, part in enumerate(parts))]
         if before.strip():  # the edit begins inside its line: what stands above goes above that
             start = edit.start - len(before.lstrip())
             porting.edits.append(replace(edit, start=start, end=start, new=above))
-            above = ""
+            above, starts = "", [number - len(own) for number in starts]
         new = porting.module.newline.join([above + MARKS.sub("", top), *below])
-        porting.edits[index] = replace(edit, new=new)
+        carries = tuple((starts[line], key) for line, key in edit.carries)
+        porting.edits[index] = replace(edit, new=new, carries=carries)
 
 
 def _first(porting: Porting, heading: Heading) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
 from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
+from ..engine.receipts.marking import mark
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
 from ..runtime.facts import releases
@@ -28,7 +29,7 @@ from .model_statements import (
     model_lines,
 )
 from .multimodal import mean_arguments
-from .remarks import placed
+from .remarks import marked, placed
 
 PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
 
@@ -88,7 +89,8 @@ def _beside_object(porting: Porting) -> list[Arg]:
     """What the batches are told beside a config object: what the script gives its trainer, and its release."""
     formatting = porting.value("data.formatting")
     asked = formatting is not None and not formatting.is_literal(None)
-    own = [Arg(porting.text("data.formatting"), "formatting_func")] if asked else []
+    place = "data.formatting"
+    own = [marked(Arg(porting.text(place), "formatting_func"), mark(porting, place))] if asked else []
     given = [argument for argument in data_arguments(porting, given_only=True) if argument.name != "formatting_func"]
     given += mean_arguments(porting)
     return [*own, *_trainers_length(porting), *given, *release_arguments(porting), *_unsloths_rows(porting)]
@@ -105,7 +107,10 @@ def _trainers_length(porting: Porting) -> list[Arg]:
     value = porting.value("data.max_length")
     of_trainer = _of_trainer(porting, "data.max_length") or is_of_unsloth(value)
     given = value is not None and of_trainer and not value.is_literal(None)
-    return [Arg(porting.text("data.max_length"), "max_length", _length_note(porting))] if given else []
+    if not given:
+        return []
+    arg = Arg(porting.text("data.max_length"), "max_length", _length_note(porting))
+    return [marked(arg, mark(porting, "data.max_length"))]
 
 
 def _unsloths_rows(porting: Porting) -> list[Arg]:

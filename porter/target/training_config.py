@@ -7,6 +7,7 @@ import re
 from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ..engine.libraries.transformers.metrics import LOSSES
 from ..engine.libraries.trl.uploading import names_uploads
+from ..engine.receipts.marking import given, mark, mark_of
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -15,7 +16,7 @@ from ..runtime.facts.field_tables import version_key
 from ..runtime.facts.releases import release
 from ..text.expressions import python, quoted
 from ..text.layout import Arg, Call, render
-from .remarks import remarked, remarked_line
+from .remarks import marked, remarked, remarked_line
 
 
 def training_config(porting: Porting) -> Call:
@@ -23,7 +24,7 @@ def training_config(porting: Porting) -> Call:
     names = porting.names
     _say_epoch_ends(porting)
     if porting.arguments_object:
-        arguments = [Arg(porting.arguments_object), Arg(names.batches)]
+        arguments = [given(porting, "training_config", porting.arguments_object), Arg(names.batches)]
         if names.eval_batches:
             arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
         if loads_best(porting):
@@ -43,7 +44,16 @@ def training_config(porting: Porting) -> Call:
     ]
     arguments += _checkpoints(porting, steps)
     arguments += _metrics(porting)
-    return Call(own, arguments, spread=True)
+    return Call(_silent(porting) + own, arguments, spread=True)
+
+
+def _silent(porting: Porting) -> str:
+    """Marks of what TrainingConfig does without a word: it saves nothing, it reports to nobody."""
+    places = ["log.report_to"] if reporters(porting) == [] else []
+    if not _saves(porting):
+        places.append("save.strategy")
+    site = porting.trainer
+    return mark(porting, *places) + mark_of(porting, [site.argument("args")] if site is not None else [])
 
 
 def _release(porting: Porting) -> list[Arg]:
@@ -74,7 +84,7 @@ def _say_epoch_ends(porting: Porting) -> None:
 
 def _evaluates_every(porting: Porting, steps: str) -> Arg:
     if not porting.names.eval_batches:
-        return Arg(steps, "eval_every_n_steps")
+        return marked(Arg(steps, "eval_every_n_steps"), mark(porting, "eval.strategy"))
     arg = Arg(_every(porting, "eval", steps), "eval_every_n_steps")
     return remarked(porting, arg, "eval.strategy", "eval.steps")
 
@@ -109,9 +119,9 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     start = f"{porting.rt('resume_dir' if porting.resumes == 'True' else 'fresh_dir')}({folder})"
     if porting.resumes not in ("", "True"):
         asked = re.sub(r"^\((.*)\)$", r"\1", porting.resumes)
-        given = f"{folder}, {asked}" if porting.resumes_from else folder
+        start_of = f"{folder}, {asked}" if porting.resumes_from else folder
         condition = f"({asked})" if re.search(r"\bif\b|\blambda\b", asked) else porting.resumes
-        start = f"{porting.rt('resume_dir')}({given}) if {condition} else {start}"
+        start = f"{porting.rt('resume_dir')}({start_of}) if {condition} else {start}"
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
     policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])
@@ -228,15 +238,20 @@ def _runs(porting: Porting) -> str:
 
 def _callbacks(porting: Porting, code: str) -> list[Arg]:
     tokenizer = porting.names.tokenizer if reads_tokenizer(porting) else ""
-    given = [Arg(code, "callbacks")] if code else []
-    return [*given, Arg(tokenizer, "processing_class")] if tokenizer else given
+    trainers = porting.trainer.argument("callbacks") if porting.trainer is not None else None
+    listed = [marked(Arg(code, "callbacks"), mark_of(porting, [trainers]))] if code else []
+    return [*listed, Arg(tokenizer, "processing_class")] if tokenizer else listed
 
 
 def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[str]:
     """The line that logs as the source logs; `metrics`: with those of the batches."""
     callbacks = callbacks_code(porting)
     if porting.arguments_object:
-        arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg(porting.names.schedule)]
+        arguments = [
+            given(porting, "training_hooks", porting.arguments_object),
+            Arg(porting.names.batches),
+            Arg(porting.names.schedule),
+        ]
         arguments += _callbacks(porting, callbacks)
         hooks = Call(porting.rt("training_hooks"), arguments)
         return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
@@ -263,7 +278,8 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
     if callbacks or loads_best(porting):
         arguments += _best_metric(porting)
     if porting.value("save.strategy") is not None and not _saves(porting):
-        arguments.append(Arg(porting.output_dir(), "output_dir"))  # of the record, which lies with checkpoints else
+        folder = marked(Arg(porting.output_dir(), "output_dir"), mark(porting, "run.output_dir"))
+        arguments.append(folder)  # of the record, which lies with checkpoints else
     log = Call(porting.rt("log_every"), arguments)
     code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
     return remarked_line(porting, code, indent, *said_of)

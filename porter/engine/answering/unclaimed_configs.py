@@ -32,7 +32,7 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
     if not mentions_import(module.text, LIBRARIES):
         return
     tables = tables_by_class(porting.packs)
-    fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.recipe.fields}
+    fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.fields}
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
     for call in module.calls_that(lambda call: CONFIGURES.match(module.qualified(call.func) or "") is not None):
         name = module.qualified(call.func) or ""
@@ -65,7 +65,7 @@ def _of_holder(porting: Porting, call: cst.Call, row: Field) -> Field | None:
         if not isinstance(node, cst.Arg) or node.keyword is None:
             continue
         line = module.location(node.value)[0]
-        for held in porting.recipe.fields:
+        for held in porting.fields:
             if held.line == line and held.source.rpartition(".")[2] == node.keyword.value and held.fate != "exact":
                 return replace(row, fate=held.fate, target=held.target, reason=held.reason, rule=held.rule)
     return None

@@ -89,6 +89,6 @@ def _say_over(porting: Porting, place: str, source: str) -> None:
     value = porting.value(place)
     if value is None or value.kind == "default" or value.origin is None:
         return
-    for row in porting.recipe.fields:
+    for row in porting.fields:
         if (row.line, row.column) == (value.origin.line, value.origin.column) and row.fate in ("exact", "changed"):
             porting.fate(replace(row, fate="changed", reason=f"{source} goes over it"))
