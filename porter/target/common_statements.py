@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import libcst as cst
@@ -23,9 +24,9 @@ from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
 from ..text.expressions import is_atom, python
 from ..text.layout import Arg, Call, render
-from .lora import apply_call, dropout_arguments, provider_code
+from .lora import adapters_mark, apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
-from .remarks import handed, marked, placed, remarked, remarked_line, said_by
+from .remarks import handed, marked, placed, remarked, remarked_line, said_by, unwritten
 from .training_config import training_config, with_hooks
 
 
@@ -50,6 +51,15 @@ MEMORY = (
     "kbit_gradient_checkpointing",
     "unsloth_gradient_checkpointing",
 )
+
+
+# Recipe place → keyword of all batches and the value that the runtime takes when it is left out.
+RUN: Mapping[str, tuple[str, Any]] = {
+    "batch.accumulation": ("accumulation", 1),
+    "run.data_seed": ("data_seed", None),
+    "run.max_steps": ("max_steps", -1),
+    "mesh.processes": ("processes", 1),
+}
 
 
 def assign(name: str, call: str | Call, indent: str, comment: str = "") -> str:
@@ -123,12 +133,14 @@ def batch_lines(
     settings: Callable[[], list[Arg]],
     own: Callable[[], list[Arg]] = list,
     *,
+    defaults: Mapping[str, tuple[str, Any]] = MappingProxyType({}),
     from_object: bool | None = None,
 ) -> list[str]:
     """`batches = rt.SFTBatches(dataset, tokenizer, mesh, ...)`, and the batches of an evaluation set.
 
     `helper` is the class, `behind` what stands behind the dataset, `settings` the keywords. Where a config object has
     them (`from_object` None: whenever the script has one), it is `from_args` with what it is told besides, `own`.
+    `defaults`: recipe place → keyword and the value that the runtime takes when it is left out.
     """
     site, names = porting.trainer, porting.names
     assert site is not None
@@ -141,7 +153,7 @@ def batch_lines(
         kept = given(porting, f"{helper}.from_args", porting.arguments_object)
         call = Call(f"{runtime}.from_args", [kept, *data, *processes, *own()])
     else:
-        call = Call(runtime, [*data, *settings()])
+        call = Call(unwritten(porting, {**RUN, **defaults}) + runtime, [*data, *settings()])
     evaluation = eval_lines(porting, writing, indent, site.argument("eval_dataset"))
     return [assign(names.batches, call, indent), *evaluation]
 
@@ -234,12 +246,6 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
                 lines.append(f"{writing.provider} = {code}")
             lines.append(assign(names.model, apply_call(porting, writing.provider), indent))
     return [*lines, *remat]
-
-
-def adapters_mark(porting: Porting) -> str:
-    """Marks of the `peft_config` that puts the adapters in."""
-    sites = [site for site in (porting.inject, porting.trainer) if site is not None]
-    return mark_of(porting, [site.argument("peft_config") for site in sites])
 
 
 def _is_outer(porting: Porting) -> bool:

@@ -7,8 +7,10 @@ trainer.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
+from ..engine.receipts.marking import mark_of
 from ..engine.script.fill_from_tables import plain_version, short_name
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site
@@ -24,11 +26,12 @@ from .common_statements import (
     resume_lines,
     run_arguments,
     seed_arguments,
+    trained_model,
 )
 from .model_statements import (
     model_lines,
 )
-from .remarks import placed
+from .remarks import marked, placed
 from .training_config import training_config, with_hooks
 
 EXACT_FROM = (1, 7)  # the first release of TRL whose loss is today's
@@ -77,6 +80,13 @@ def _teacher(porting: Porting, indent: str) -> tuple[str, list[str]]:
     return name, [assign(name, call, indent)]
 
 
+def teacher_of(porting: Porting, teacher: str) -> Arg:
+    """The teacher as an argument."""
+    site = porting.trainer
+    assert site is not None
+    return marked(Arg(teacher, "teacher_model"), mark_of(porting, [site.argument("teacher_model")]))
+
+
 def _is_name(text: str) -> bool:
     return re.search(r"name|path|_id$", text) is not None
 
@@ -100,11 +110,11 @@ def _loaded(porting: Porting, site: Site) -> Call:
         name = "bfloat16"  # what a TPU computes in, and what autocast makes of frozen weights
     if name in ("float32", "bfloat16"):
         porting.imports.add("import jax.numpy as jnp")
-        call.arguments.append(Arg(f"jnp.{name}", "dtype"))
+        call.arguments.append(marked(Arg(f"jnp.{name}", "dtype"), mark_of(porting, [dtype])))
     elif not known and dtype is not None:
-        call.arguments.append(Arg(dtype.text, "dtype"))
+        call.arguments.append(marked(Arg(dtype.text, "dtype"), mark_of(porting, [dtype])))
     if revision is not None and not revision.value.is_literal(None, "main"):
-        call.arguments.append(Arg(revision.text, "revision"))
+        call.arguments.append(marked(Arg(revision.text, "revision"), mark_of(porting, [revision])))
     call.arguments.extend(_quantization(site))
     return call
 
@@ -122,7 +132,7 @@ def _quantization(site: Site) -> list[Arg]:
 
 
 def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -> list[str]:
-    models = [Arg(porting.names.model, "model"), Arg(teacher, "teacher_model")]
+    models = [Arg(porting.names.model, "model"), teacher_of(porting, teacher)]
 
     def settings() -> list[Arg]:
         length = placed(porting, "data.max_length", "max_length")
@@ -132,7 +142,16 @@ def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -
             found.append(Arg(porting.text("batch.average_tokens_across_devices"), "average_tokens_across_devices"))
         return [*found, *seed_arguments(porting)]
 
-    return batch_lines(porting, writing, indent, "GKDBatches", porting.names.tokenizer, settings, lambda: models)
+    return batch_lines(
+        porting, writing, indent, "GKDBatches", porting.names.tokenizer, settings, lambda: models, defaults=_left_out(porting)
+    )
+
+
+def _left_out(porting: Porting) -> Mapping[str, tuple[str, Any]]:
+    """What the batches take when it is left out; without sampling, what only samples."""
+    together = {"batch.average_tokens_across_devices": ("average_tokens_across_devices", True)}
+    never = {"distillation.lmbda": ("lmbda", 0), "distillation.seq_kd": ("seq_kd", False)}
+    return {**DATA, **together, **never}
 
 
 def _sampling(porting: Porting, models: list[Arg]) -> list[Arg]:
@@ -163,7 +182,7 @@ def _given(porting: Porting) -> list[Arg]:
 
 def _trainer_lines(porting: Porting, indent: str, teacher: str) -> list[str]:
     names = porting.names
-    arguments = [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting)), Arg(teacher, "teacher_model")]
+    arguments = [trained_model(porting), Arg(names.optimizer), Arg(training_config(porting)), teacher_of(porting, teacher)]
     arguments.append(placed(porting, "loss.beta", "beta"))
     skip = (
         f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"

@@ -20,6 +20,7 @@ from ..runtime.facts.field_tables import version_key
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call
 from .common_statements import (
+    RUN,
     Writing,
     assign,
     joined,
@@ -33,7 +34,7 @@ from .common_statements import (
 from .model_statements import (
     model_lines,
 )
-from .remarks import default_of, handed, marked, placed, remarked
+from .remarks import default_of, handed, marked, placed, remarked, unwritten
 from .training_config import training_config, with_hooks
 
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
@@ -130,7 +131,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if is_raised_when_run(porting):
         arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))
-    return assign(names.batches, Call(runtime, arguments, spread=True), indent)
+    silent = unwritten(porting, {**RUN, **settings})
+    return assign(names.batches, Call(silent + runtime, arguments, spread=True), indent)
 
 
 def _keywords(porting: Porting, settings: Mapping[str, tuple[str, Any]]) -> list[Arg]:
@@ -173,7 +175,8 @@ def _loss(porting: Porting) -> Arg:
     if correction is not None and not correction.is_literal(True) and not _is(porting.value("loss.beta"), 0.0):
         arg = Arg(porting.text("loss.bias_correction"), "use_bias_correction_kl")
         arguments.append(marked(arg, mark(porting, "loss.bias_correction")))
-    return Arg(Call(porting.rt("PolicyLoss"), arguments), "loss", comment)
+    silent = unwritten(porting, {place: said[:2] for place, said in LOSS.items()})
+    return Arg(Call(silent + porting.rt("PolicyLoss"), arguments), "loss", comment)
 
 
 def _trainer_lines(porting: Porting, indent: str) -> list[str]:

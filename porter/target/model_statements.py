@@ -7,14 +7,14 @@ import re
 from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import release_of_loading
-from ..engine.receipts.marking import given
+from ..engine.receipts.marking import given, mark, mark_of, marked_code
 from ..engine.script.fill_from_tables import short_name
 from ..engine.script.porting import Porting, in_reach
 from ..engine.script.sites import Argument, indentation
 from ..text.expressions import python, quoted, type_name
 from ..text.layout import Arg, Call
 from .common_statements import Writing, assign
-from .remarks import argument_of, handed, remarked, said_by
+from .remarks import argument_of, handed, marked, remarked, said_by
 
 # The keywords of a BitsAndBytesConfig that say the format's name.
 FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
@@ -23,6 +23,7 @@ FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
 def moved(porting: Porting, argument: Argument, indent: str) -> str:
     """The code of an argument that stands in a statement of its own, its further lines indented as that needs."""
     text = argument.text
+    text = marked_code(porting, argument.node, text)
     if argument.node is None or "\n" not in text or '"""' in text or "'''" in text:
         return text
     from_indent = indentation(porting.module.text, porting.module.span(argument.node)[0])
@@ -76,6 +77,8 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
 def load_call(porting: Porting, model: str | Argument) -> Call:
     """`rt.load_model(...)` in the precision that the source trains in."""
     first = handed(porting, model) if isinstance(model, Argument) else remarked(porting, Arg(model), "model.id")
+    prepared = [site.argument("model") for site in porting.of_role("prepare")]  # frozen as it is loaded
+    first = marked(first, mark_of(porting, prepared))
     arguments = [first, Arg(porting.names.mesh)]
     if porting.arguments_object and porting.model is None:
         release = release_of_loading(porting)
@@ -104,11 +107,45 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
     revision = porting.value("model.revision")
     if revision is not None and not revision.is_literal(None, "main"):
         arguments.append(remarked(porting, Arg(porting.text("model.revision"), "revision"), "model.revision"))
+    arguments = _with_types(porting, arguments)
     arguments += _quantization(porting)
     table = porting.known("model.family_table")
     if table is not None:
         arguments.append(Arg(python(table), "family"))
-    return Call(porting.rt("load_model"), arguments)
+    return Call(_unsaid(porting, arguments) + porting.rt("load_model"), arguments)
+
+
+# What decides in which types a model is held and multiplied, beside the call that loads it.
+TYPES = ("precision.bf16", "precision.fp16", "mesh.mixed_precision")
+
+
+def _with_types(porting: Porting, arguments: list[Arg]) -> list[Arg]:
+    """The arguments, the type that a model is multiplied in marked with what asked for it; else the weights' type."""
+    for name in ("compute_dtype", "dtype"):
+        if any(argument.name == name for argument in arguments):
+            marks = mark(porting, *TYPES)
+            return [marked(argument, marks) if argument.name == name else argument for argument in arguments]
+    return arguments
+
+
+def _unsaid(porting: Porting, arguments: list[Arg]) -> str:
+    """Marks of what `rt.load_model` does without a word: the checkpoint's type and revision, products in that type."""
+    names = {argument.name for argument in arguments}
+    places = [] if names & {"dtype", "compute_dtype"} else list(TYPES)
+    for place, name, silent in (
+        ("model.dtype", "dtype", (None, "auto")),
+        ("model.revision", "revision", (None, "main")),
+        ("model.load_in_4bit", "quantization", (None, False)),
+        ("model.load_in_8bit", "quantization", (None, False)),
+        ("model.load_in_16bit", "quantization", (None, True)),
+        ("model.full_finetuning", "quantization", (None, True)),
+        ("model.quantization_config", "quantization", (None,)),
+        ("model.init_kwargs", "", (None, {})),
+    ):
+        value = porting.value(place)
+        if value is not None and name not in names and value.is_literal(*silent):
+            places.append(place)
+    return mark(porting, *places)
 
 
 def _quantization(porting: Porting) -> list[Arg]:
@@ -118,4 +155,8 @@ def _quantization(porting: Porting) -> list[Arg]:
     arg = Arg(python(value.literal) if value.known else value.code, "quantization")
     site = porting.quantization
     own = [site.argument(name) for name in FORMAT] if site is not None else []
-    return [said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)]
+    arg = said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)
+    configs = [site] if site is not None else porting.of_role("quantization") if not value.known else []
+    asked = [argument for config in configs for argument in config.arguments]
+    places = ("model.load_in_4bit", "model.load_in_8bit", "model.quantization_config")
+    return [marked(arg, mark_of(porting, asked) + mark(porting, "model.quantization", *places))]

@@ -6,6 +6,7 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
 from ..engine.receipts.marking import mark
@@ -184,7 +185,10 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
         links.append(Arg(f"{porting.rt('separate_kv')}({porting.names.model})", comment=comment))
     links += _divided_otherwise(porting)
     links += _clip(porting)
-    links.append(Arg(_optimizer(porting, full=full, lora_maybe=lora_maybe)))
+    made = _optimizer(porting, full=full, lora_maybe=lora_maybe)
+    if not any("clip_by_global_norm" in str(link.value) for link in links):  # nothing clips
+        made = replace(made, head=mark(porting, "optimizer.max_grad_norm") + made.head)
+    links.append(Arg(made))
     return Call("optax.chain", links, spread=len(links) > 1)
 
 

@@ -33,7 +33,7 @@ from .model_statements import (
     load_call,
     model_lines,
 )
-from .remarks import marked, placed, remarked
+from .remarks import marked, placed, remarked, unwritten
 from .sft import release
 from .training_config import training_config, with_hooks
 
@@ -150,6 +150,7 @@ def preference_block(porting: Porting, writing: Writing) -> str:
                 *_trainers_own(porting, {"data.max_length": ("max_length", None), **_data(porting, kind)}),
                 *_release_arguments(porting, kind),
             ],
+            defaults=_data(porting, kind),
             from_object=_from_object(porting),
         ),
         lora_lines(porting, writing, indent),
@@ -218,7 +219,7 @@ def _loss(porting: Porting, kind: str) -> Call:
     likelihood = porting.value("loss.rpo_alpha")
     if kind == "dpo" and likelihood is not None and not likelihood.is_literal(None):
         arguments = _with_likelihood(porting, arguments)
-    return Call(porting.rt(KINDS[kind].loss), arguments)
+    return Call(unwritten(porting, KINDS[kind].terms) + porting.rt(KINDS[kind].loss), arguments)
 
 
 def _with_likelihood(porting: Porting, arguments: list[Arg]) -> list[Arg]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
 from ..engine.receipts.marking import mark, mark_of
 from ..engine.script.fill_from_tables import table_of
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, indentation
+from ..recipe import Value
 from ..source.remarks import Heading
 from ..text.edits import line_start
 from ..text.layout import Arg, Call, commented
@@ -62,6 +64,30 @@ def _said_by(porting: Porting, arguments: Iterable[Argument | None], arg: Arg, r
     if arg.comment:
         return replace(arg, value=value, above=(*above, *comments))
     return replace(arg, value=value, above=tuple(above), comment="".join(comments))
+
+
+def unwritten(porting: Porting, defaults: Mapping[str, tuple[str, Any]]) -> str:
+    """Marks of the values that a call takes anyway when they are left out: they stand where the call does."""
+    silent = []
+    for place, (_, default) in defaults.items():
+        value = porting.value(place)
+        if value is not None and is_default(value, default):
+            silent.append(place)
+    return mark(porting, *silent)
+
+
+def is_default(value: Value, default: Any) -> bool:
+    """Whether a value is what the runtime takes anyway, numbers by what they are worth."""
+    if not value.known:
+        return False
+    literal = value.literal
+    if literal in ("auto",) and default is None:  # pad_to_multiple_of: none but on Neuron
+        return True
+    if default is None:
+        return literal is None or (literal == 0 and not isinstance(literal, bool))
+    if isinstance(default, bool) != isinstance(literal, bool):
+        return False
+    return bool(literal == default or literal == [default])
 
 
 def marked(arg: Arg, marks: str) -> Arg:

@@ -75,6 +75,7 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
             porting.names.tokenizer,
             lambda: _batch_arguments(porting, writing),
             lambda: _beside_object(porting),
+            defaults=DATA,
         ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),

@@ -7,9 +7,13 @@ the port, whatever a table promised of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from ...recipe import Value
+import libcst as cst
+
+from ...recipe import CARRIED, Field, Value
+from ...runtime.facts.field_tables import FieldTable
 from ...text.layout import Arg
 from ...text.marks import Key
 from ..script.porting import Porting
@@ -37,13 +41,60 @@ def given(porting: Porting, helper: str, text: str, name: str = "") -> Arg:
     return Arg(_marks(porting, [("given", text, helper)]) + text, name)
 
 
-def keep_object(porting: Porting, site: Site, text: str, names: dict[str, str]) -> None:
+def keep_object(porting: Porting, site: Site, text: str, table: FieldTable) -> None:
     """The port keeps the object of a call, as `text`: each keyword is read of it under the name that it has today."""
     for argument in site.arguments:
-        read = (text, names.get(argument.name, argument.name))
+        row = table.row(argument.name)
+        read = (text, row.name if row is not None else argument.name)
         known = porting.marks.objects.setdefault(("", argument.line, argument.column), [])
         if read not in known:
             known.append(read)
+
+
+def marked_code(porting: Porting, node: cst.CSTNode | None, text: str) -> str:
+    """Code of the source, `text`, that goes elsewhere as it stands: each keyword in it is marked where it is."""
+    if node is None:
+        return text
+    module = porting.module
+    start, end = module.span(node)
+    if module.text[start:end] != text:
+        return text
+    arguments = [argument for site in porting.sites if start <= site.start < end for argument in site.arguments]
+    offsets = {module.offset(argument.line, argument.column): argument for argument in arguments}
+    for offset in sorted((offset for offset in offsets if start <= offset < end), reverse=True):
+        text = text[: offset - start] + mark_of(porting, [offsets[offset]]) + text[offset - start :]
+    return text
+
+
+def stays(porting: Porting, arguments: Iterable[Argument]) -> None:
+    """Arguments of the source that a call of the port has where they were."""
+    porting.marks.stays.update(("stays", argument.line, argument.column) for argument in arguments)
+
+
+def carry(porting: Porting, since: int, rows: Iterable[Field]) -> None:
+    """What a rule promises of some keywords stands in what it wrote, the edits from `since` on: in the line that has
+    the value, else in the first. Where it wrote nothing, its call stays as it is."""
+    written = [index for index in range(since, len(porting.edits)) if porting.edits[index].new.strip()]
+    known = {key for edit in porting.edits for _, key in edit.carries}
+    for row in rows:
+        key: Key = ("", row.line, row.column)
+        if row.fate not in CARRIED or not row.line or key in known or ("row", row.source) in known:
+            continue
+        if not written:
+            porting.marks.stays.add(("stays", row.line, row.column))
+            continue
+        lines = [(index, number) for index in written for number in _lines_with(porting.edits[index].new, row.value)]
+        index, number = lines[0] if lines else (written[0], _first_line(porting.edits[written[0]].new))
+        edit = porting.edits[index]
+        porting.edits[index] = replace(edit, carries=(*edit.carries, (number, key)))
+
+
+def _lines_with(text: str, value: str) -> list[int]:
+    return [number for number, line in enumerate(text.split("\n")) if value and value in line]
+
+
+def _first_line(text: str) -> int:
+    return next((number for number, line in enumerate(text.split("\n")) if line.strip()), 0)
 
 
 def keys_of(porting: Porting, value: Value) -> list[Key]:
