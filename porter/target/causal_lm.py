@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ..engine.libraries.torch.loop_trainer import loop_parts
 from ..engine.libraries.transformers.collators import collator_text, write_collators
 from ..engine.libraries.transformers.left_padding import attention_of_padding
-from ..engine.receipts.marking import mark_of
+from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import origins
 from ..engine.script.porting import Porting
@@ -67,6 +68,7 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
             lambda: _batch_arguments(porting, writing),
             lambda: _release_arguments(porting),
             defaults=DATA,
+            asks=_of_loop(porting),
         ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
@@ -75,6 +77,12 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     # One blank line parts the data and the adapters from how they are trained.
     before, after = groups[:3], groups[3:]
     return joined([before, after], indent)
+
+
+def _of_loop(porting: Porting) -> str:
+    """Marks of a DataLoader's keywords: its order is the batches'."""
+    loader = loop_parts(porting)[0] if porting.loop is not None else None
+    return mark_keywords(porting, loader, "shuffle", "sampler", "generator")
 
 
 def _collator(porting: Porting) -> str:

@@ -14,9 +14,10 @@ from typing import Any
 
 import libcst as cst
 
+from ..engine.libraries.torch.loop_trainer import loop_parts
 from ..engine.libraries.transformers.logit_functions import logit_function
 from ..engine.libraries.transformers.metrics import included, metrics_of
-from ..engine.receipts.marking import given, mark, mark_of, mark_row
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
 from ..engine.script.may_be_none import is_none_somewhere
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument
@@ -134,20 +135,22 @@ def batch_lines(
     own: Callable[[], list[Arg]] = list,
     *,
     defaults: Mapping[str, tuple[str, Any]] = MappingProxyType({}),
+    asks: str = "",
     from_object: bool | None = None,
 ) -> list[str]:
     """`batches = rt.SFTBatches(dataset, tokenizer, mesh, ...)`, and the batches of an evaluation set.
 
     `helper` is the class, `behind` what stands behind the dataset, `settings` the keywords. Where a config object has
     them (`from_object` None: whenever the script has one), it is `from_args` with what it is told besides, `own`.
-    `defaults`: recipe place → keyword and the value that the runtime takes when it is left out.
+    `defaults`: recipe place → keyword and the value that the runtime takes when it is left out. `asks`: marks of what
+    else of the source the batches do.
     """
     site, names = porting.trainer, porting.names
     assert site is not None
     dataset = site.argument("train_dataset")
     tokenizer = [site.argument(name) for name in ("processing_class", "tokenizer", "data_collator")]
     data = [handed(porting, dataset), marked(Arg(behind), mark_of(porting, tokenizer)), Arg(names.mesh)]
-    runtime = mark_of(porting, [site.argument("args")]) + porting.rt(helper)
+    runtime = mark_of(porting, [site.argument("args")]) + asks + porting.rt(helper)
     if bool(porting.arguments_object) if from_object is None else from_object:
         processes = processes_argument(porting, writing)
         kept = given(porting, f"{helper}.from_args", porting.arguments_object)
@@ -305,7 +308,8 @@ def trainer_lines(porting: Porting, indent: str) -> list[str]:
     if not metrics:
         porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
     trainer = porting.rt("MetricsTrainer") if metrics else "PeftTrainer"
-    tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
+    loss = mark(porting, "loss.type") + mark_keywords(porting, porting.config, "loss_type") + porting.rt("token_loss")
+    tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({loss})"
     call = Call(trainer, [trained_model(porting), Arg(names.optimizer), Arg(config), *metrics], tail=tail)
     return [*resume_lines(porting), assign(names.trainer, call, indent), *with_hooks(porting, indent)]
 
@@ -315,7 +319,9 @@ def trained_model(porting: Porting) -> Arg:
     site = porting.trainer
     assert site is not None
     places = [f"memory.{place}" for place in MEMORY if porting.known(f"memory.{place}") is False]
-    return marked(Arg(porting.names.model), mark_of(porting, [site.argument("model")]) + mark(porting, *places))
+    optimizer = loop_parts(porting)[1] if porting.loop is not None else None
+    marks = mark_of(porting, [site.argument("model")]) + mark_keywords(porting, optimizer, "params")
+    return marked(Arg(porting.names.model), marks + mark(porting, *places))
 
 
 def metrics_arguments(porting: Porting) -> list[Arg]:

@@ -98,7 +98,8 @@ def _by_name(porting: Porting, name: str) -> Call:
 def _loaded(porting: Porting, site: Site) -> Call:
     """`rt.load_model(...)` of a teacher's from_pretrained call, in the type that the call says."""
     identifier = site.argument("pretrained_model_name_or_path")
-    call = _by_name(porting, identifier.text if identifier is not None else porting.text("model.id"))
+    name = mark_of(porting, [identifier]) + identifier.text if identifier is not None else porting.text("model.id")
+    call = _by_name(porting, name)
     dtype, revision = site.argument("dtype", "torch_dtype"), site.argument("revision")
     release = plain_version(porting.versions.get("transformers", ""))
     default = "float32" if release and version_key(release) < (5, 0) else "auto"

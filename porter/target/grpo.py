@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
-from ..engine.receipts.marking import given, mark, mark_of, mark_row
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
 from ..recipe import Field
@@ -106,7 +106,9 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     assert site is not None
     rloo = table_of(porting, site).kind == "rloo"
     dataset, rewards = site.argument("train_dataset"), site.argument("reward_funcs")
-    runtime = mark_of(porting, [site.argument("args")]) + porting.rt("RLOOBatches" if rloo else "GRPOBatches")
+    asked = mark_of(porting, [site.argument("args")]) + mark_row(porting, "generation batch")
+    asked += mark_keywords(porting, porting.config, "use_vllm")
+    runtime = asked + porting.rt("RLOOBatches" if rloo else "GRPOBatches")
     tokenizer = [site.argument(name) for name in ("processing_class", "tokenizer")]
     data = [
         handed(porting, dataset),

@@ -156,8 +156,8 @@ def apply_call(porting: Porting, provider: str) -> Call:
 
 def adapters_mark(porting: Porting) -> str:
     """Marks of the `peft_config` that puts the adapters in."""
-    sites = [site for site in (porting.inject, porting.trainer) if site is not None]
-    return mark_of(porting, [site.argument("peft_config") for site in sites])
+    site = porting.inject or porting.trainer
+    return mark_of(porting, [site.argument("peft_config")] if site is not None else [])
 
 
 def saved_call(porting: Porting, site: Site, model: str, seed: str) -> Call:

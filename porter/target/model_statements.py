@@ -120,12 +120,13 @@ TYPES = ("precision.bf16", "precision.fp16", "mesh.mixed_precision")
 
 
 def _with_types(porting: Porting, arguments: list[Arg]) -> list[Arg]:
-    """The arguments, the type that a model is multiplied in marked with what asked for it; else the weights' type."""
-    for name in ("compute_dtype", "dtype"):
-        if any(argument.name == name for argument in arguments):
-            marks = mark(porting, *TYPES)
-            return [marked(argument, marks) if argument.name == name else argument for argument in arguments]
-    return arguments
+    """The arguments, the types in which a model is held and multiplied marked with what asked for them."""
+    names = [argument.name for argument in arguments]
+    asked = {"dtype": ["model.dtype"], "compute_dtype": []}
+    last = next((name for name in ("compute_dtype", "dtype") if name in names), None)
+    if last is not None:
+        asked[last] += TYPES
+    return [marked(argument, mark(porting, *asked.get(argument.name, ()))) for argument in arguments]
 
 
 def _unsaid(porting: Porting, arguments: list[Arg]) -> str:
@@ -140,12 +141,11 @@ def _unsaid(porting: Porting, arguments: list[Arg]) -> str:
         ("model.load_in_16bit", "quantization", (None, True)),
         ("model.full_finetuning", "quantization", (None, True)),
         ("model.quantization_config", "quantization", (None,)),
-        ("model.init_kwargs", "", (None, {})),
     ):
         value = porting.value(place)
         if value is not None and name not in names and value.is_literal(*silent):
             places.append(place)
-    return mark(porting, *places)
+    return mark(porting, "model.init_kwargs", *places)  # each of its entries is judged where it is read
 
 
 def _quantization(porting: Porting) -> list[Arg]:

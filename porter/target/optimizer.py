@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ..engine.libraries.torch.loop_trainer import loop_parts
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
-from ..engine.receipts.marking import mark
+from ..engine.receipts.marking import mark, mark_keywords
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
 from ..recipe import Value
@@ -73,6 +74,8 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
 
 
 def _with_comments(porting: Porting, line: str, indent: str) -> list[str]:
+    schedule = loop_parts(porting)[2] if porting.loop is not None else None
+    line = mark_keywords(porting, schedule, "optimizer", "num_training_steps") + line
     given = porting.given("optimizer.learning_rate")
     note = "" if given else f"# {default_of(porting, 'optimizer.learning_rate')} learning_rate"
     return remarked_line(porting, line, indent, *SAID_OF, note=note)
@@ -286,10 +289,12 @@ def _mask(porting: Porting, *, full: bool) -> Arg:
 def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     name = porting.value("optimizer.name")
     keywords = {"beta1": "b1", "beta2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
+    betas = mark(porting, "optimizer.betas")
     common = [
         remarked(porting, Arg(porting.text(f"optimizer.{name}"), keyword, _note(porting, name)), f"optimizer.{name}")
         for name, keyword in keywords.items()
     ]
+    common[:2] = [marked(argument, betas) for argument in common[:2]]
     decay = porting.value("optimizer.weight_decay")
     masked = (full or lora_maybe) and not (decay is not None and decay.is_literal(0, 0.0))
     # DeepSpeed decays every parameter, and so does a loop that gives its optimizer all of them.

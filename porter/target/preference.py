@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..engine.libraries.peft.saved_adapters import is_saved, starts_from_adapter
-from ..engine.receipts.marking import given, mark, mark_of
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version, table_of
 from ..engine.script.porting import Porting
 from ..runtime.facts import releases
@@ -239,7 +239,10 @@ def _trainer_lines(porting: Porting, indent: str, kind: str) -> list[str]:
     reference = _reference(porting)
     if reference is not None:
         arguments.append(reference)
-    call = Call(porting.rt("PreferenceTrainer"), arguments)
+    beforehand = mark_keywords(porting, porting.config, "precompute_ref_log_probs")
+    beforehand += mark_keywords(porting, porting.trainer, "precompute_ref_log_probs")
+    without = mark_keywords(porting, porting.trainer, "ref_model") if reference is None else ""
+    call = Call(beforehand + without + porting.rt("PreferenceTrainer"), arguments)
     return [*resume_lines(porting), assign(names.trainer, call, indent), *with_hooks(porting, indent)]
 
 

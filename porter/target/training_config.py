@@ -7,7 +7,7 @@ import re
 from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ..engine.libraries.transformers.metrics import LOSSES
 from ..engine.libraries.trl.uploading import names_uploads
-from ..engine.receipts.marking import given, mark, mark_of
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -32,7 +32,9 @@ def training_config(porting: Porting) -> Call:
         if names_uploads(porting):
             arguments.append(Arg("True", "uploads"))
         arguments += _release(porting)
-        return Call(porting.rt("training_config"), arguments)
+        asked = mark_keywords(porting, porting.config, "save_only_model")
+        asked += mark_row(porting, "train.resume_from_checkpoint") if porting.resumes else ""
+        return Call(asked + porting.rt("training_config"), arguments)
     own = "TunixTrainingConfig" if "TrainingConfig" in porting.module.bound_names else "TrainingConfig"
     alias = f" as {own}" if own != "TrainingConfig" else ""  # the file has another class of that name
     porting.imports.add(f"from tunix.sft.peft_trainer import TrainingConfig{alias}")
@@ -52,6 +54,7 @@ def _silent(porting: Porting) -> str:
     places = ["log.report_to"] if reporters(porting) == [] else []
     if not _saves(porting):
         places.append("save.strategy")
+    places += ["save.best_at_end"] if porting.known("save.best_at_end") is False else []
     site = porting.trainer
     return mark(porting, *places) + mark_of(porting, [site.argument("args")] if site is not None else [])
 
@@ -131,12 +134,15 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     if loads_best(porting):
         _check_strategies(porting)
         best = Arg(f"{porting.rt('KeepBest')}({'' if kept == 'None' else kept})", "preservation_policy")
+        best = marked(best, mark(porting, *(place for place in BEST if _is_usual(porting, place))))
         options.append(remarked(porting, best, "save.best_at_end", "save.total_limit"))
     else:
         options.append(remarked(porting, Arg(kept, "max_to_keep"), "save.total_limit"))
+    resumable = mark_keywords(porting, porting.config, "save_only_model")
+    start = mark_row(porting, "train.resume_from_checkpoint") + start if porting.resumes else start
     return [
         remarked(porting, Arg(start, "checkpoint_root_directory"), "run.output_dir"),
-        Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
+        Arg(Call(f"{resumable}ocp.CheckpointManagerOptions", options), "checkpointing_options"),
     ]
 
 
@@ -210,6 +216,9 @@ def _metrics(porting: Porting) -> list[Arg]:
     name = porting.value("log.run_name")
     if name is not None and not name.is_literal(None):
         options.append(remarked(porting, Arg(porting.text("log.run_name"), "run_name"), "log.run_name"))
+    project = porting.value("log.project")
+    if project is not None and not project.is_literal(None, "huggingface"):
+        options.append(remarked(porting, Arg(porting.text("log.project"), "project"), "log.project"))
     return [Arg(Call(porting.rt("metrics_options"), options), "metrics_logging_options")]
 
 
@@ -224,6 +233,15 @@ def _best_metric(porting: Porting) -> list[Arg]:
         arg = Arg(porting.text("save.greater_is_better"), "greater_is_better")
         arguments.append(remarked(porting, arg, "save.greater_is_better"))
     return arguments
+
+
+# What the best checkpoint is chosen by: rt.KeepBest keeps that of the lowest loss unless it is told otherwise.
+BEST = ("save.best_metric", "save.greater_is_better")
+
+
+def _is_usual(porting: Porting, place: str) -> bool:
+    value = porting.value(place)
+    return value is not None and value.is_literal(*LOSSES, False)
 
 
 def _runs(porting: Porting) -> str:

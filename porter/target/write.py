@@ -17,7 +17,7 @@ from ..engine.libraries.peft.merged_adapters import write_merged
 from ..engine.libraries.peft.saved_adapters import is_saved, say_reference
 from ..engine.libraries.unsloth.responses_only import write_responses_only
 from ..engine.reading.model import reaches_trainer
-from ..engine.receipts.marking import given, mark, mark_of
+from ..engine.receipts.marking import given, mark, mark_of, mark_target
 from ..engine.script.fill_from_tables import bindings_of, table_of
 from ..engine.script.flow import unprepared
 from ..engine.script.porting import TRAINER_BLOCK, Porting, in_reach
@@ -128,7 +128,8 @@ def _mesh_code(porting: Porting, mesh: tuple[int, int] | None) -> str:
     porting.imports.add("import jax")
     shape = f"({mesh[0]}, {mesh[1]})" if mesh is not None else "(jax.device_count(), 1)"
     places = ("mesh.distributed_type", "mesh.fsdp", "mesh.fsdp_config")
-    return f'{mark(porting, *places)}jax.make_mesh({shape}, ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)'
+    marks = mark(porting, *places) + mark_target(porting, "the fsdp axis of the mesh")
+    return f'{marks}jax.make_mesh({shape}, ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)'
 
 
 def _write_mesh(porting: Porting, code: str) -> bool:

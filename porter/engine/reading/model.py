@@ -212,12 +212,22 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
     made = {site.node: site for site in porting.of_role(role)}
     found = []
     for binding in bindings_of(porting.module, unprepared(porting.module, argument.node)):
+        if argument.node is not None and _is_later(porting.module, binding.node, argument.node):
+            continue
         values = binding_origins(porting.module, binding)
         site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
         if site is not None and argument.node is not None:
             item = site, may_not_run(porting.module, binding, argument.node)
             found += [item] if item not in found else []
     return found[0][0] if len(found) == 1 and not found[0][1] else None
+
+
+def _is_later(module: Module, binding: cst.CSTNode, use: cst.CSTNode) -> bool:
+    """Whether a binding stands behind a use in its function, in no loop around that: it hasn't run by then."""
+    apart = function_around(module, binding) is not function_around(module, use)
+    if apart or module.span(binding)[0] < module.span(use)[1]:
+        return False
+    return not any(isinstance(around, cst.For | cst.While) for around in module.ancestors(use))
 
 
 def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:

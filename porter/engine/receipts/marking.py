@@ -31,6 +31,18 @@ def mark_of(porting: Porting, arguments: Iterable[Argument | None]) -> str:
     return _marks(porting, [("", each.line, each.column) for each in arguments if each is not None])
 
 
+def mark_keywords(porting: Porting, site: Site | None, *names: str) -> str:
+    """What stands in front of code that does what some keywords of a call ask for, whether or not it says their value:
+    the object of a config may be kept or spread."""
+    return mark_of(porting, [site.argument(name) for name in names]) if site is not None else ""
+
+
+def mark_target(porting: Porting, target: str) -> str:
+    """What stands in front of the code that all rows with a `target` are about: a launch file's, which have no place."""
+    rows = [row for row in porting.fields if row.target == target and row.line]
+    return _marks(porting, [(row.source.rpartition(": ")[0], row.line, row.column) for row in rows])
+
+
 def mark_row(porting: Porting, source: str) -> str:
     """What stands in front of code that a row of the report is about that is no keyword: `effective batch`."""
     return _marks(porting, [("row", source)])

@@ -254,9 +254,11 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
 def _otherwise(porting: Porting, row: Row) -> tuple[Fate, str] | None:
     """The fate and the reason of a keyword that the trainer takes no notice of; None where it does, or may."""
     trainer = porting.trainer
-    if not row.kinds or trainer is None or porting.arguments_object or table_of(porting, trainer).kind in row.kinds:
+    if not row.kinds or trainer is None or table_of(porting, trainer).kind in row.kinds:
         return None
     fate = cast(Fate, row.otherwise.get("fate", "dropped"))
+    if porting.arguments_object and fate != "dropped":
+        return None  # the object is judged when the script runs
     reason = row.otherwise.get("reason", "{trainer} takes no notice of it")
     return fate, reason.replace("{trainer}", short_name(trainer))
 

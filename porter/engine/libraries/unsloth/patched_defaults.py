@@ -174,7 +174,7 @@ def _cut_at_the_models(porting: Porting) -> None:
     origin = Origin(UNSLOTH, of_model.origin.line, of_model.origin.column, RULE) if of_model.origin else None
     porting.fill({LENGTH: replace(of_model, origin=origin)})
     reason = "Unsloth cuts at the model's max_seq_length instead"
-    porting.change_fate("SFTConfig.max_length", fate="changed", reason=reason)
+    porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=reason)
     reason = "rows are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
     for name in ("FastLanguageModel.max_seq_length", "FastModel.max_seq_length"):
         porting.change_fate(name, fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
