@@ -7,7 +7,7 @@ import re
 from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import release_of_loading
-from ..engine.receipts.marking import given, mark, mark_of, marked_code
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
 from ..engine.script.fill_from_tables import short_name
 from ..engine.script.porting import Porting, in_reach
 from ..engine.script.sites import Argument, indentation
@@ -145,7 +145,8 @@ def _unsaid(porting: Porting, arguments: list[Arg]) -> str:
         value = porting.value(place)
         if value is not None and name not in names and value.is_literal(*silent):
             places.append(place)
-    return mark(porting, "model.init_kwargs", *places)  # each of its entries is judged where it is read
+    own = mark_keywords(porting, porting.model, "trust_remote_code")  # Tunix's own implementation of the family
+    return own + mark(porting, "model.init_kwargs", *places)  # of these kwargs each entry is judged where it is read
 
 
 def _quantization(porting: Porting) -> list[Arg]:

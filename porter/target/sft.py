@@ -5,6 +5,8 @@ Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
 from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
@@ -75,7 +77,7 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
             porting.names.tokenizer,
             lambda: _batch_arguments(porting, writing),
             lambda: _beside_object(porting),
-            defaults=DATA,
+            defaults=_left_out(porting),
         ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
@@ -84,6 +86,17 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     # One blank line parts the data and the adapters from how they are trained.
     before, after = groups[:3], groups[3:]
     return joined([before, after], indent)
+
+
+def _left_out(porting: Porting) -> Mapping[str, tuple[str, object]]:
+    """`DATA` as the writer leaves it out: from TRL 0.12 on the rows' text is in `text`; one process has one mean."""
+    usual = dict(DATA)
+    if version_key(release(porting)) >= (0, 12):
+        usual["data.text_field"] = ("text_field", "text")
+    if porting.known("mesh.processes") == 1:
+        mean = "batch.average_tokens_across_devices"
+        usual[mean] = ("average_tokens_across_devices", porting.known(mean))
+    return usual
 
 
 def _beside_object(porting: Porting) -> list[Arg]:

@@ -19,11 +19,11 @@ from ...runtime.facts.consumed import CONSUMED
 from ...source.merged import Part
 from ...text.edit import Edit
 from ...text.marks import Key
+from ..receipts.marking import STAYS
 from ..script.porting import Porting
 from ..script.sites import Argument
 from .per_file import own_edits, parts_of
 
-STAYS = "stays as it is"
 NOTHING = "nothing of this script is ported; the findings say why"
 LOST = "no line of the port has its value"
 NAMES = tuple(item.name for item in fields(Field))

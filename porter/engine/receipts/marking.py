@@ -20,6 +20,9 @@ from ..script.porting import Porting
 from ..script.sites import Argument, Site
 
 
+STAYS = "stays as it is"  # where code goes that the port has as the source does
+
+
 def mark(porting: Porting, *places: str) -> str:
     """What stands in front of code that is made of the values at some places of the Recipe."""
     values = [porting.value(place) for place in places]

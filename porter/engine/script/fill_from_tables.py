@@ -64,6 +64,8 @@ def _has_asked(site: Site, rule: TableRule) -> bool:
     return keyword is None or (argument is not None and argument.value.is_literal(True))
 
 
+JUDGED = "judged when the script starts, which refuses by name what can't be ported"
+
 # Expressions that are not evaluated just once where they stand.
 CONDITIONAL = (cst.Lambda, cst.CompFor, cst.GeneratorExp, cst.ListComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
 
@@ -234,7 +236,8 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
-            fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
+            fate, reason = "changed", JUDGED
+            porting.marks.stays.add(("stays", argument.line, argument.column))
         if otherwise and fate != "dropped":
             fate, reason = otherwise
         target = "" if fate in ("dropped", "manual") else row.target
