@@ -32,6 +32,7 @@ from .answering.spread_arguments import spread_arguments
 from .answering.unclaimed_configs import say_other_calls
 from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
+from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.accelerate.world_size import apply_world_size
@@ -251,7 +252,7 @@ def _without_trainer(porting: Porting) -> Port:
     name = find_other_trainer(porting) or (LOOP if porting.recipe.findings else find_unknown_training(porting))
     status: Status = "unsupported" if name else "unchanged"
     say_other_calls(porting, (), status)
-    recipe = replace(porting.recipe, trainer=name)
+    recipe = replace(porting.recipe, trainer=name, fields=receipts(porting, (), refused=True))
     kind = (module.bom, module.encoding, (), module.notebook)
     port = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
     return divided(port, module, ()) if isinstance(module, Merged) else port

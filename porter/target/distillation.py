@@ -144,7 +144,14 @@ def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -
         return [*found, *seed_arguments(porting)]
 
     return batch_lines(
-        porting, writing, indent, "GKDBatches", porting.names.tokenizer, settings, lambda: models, defaults=_left_out(porting)
+        porting,
+        writing,
+        indent,
+        "GKDBatches",
+        porting.names.tokenizer,
+        settings,
+        lambda: models,
+        defaults=_left_out(porting),
     )
 
 
@@ -183,7 +190,12 @@ def _given(porting: Porting) -> list[Arg]:
 
 def _trainer_lines(porting: Porting, indent: str, teacher: str) -> list[str]:
     names = porting.names
-    arguments = [trained_model(porting), Arg(names.optimizer), Arg(training_config(porting)), teacher_of(porting, teacher)]
+    arguments = [
+        trained_model(porting),
+        Arg(names.optimizer),
+        Arg(training_config(porting)),
+        teacher_of(porting, teacher),
+    ]
     arguments.append(placed(porting, "loss.beta", "beta"))
     skip = (
         f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"

@@ -54,7 +54,12 @@ def calls(folder: Path) -> Mapping[str, set[str]]:
     """Of every helper, what it reads in calls that go all its ways."""
     out = {"output_dir": str(folder / "out")}
     best = out | {"eval_strategy": "steps", "save_strategy": "steps", "eval_steps": 2, "save_steps": 2}
-    best |= {"load_best_model_at_end": True, "push_to_hub": True, "neftune_noise_alpha": 0.1, "report_to": ["tensorboard"]}
+    best |= {
+        "load_best_model_at_end": True,
+        "push_to_hub": True,
+        "neftune_noise_alpha": 0.1,
+        "report_to": ["tensorboard"],
+    }
     config = recorded("SFTConfig", lambda a: training_config(a, BATCHES, eval=True, best=True, uploads=True), **best)
     loads = recorded("SFTConfig", load_arguments, **out, model_init_kwargs={"dtype": "bfloat16"}, bf16=False, fp16=True)
     rewards = {"reward_funcs": []}

@@ -101,7 +101,11 @@ class Written:
         """The same as numbers and texts."""
         here = self._part_at(row.line) if not _file_of(row) else len(self._parts) - 1
         return tuple(
-            Place(found.line, self._texts[found.file][found.line - 1].strip(), "" if found.file == here else self._path(found))
+            Place(
+                found.line,
+                self._texts[found.file][found.line - 1].strip(),
+                "" if found.file == here else self._path(found),
+            )
             for found in self.lines_of(row)
         )
 
