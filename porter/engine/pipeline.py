@@ -249,10 +249,11 @@ def _write(porting: Porting, mesh: Mesh) -> None:
 def _without_trainer(porting: Porting) -> Port:
     """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
-    name = find_other_trainer(porting) or (LOOP if porting.recipe.findings else find_unknown_training(porting))
+    name = find_other_trainer(porting) or (LOOP if len(porting.findings) else find_unknown_training(porting))
     status: Status = "unsupported" if name else "unchanged"
     say_other_calls(porting, (), status)
-    recipe = replace(porting.recipe, trainer=name, fields=receipts(porting, (), refused=True))
+    rows = receipts(porting, (), refused=True)
+    recipe = replace(porting.recipe, trainer=name, fields=rows, findings=tuple(porting.findings))
     kind = (module.bom, module.encoding, (), module.notebook)
     port = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
     return divided(port, module, ()) if isinstance(module, Merged) else port

@@ -23,8 +23,8 @@ def port_document(port: Port, output: Path | None) -> dict[str, Any]:
     """`{tool, version, source, output, status, trainer, target, fields, findings, edits}` of a port.
 
     In a notebook, every place has its `cell` (from 1), and its line counts in that cell. A field's `port_line` is the
-    line of the port that has its value (of a notebook's cell `port_cell`), `port_text` its text and `port_file` the file
-    it is in; `port_lines` are all of them: of a keyword that the port reads of an object, also where it does.
+    line of the port that has its value (in a notebook that of the cell `port_cell`), `port_text` its text, `port_file`
+    the file it is in; `port_lines` are all of them: of a keyword that the port reads of an object, also where it does.
     """
     edits = [
         {

@@ -25,7 +25,7 @@ from .diff import Hunk, diff_hunks
 WIDE = 130
 HEADINGS = ("keyword = value", "→ where it is in the port: why")
 LONGEST_VALUE = 160
-LONGEST_LINE = 76
+LONGEST_LINE = 64
 FATES = {"exact": "green", "changed": "yellow", "dropped": "cyan", "manual": "bold red"}
 SEVERITIES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 STATUSES = {"ported": "bold green", "partial": "bold yellow", "unsupported": "bold red", "unchanged": "bold"}
@@ -133,7 +133,7 @@ def went(field: Field) -> str:
         return field.target
     first, *further = places
     where = f"{first.file} line {first.line}" if first.file else f"line {first.line}"
-    lines = f", read in {_lines(further)}" if further else ""
+    lines = f", and {_lines(further)}" if further else ""
     return f"{where}: {_code(first.text)}{lines}"
 
 
@@ -144,7 +144,7 @@ def _lines(places: Sequence[Place]) -> str:
 
 def _code(line: str) -> str:
     """A line of the port without the comma and the comment behind it, cut where it is long."""
-    code = re.sub(r"\s+#(?![^'\"]*['\"][^'\"]*$).*$", "", visible(line)).rstrip().removesuffix(",")
+    code = re.sub(r"\s\s+#.*$", "", visible(line)).rstrip().removesuffix(",")
     return code if len(code) <= LONGEST_LINE else f"{code[: LONGEST_LINE - 1]}…"
 
 

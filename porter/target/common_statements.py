@@ -153,7 +153,7 @@ def batch_lines(
     runtime = mark_of(porting, [site.argument("args")]) + asks + porting.rt(helper)
     if bool(porting.arguments_object) if from_object is None else from_object:
         processes = processes_argument(porting, writing)
-        kept = given(porting, f"{helper}.from_args", porting.arguments_object)
+        kept = Arg(given(porting, f"{helper}.from_args", porting.arguments_object))
         call = Call(f"{runtime}.from_args", [kept, *data, *processes, *own()])
     else:
         call = Call(unwritten(porting, {**RUN, **defaults}) + runtime, [*data, *settings()])
@@ -232,7 +232,7 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
                 porting.rt("apply_peft"),
                 [
                     Arg(names.model),
-                    marked(given(porting, "apply_peft", config), adapters_mark(porting)),
+                    marked(Arg(given(porting, "apply_peft", config)), adapters_mark(porting)),
                     Arg(names.mesh),
                     Arg(porting.text("run.seed"), "seed"),
                     *dropout_arguments(porting),
@@ -279,8 +279,8 @@ def memory_line(porting: Porting, indent: str) -> list[str]:
         return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)
     unknown = next((value for value in wanted if value is not None and not value.known), None)
     if unknown is not None:
-        asked = mark(porting, *(f"memory.{place}" for place in MEMORY if porting.value(f"memory.{place}") is unknown))
-        return [f"{asked}if {unknown.code}:", f"{porting.module.indent}{line}"]
+        marks = mark(porting, *(f"memory.{place}" for place in MEMORY if porting.value(f"memory.{place}") is unknown))
+        return [f"{marks}if {unknown.code}:", f"{porting.module.indent}{line}"]
     return []
 
 

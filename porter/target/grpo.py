@@ -119,7 +119,7 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     functions = handed(porting, rewards, "reward_funcs")
     if porting.arguments_object:
         processes = processes_argument(porting, writing)
-        kept = given(porting, f"{'RLOO' if rloo else 'GRPO'}Batches.from_args", porting.arguments_object)
+        kept = Arg(given(porting, f"{'RLOO' if rloo else 'GRPO'}Batches.from_args", porting.arguments_object))
         call = Call(f"{runtime}.from_args", [kept, *data, functions, *processes])
         return assign(names.batches, call, indent)
     settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}

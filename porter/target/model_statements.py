@@ -82,7 +82,7 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
     arguments = [first, Arg(porting.names.mesh)]
     if porting.arguments_object and porting.model is None:
         release = release_of_loading(porting)
-        kept = given(porting, "load_arguments", porting.arguments_object)
+        kept = Arg(given(porting, "load_arguments", porting.arguments_object))
         told = [kept] + ([Arg(quoted(release), "transformers")] if release else [])
         for name in ("sharded", "frozen"):
             if porting.value(f"model.{name}") is not None:

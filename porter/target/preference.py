@@ -212,7 +212,7 @@ def _given(porting: Porting, places: Defaults) -> list[Arg]:
 def _loss(porting: Porting, kind: str) -> Call:
     if _from_object(porting):
         terms = {"loss.beta": ("beta", None), "loss.rpo_alpha": ("rpo_alpha", None), **KINDS[kind].terms}
-        kept = given(porting, "preference_loss", porting.arguments_object)
+        kept = Arg(given(porting, "preference_loss", porting.arguments_object))
         return Call(porting.rt("preference_loss"), [kept, *_trainers_own(porting, terms)])
     beta = placed(porting, "loss.beta", "beta")
     arguments = [beta, *_given(porting, KINDS[kind].terms)]

@@ -175,10 +175,7 @@ def place_headings(porting: Porting) -> None:
         below = [line for part in parts for line in part]
         indent = indentation(porting.module.text, edit.start)
         above = "".join(f"{line}{porting.module.newline}{indent}" for line in own)
-        starts = [
-            len(own),
-            *(len(own) + sum(map(len, parts[:number])) + len(part) for number, part in enumerate(parts)),
-        ]
+        starts = [len(own) + sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
         if before.strip():  # the edit begins inside its line: what stands above goes above that
             start = edit.start - len(before.lstrip())
             porting.edits.append(replace(edit, start=start, end=start, new=above))

@@ -24,7 +24,7 @@ def training_config(porting: Porting) -> Call:
     names = porting.names
     _say_epoch_ends(porting)
     if porting.arguments_object:
-        arguments = [given(porting, "training_config", porting.arguments_object), Arg(names.batches)]
+        arguments = [Arg(given(porting, "training_config", porting.arguments_object)), Arg(names.batches)]
         if names.eval_batches:
             arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
         if loads_best(porting):
@@ -266,7 +266,7 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
     callbacks = callbacks_code(porting)
     if porting.arguments_object:
         arguments = [
-            given(porting, "training_hooks", porting.arguments_object),
+            Arg(given(porting, "training_hooks", porting.arguments_object)),
             Arg(porting.names.batches),
             Arg(porting.names.schedule),
         ]

@@ -20,7 +20,7 @@ from ..engine.reading.model import reaches_trainer
 from ..engine.receipts.marking import given, mark, mark_of, mark_target
 from ..engine.script.fill_from_tables import bindings_of, table_of
 from ..engine.script.flow import unprepared
-from ..engine.script.porting import TRAINER_BLOCK, Porting, in_reach
+from ..engine.script.porting import TRAINER, Porting, in_reach
 from ..engine.script.sites import PAIRS, Site, indentation
 from ..recipe import Field, Value
 from ..runtime.facts.families import Family
@@ -75,7 +75,7 @@ def write(
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
     block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
-    porting.replace_statement(trainer, block, TRAINER_BLOCK)
+    porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer", part=TRAINER)
     place_headings(porting)
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
@@ -277,7 +277,7 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
         return
     arguments = [
         Arg(mark_of(porting, [model]) + model.text),
-        Arg(mark_of(porting, [config]) + given(porting, "apply_peft", config.text).value),
+        Arg(mark_of(porting, [config]) + given(porting, "apply_peft", config.text)),
         Arg(porting.names.mesh),
         Arg(_seed_at(porting, site), "seed"),
     ]
@@ -352,7 +352,7 @@ def _write_inject(
     elif porting.lora_object:
         names = [
             Arg(mark_of(porting, [model]) + porting.names.model),
-            Arg(adapters_mark(porting) + given(porting, "apply_peft", porting.lora_object).value),
+            Arg(adapters_mark(porting) + given(porting, "apply_peft", porting.lora_object)),
             Arg(porting.names.mesh),
         ]
         arguments = [*names, Arg(porting.text("run.seed"), "seed"), *dropout_arguments(porting, site)]

@@ -11,7 +11,8 @@ from .marks import Carries
 class Edit:
     """One replacement in the source text: `text[start:end]` becomes `new`; line and column from 1.
 
-    `carries` are the values of the source that `new` is made of, each with the line of `new` (from 0) that has it.
+    `part` is what of the port it makes, for passes that add to that; `reason` is for people alone. `carries` are the
+    values of the source that `new` is made of, each with the line of `new` (from 0) that has it.
     """
 
     start: int
@@ -21,6 +22,7 @@ class Edit:
     reason: str
     line: int
     column: int
+    part: str = ""
     carries: Carries = ()
 
     def below(self, front: str, carries: Carries = ()) -> Edit:

@@ -23,7 +23,8 @@ LEADING = re.compile(f"{MARKS.pattern}*")
 class Marks:
     """The marks of one port, each with what it stands for.
 
-    `stays`: keywords of code that the port has as the source does, where a rule says so. `objects`: of a keyword in the call of an object that the port keeps, the object's code and the attribute's name.
+    `stays`: keywords of code that the port has as the source does, where a rule says so. `objects`: of a keyword in the
+    call of an object that the port keeps, the object's code and the attribute's name.
     """
 
     keys: dict[str, Key] = field(default_factory=dict)

@@ -34,7 +34,7 @@ def apply(site, porting):
     folder = porting.output_dir()
     before = len(site.variable) + 3 if site.variable else 0
     push = push_code(porting, site, before, of_trainer=site.qualified == "@trainer.push_to_hub()")
-    saved = any(edit.rule == "TP112" and f"({names.model}, {folder}" in edit.new for edit in porting.edits)
+    saved = (names.model, folder) in porting.saved
     if saved or not (site.alone or site.variable):
         porting.replace(site, push, REASON)
     else:

@@ -44,6 +44,7 @@ def apply(site, porting):
     path = target.text if target is not None else porting.output_dir()
     lora = porting.saves_adapter
     function = porting.rt("save_adapter" if lora else "save_model")
+    porting.saved.add((porting.names.model, path))
     arguments = [porting.names.model, path]
     if site.qualified == "@trainer.save_model()" and (tokenizer := saved_tokenizer(porting, site.node)):
         arguments.append(f"tokenizer={tokenizer}")

@@ -123,4 +123,4 @@ def _is_answered(porting: Porting, name: cst.CSTNode, around: cst.CSTNode) -> bo
         return True
     begin, end = module.span(around)
     first, last = module.line_column(begin)[0], module.line_column(end)[0]
-    return any(finding.severity == "error" and first <= finding.line <= last for finding in porting.recipe.findings)
+    return any(finding.severity == "error" and first <= finding.line <= last for finding in porting.findings)

@@ -14,13 +14,14 @@ import libcst as cst
 
 from ...safety.limits import frames_of
 from ...text.edits import whole_lines
+from ..draft.findings import Findings
 from ..packs.packs import Rewrite, SiteRule
 from ..receipts.marking import carry
 from ..script.porting import Names, Porting
 from ..script.sites import Site, read_site
 
 CLAIMED = ("claimed",)  # what Python rules have answered, by node
-DRAFT = (list, dict, set, Names)  # what a rule may change in place
+DRAFT = (list, dict, set, Names, Findings)  # what a rule may change in place
 
 
 class BeyondClaim(Exception):

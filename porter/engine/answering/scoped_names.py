@@ -20,7 +20,7 @@ from ...source.calls import function_around
 from ...source.scopes import Scope, first_parameter
 from ...text.expressions import names_in
 from ..script.callback_methods import is_get
-from ..script.porting import TRAINER_BLOCK, Porting, in_reach
+from ..script.porting import TRAINER, Porting, in_reach
 from ..script.sites import indentation, small_statement
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def carry(porting: Porting) -> None:
     if not lines:
         return
     for index, edit in enumerate(porting.edits):
-        if edit.reason == TRAINER_BLOCK:
+        if edit.part == TRAINER:
             text = "".join(f"{porting.module.newline}{trainer.indent}{line}" for line in lines)
             body = edit.new if trainer.is_bound else edit.new.removesuffix(f"{porting.module.newline}{trainer.indent}")
             tail = "" if trainer.is_bound else f"{porting.module.newline}{trainer.indent}"

@@ -18,6 +18,7 @@ from ...source.module import Module
 from ...text.edit import Edit
 from ...text.edits import apply_edits
 from ...text.import_lines import names_in, parse_import
+from ..draft.findings import Findings
 from ..script.porting import Porting
 
 
@@ -51,19 +52,14 @@ def view_of(porting: Porting, part: Part, edits: Sequence[Edit]) -> Porting:
     written = names_in(" ".join(edit.new for edit in edits))
     bound = {text: parse_import(text).bound for text in porting.imports}
     imports = {text for text, name in bound.items() if re.search(rf"(?<![\w.]){re.escape(name)}\b", written)}
-    return replace(
-        porting, module=part.module, imports=imports, edits=list(edits), todos={}, recipe=Recipe(part.module.path)
-    )
+    return replace(porting, module=part.module, imports=imports, edits=list(edits), findings=Findings())
 
 
 def take_back(porting: Porting, part: Part, view: Porting) -> None:
     """Put what was found in one file to what was found in all."""
     if view is porting:
         return
-    moved = tuple(replace(finding, line=finding.line + part.line) for finding in view.recipe.findings)
-    porting.recipe = replace(porting.recipe, findings=(*porting.recipe.findings, *moved))
-    for line, comments in view.todos.items():
-        porting.todos.setdefault(line + part.line, []).extend(comments)
+    porting.findings.take(view.findings, part.line)
 
 
 def is_touched(porting: Porting, part: Part, edits: Sequence[Edit]) -> bool:

@@ -8,6 +8,9 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ...recipe import Finding
+from ...safety.masking import find_secrets, masked
+from ...safety.shown import one_line
 from ...source.module import Module
 from ...text.edit import Edit
 from ...text.edits import line_above, line_start
@@ -19,7 +22,8 @@ def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
     module = porting.module
     result = list(edits)
     by_start: dict[int, list[str]] = {}
-    for line, comments in sorted(porting.todos.items()):
+    for line, findings in sorted(porting.findings.standing().items()):
+        comments = [comment_of(module, finding) for finding in findings]
         offset = module._line_starts[min(line, len(module._line_starts)) - 1]
         for edit in result:
             if edit.start <= offset < edit.end:
@@ -42,6 +46,19 @@ def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
             else:
                 result.append(Edit(offset, offset, text, "TP190", "something for a person to decide", line, column))
     return result
+
+
+def comment_of(module: Module, finding: Finding) -> str:
+    """The comment that says a finding in the port: one line, without the file's secrets."""
+    said = masked(one_line(f"{finding.message} {finding.fix}"), _secrets(module))
+    return f"# TODO(tpu-port {finding.rule}): {said}"
+
+
+def _secrets(module: Module) -> tuple[str, ...]:
+    if "secrets" not in module.memory:
+        module.memory["secrets"] = tuple(secret.value for secret in find_secrets(module.text))
+    found: tuple[str, ...] = module.memory["secrets"]
+    return found
 
 
 def _comments_above(module: Module, offset: int) -> str:

@@ -44,7 +44,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
         find_lost_names(view, own)
         take_back(porting, part, view)
     if not isinstance(module, Merged):
-        todos = [module.offset(line, 1) for line in porting.todos]
+        todos = [module.offset(line, 1) for line in porting.findings.standing()]
         edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
     if status is None:
         refuse_unsettled(porting, edits)
@@ -52,8 +52,8 @@ def finish(porting: Porting, status: Status | None) -> Port:
     before = module.as_written
     after = apply_edits(module.text, edits) if edits else before
     if status is None:
-        worst = {finding.severity for finding in porting.recipe.findings}
-        status = "partial" if "error" in worst or porting.todos else "ported"
+        worst = {finding.severity for finding in porting.findings}
+        status = "partial" if "error" in worst or porting.findings.standing() else "ported"
     if edits:
         try:
             check_parses(after)
@@ -64,7 +64,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
     porting.fields = tuple(sorted(porting.fields, key=lambda row: (_file_of(row), row.line, row.column)))
     fields = receipts(porting, edits, refused=status in ("unsupported", "unchanged"))
-    recipe = replace(porting.recipe, fields=fields)
+    recipe = replace(porting.recipe, fields=fields, findings=tuple(porting.findings))
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, before, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port
@@ -77,13 +77,7 @@ def _file_of(row: Field) -> str:
 def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:
     """A use that no rule knows, in a statement that another rule takes out, needs nobody any more."""
     gone = [(edit.start, edit.end) for edit in edits if edit.new.strip() in ("", "pass") and edit.end > edit.start]
-    for finding in porting.recipe.findings:
+    for finding in porting.findings:
         offset = porting.module.offset(finding.line, finding.column)
         if finding.rule in ("TP190", "TP420") and any(start <= offset < end for start, end in gone):
-            findings = tuple(kept for kept in porting.recipe.findings if kept is not finding)
-            porting.recipe = replace(porting.recipe, findings=findings)
-            said = f"# TODO(tpu-port {finding.rule}): {finding.message} {finding.fix}".strip()
-            left = [comment for comment in porting.todos.get(finding.line, ()) if comment != said]
-            porting.todos[finding.line] = left
-            if not left:
-                del porting.todos[finding.line]
+            porting.findings.drop(finding)

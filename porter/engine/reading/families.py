@@ -16,6 +16,7 @@ from ...runtime.facts.families import families as known_families
 from ...runtime.facts.mesh import mesh_problems
 from ...safety.model_sizes import sizes_in
 from ...source.project.model_names import usual_values
+from ..draft.findings import NO_FAMILY
 from ..script.porting import Porting, families
 
 
@@ -82,12 +83,12 @@ def _no_family(porting: Porting, what: str) -> None:
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
     names = ", ".join(sorted({family.name for family in known_families()}))
     message = f"{what}: Tunix has no implementation of this model family."
-    porting.find("TP302", "error", message, f"Families that port: {names}.", line, column)
+    porting.find("TP302", "error", message, f"Families that port: {names}.", line, column, key=NO_FAMILY)
 
 
 def refused(porting: Porting, family: Family | None) -> bool:
     """Findings that make a port pointless: a model family that Tunix has not."""
-    if any(finding.rule == "TP302" and "no implementation" in finding.message for finding in porting.recipe.findings):
+    if porting.findings.has(NO_FAMILY):
         return True
     if family is None and (targets := _foreign_targets(porting)):
         value = porting.recipe.values["lora.targets"]

@@ -31,7 +31,7 @@ from ..script.fill_from_tables import (
 from ..script.flow import binding_origins, is_itself, origins, unprepared
 from ..script.porting import Porting
 from ..script.sites import PAIRS, Argument, Site
-from ..script.where_models_come_from import where_from
+from ..script.where_models_come_from import WHERE_FROM, where_from
 from .precision import read_precision
 
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
@@ -67,11 +67,12 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
         _read_loading(porting, porting.model, versions)
         return
     if not model.value.known and _is_model_object(porting, model):
-        message, fix = where_from(porting, model)
+        (message, fix), key = where_from(porting, model), WHERE_FROM
         if is_frozen_adapter(porting, source):
             message = f"{model.text} holds a saved adapter that isn't trained (no is_trainable=True)."
             fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
-        porting.find(site.rule, "error", message, fix, model.line, model.column)
+            key = ""
+        porting.find(site.rule, "error", message, fix, model.line, model.column, key=key)
         porting.foreign_model = True
         read_precision(porting)
         return

@@ -14,11 +14,9 @@ import libcst as cst
 
 from ...recipe import CARRIED, Field, Value
 from ...runtime.facts.field_tables import FieldTable
-from ...text.layout import Arg
 from ...text.marks import Key
 from ..script.porting import Porting
 from ..script.sites import Argument, Site
-
 
 STAYS = "stays as it is"  # where code goes that the port has as the source does
 
@@ -41,7 +39,7 @@ def mark_keywords(porting: Porting, site: Site | None, *names: str) -> str:
 
 
 def mark_target(porting: Porting, target: str) -> str:
-    """What stands in front of the code that all rows with a `target` are about: a launch file's, which have no place."""
+    """What stands in front of the code that all rows with a `target` are about: a launch file's have no place."""
     rows = [row for row in porting.fields if row.target == target and row.line]
     return _marks(porting, [(row.source.rpartition(": ")[0], row.line, row.column) for row in rows])
 
@@ -51,9 +49,9 @@ def mark_row(porting: Porting, source: str) -> str:
     return _marks(porting, [("row", source)])
 
 
-def given(porting: Porting, helper: str, text: str, name: str = "") -> Arg:
+def given(porting: Porting, helper: str, text: str) -> str:
     """An object that the port keeps as the argument of a helper of the runtime, which reads what it declares."""
-    return Arg(_marks(porting, [("given", text, helper)]) + text, name)
+    return _marks(porting, [("given", text, helper)]) + text
 
 
 def keep_object(porting: Porting, site: Site, text: str, table: FieldTable) -> None:

@@ -211,7 +211,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             reason = "transformers ignores what it doesn't know here"
             porting.fate(_row(source, argument, "dropped", "", reason, rule.id))
             message = f"{source}={argument.text}: it is no keyword of {short}, and {reason}; it is left out."
-            porting.find(rule.id, "warning", message, "Check the spelling.", argument.line, argument.column)
+            porting.find(rule.id, "warning", message, "Check the spelling.", argument.line, argument.column, key=source)
             ignored.append(argument)
             continue
         if row is None:
@@ -225,12 +225,12 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
                 message = f"{short}({argument.text}): {argument.name} is given without its keyword."
                 fix = "Write the keyword: the order of a configuration's fields changes between versions."
             porting.fate(_row(source, argument, "manual", "", reason, rule.id))
-            porting.find(rule.id, "error", message, fix, argument.line, argument.column)
+            porting.find(rule.id, "error", message, fix, argument.line, argument.column, key=source)
             continue
         if row.is_ignored and not argument.value.is_literal(None):
             message = f"{source}={argument.text}: {short} {version} doesn't act on it: {row.reason}."
             fix = "Name the release that the script ran with by --source-trl, if it was an older one."
-            porting.find(rule.id, "warning", message, fix, argument.line, argument.column)
+            porting.find(rule.id, "warning", message, fix, argument.line, argument.column, key=source)
         otherwise = _otherwise(porting, row)
         if row.place and not otherwise and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
@@ -244,7 +244,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         porting.fate(_row(source, argument, fate, target, reason, rule.id))
         if fate == "manual":
             said = f"{source}={' '.join(argument.text.split())}: {reason}"
-            porting.find(rule.id, "error", said, "", argument.line, argument.column)
+            porting.find(rule.id, "error", said, "", argument.line, argument.column, key=source)
     _take_out(porting, ignored, rule.id, "transformers ignores what it doesn't know here")
     if site.unknown_keywords:
         reason = "these keywords are not built in this file"

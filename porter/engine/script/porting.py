@@ -15,8 +15,6 @@ import libcst as cst
 from ...port import Options
 from ...recipe import Field, Finding, Recipe, Severity, Value
 from ...runtime.facts.field_tables import version_key
-from ...safety.masking import find_secrets, masked
-from ...safety.shown import one_line
 from ...source.module import Module
 from ...source.remarks import Heading
 from ...source.scopes import Scope
@@ -25,13 +23,14 @@ from ...text.edit import Edit
 from ...text.edits import begins_paragraph, comments_above, whole_lines
 from ...text.expressions import python, quoted
 from ...text.marks import Marks
+from ..draft.findings import Findings
 from ..packs.packs import Pack
 from .sites import Site, counts_for_nothing, indentation, shown, small_statement
 
 if TYPE_CHECKING:
     from ..libraries.torch.training_loops import Loop
 
-TRAINER_BLOCK = "Tunix's trainer, its data and its optimizer"
+TRAINER = "trainer"  # the part of the port (`Edit.part`) that makes the trainer, its data and its optimizer
 
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
@@ -94,7 +93,8 @@ class Porting:
     edits: list[Edit] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     moved: dict[str, str] = field(default_factory=dict)
-    todos: dict[int, list[str]] = field(default_factory=dict)
+    saved: set[tuple[str, str]] = field(default_factory=set)  # the models that calls save, and their folders, as code
+    findings: Findings = field(default_factory=Findings)
     refused: bool = False  # nothing of this trainer is ported
     others: tuple[Site, ...] = ()  # the file's other trainers
     mates: tuple[Porting, ...] = ()  # the views of trainers that the same variable holds
@@ -107,9 +107,8 @@ class Porting:
     elsewhere: set[str] = field(default_factory=set)  # what those call it
     remarked: set[object] = field(default_factory=set)  # the source's comments that the port has
     headings: list[tuple[Heading, int, int]] = field(default_factory=list)  # marked places of a section's keywords
-    _said: tuple[tuple[Finding, ...] | None, set[Finding]] = field(init=False, default_factory=lambda: (None, set()))
 
-    def edit(self, start: int, end: int, new: str, rule: str, reason: str) -> None:
+    def edit(self, start: int, end: int, new: str, rule: str, reason: str, *, part: str = "") -> None:
         """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs, but
         in a block of the file that is indented by spaces."""
         new, carries = self.marks.lifted(new)  # the lines of values that are marked in it
@@ -117,7 +116,7 @@ class Porting:
         if self.module.indent == "\t" and " " not in indentation(self.module.text, start):
             new = re.sub(r"(?m)^(\t*)((?: {4})+)", lambda match: match[1] + "\t" * (len(match[2]) // 4), new)
         text = re.sub(r"\r?\n", self.module.newline, new)
-        self.edits.append(Edit(start, end, text, rule, reason, line, column, carries))
+        self.edits.append(Edit(start, end, text, rule, reason, line, column, part, carries))
 
     def of_role(self, role: str) -> list[Site]:
         """The sites of a role, in source order."""
@@ -136,7 +135,7 @@ class Porting:
         self.edit(site.start, site.end, new, site.rule, reason)
         self.imports.update(imports)
 
-    def replace_statement(self, site: Site, new: str, reason: str, *imports: str) -> None:
+    def replace_statement(self, site: Site, new: str, reason: str, *imports: str, part: str = "") -> None:
         """The whole statement of `site` becomes `new` (several lines, the first without indentation).
 
         A site inside a larger expression (`return SFTTrainer(...)`) gets a statement in front, and its name stands
@@ -144,7 +143,7 @@ class Porting:
         """
         if not site.is_bound:
             indent = site.indent
-            self.edit(site.statement_start, site.statement_start, f"{new}\n{indent}", site.rule, reason)
+            self.edit(site.statement_start, site.statement_start, f"{new}\n{indent}", site.rule, reason, part=part)
             self.edit(site.start, site.end, self.names.trainer, site.rule, reason)
             self.imports.update(imports)
             return
@@ -158,7 +157,7 @@ class Porting:
             start = len(self.module.text[:start].rstrip(" \t"))
             step = self.module.indent
             new = f"\n{site.indent}{step}" + new.replace("\n", f"\n{step}")
-        self.edit(start, site.statement_end, new, site.rule, reason)
+        self.edit(start, site.statement_end, new, site.rule, reason, part=part)
         self.imports.update(imports)
 
     def remove_statement(self, node: cst.CSTNode, rule: str, reason: str, follows: int | None = None) -> None:
@@ -224,22 +223,28 @@ class Porting:
         return isinstance(parent, cst.If) and parent.orelse is node
 
     def find(
-        self, rule: str, severity: Severity, message: str, fix: str, line: int, column: int, todo: bool | None = None
+        self,
+        rule: str,
+        severity: Severity,
+        message: str,
+        fix: str,
+        line: int,
+        column: int,
+        todo: bool | None = None,
+        key: str = "",
     ) -> None:
-        """Record a finding; one that needs a person (error, or `todo`) also stands as a comment at its site."""
+        """Record a finding; one that needs a person (error, or `todo`) also stands as a comment at its site.
+
+        `key`: by which another rule may take it back (`withdraw`).
+        """
         if line < 1:  # a default's: it has no place of its own
             line, column = (self.trainer.line, self.trainer.column) if self.trainer is not None else (1, 1)
-        finding = Finding(rule, severity, message, fix, line, column)
-        if self._said[0] is not self.recipe.findings:
-            self._said = (self.recipe.findings, set(self.recipe.findings))
-        if finding in self._said[1]:
-            return
-        self.recipe = self.recipe.with_findings([finding])
-        self._said[1].add(finding)
-        self._said = (self.recipe.findings, self._said[1])
-        if severity == "error" if todo is None else todo:
-            said = masked(one_line(f"{message} {fix}"), secret_values(self.module))
-            self.todos.setdefault(line, []).append(f"# TODO(tpu-port {rule}): {said}")
+        stands = severity == "error" if todo is None else todo
+        self.findings.add(Finding(rule, severity, message, fix, line, column), key, stands=stands)
+
+    def withdraw(self, key: str) -> None:
+        """Take back what was found under a key; `.deepspeed` means that keyword of any class."""
+        self.findings.withdraw(key)
 
     def fate(self, row: Field) -> None:
         """Add a row to the table of fates, or replace the row of the same keyword."""
@@ -361,14 +366,6 @@ class Porting:
         """`rt.name`, and its import."""
         self.imports.add(self.runtime_import())
         return f"{self.names.runtime}.{name}"
-
-
-def secret_values(module: Module) -> tuple[str, ...]:
-    """The secrets that stand in a file."""
-    if "secrets" not in module.memory:
-        module.memory["secrets"] = tuple(secret.value for secret in find_secrets(module.text))
-    found: tuple[str, ...] = module.memory["secrets"]
-    return found
 
 
 def _is_import(statement: cst.CSTNode) -> bool:

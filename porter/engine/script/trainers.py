@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 
 import libcst as cst
@@ -46,15 +47,13 @@ def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting
     injects += [site for view in views for site in view.own_injects]
     for view in views:
         view.own_injects = tuple(injects)
-        whole.todos.update(view.todos)
     return views
 
 
 def _view(whole: Porting, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Porting:
     others = tuple(other for other in trainers if other is not site)
     names = Names()
-    todos = {line: list(said) for line, said in whole.todos.items()}
-    made = replace(whole, trainer=site, others=others, kept=kept, names=names, todos=todos)
+    made = replace(whole, trainer=site, others=others, kept=kept, names=names, findings=copy(whole.findings))
     made.edits, made.loads, made.remarked, made.headings = list(whole.edits), {}, set(), []
     return made
 
@@ -175,13 +174,10 @@ def merge(views: Sequence[Porting]) -> Porting:
 
 def merge_findings(whole: Porting, views: Sequence[Porting]) -> Porting:
     """The findings, fates and comments of all views in one."""
-    findings = dict.fromkeys(finding for view in [whole, *views] for finding in view.recipe.findings)
     fields = dict.fromkeys(row for view in [whole, *views] for row in view.fields)
     for view in views:
-        for line, said in view.todos.items():
-            have = whole.todos.setdefault(line, [])
-            have += [comment for comment in said if comment not in have]
+        whole.findings.take(view.findings)
     others = tuple(replace(view.recipe, fields=(), findings=()) for view in views if view is not whole)
     whole.fields = tuple(fields)
-    whole.recipe = replace(whole.recipe, findings=tuple(findings), others=others)
+    whole.recipe = replace(whole.recipe, others=others)
     return whole

@@ -12,11 +12,7 @@ from .porting import Porting
 from .sites import Argument
 
 LIBRARIES = ("peft.", "transformers.", "unsloth.")
-
-
-def says_where(message: str) -> bool:
-    """Whether a finding is one of `where_from`."""
-    return "where this model comes from" in message or "which is decided when the script runs" in message
+WHERE_FROM = "where the model comes from"  # the key of what `where_from` says
 
 
 def makers(porting: Porting, model: Argument) -> list[str]:

@@ -54,7 +54,7 @@ def _for_a_person(porting: Porting, use: cst.CSTNode) -> bool:
 
 
 def _errors(porting: Porting) -> list[Finding]:
-    return [finding for finding in porting.recipe.findings if finding.severity == "error" and finding.rule != "TP190"]
+    return [finding for finding in porting.findings if finding.severity == "error" and finding.rule != "TP190"]
 
 
 def _of_gpu_libraries(porting: Porting) -> list[cst.FunctionDef]:

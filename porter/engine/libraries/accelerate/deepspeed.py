@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,12 +202,4 @@ def _source(setting: Setting) -> str:
 def _resolve(porting: Porting, reason: str) -> None:
     """Take back what was said of `deepspeed=` before its file was read."""
     porting.change_fate(".deepspeed", fate="dropped", target="", reason=reason)
-    said = [finding for finding in porting.recipe.findings if ".deepspeed=" in finding.message]
-    kept = tuple(finding for finding in porting.recipe.findings if finding not in said)
-    porting.recipe = replace(porting.recipe, findings=kept)
-    for finding in said:
-        left = [comment for comment in porting.todos.get(finding.line, ()) if ".deepspeed=" not in comment]
-        if left:
-            porting.todos[finding.line] = left
-        else:
-            porting.todos.pop(finding.line, None)
+    porting.withdraw(".deepspeed")

@@ -37,7 +37,7 @@ def name_cuda_left(porting: Porting) -> None:
     module = porting.module
     if not any(word in module.text for word in ("cuda", "device")) or not porting.options.active(RULE):
         return
-    said = {finding.line for finding in porting.recipe.findings if finding.severity == "error"}
+    said = {finding.line for finding in porting.findings if finding.severity == "error"}
     for call in module.calls:
         line, column = module.location(call)
         if line in said or not _needs_gpu(module, call) or _is_answered(porting, call):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import libcst as cst
 
 from ....runtime.facts.families import families as known_families
 from ....runtime.facts.families import read_family
+from ...draft.findings import NO_FAMILY
 from ...script.fill_from_tables import bindings_of, tables_of
 from ...script.flow import binding_origins, origins
 from ...script.porting import Porting
 from ...script.porting import families as own_families
-from ...script.where_models_come_from import says_where
+from ...script.where_models_come_from import WHERE_FROM
 
 OTHER_TASK = re.compile(
     r"transformers\.(\w+For(?:Seq2SeqLM|SequenceClassification|TokenClassification|MaskedLM|QuestionAnswering|"
@@ -52,14 +52,10 @@ def refuse_other_models(porting: Porting) -> None:
             elif alone is not None and alone[1] not in architectures:
                 others[call] = alone[1], "model family"
     if others:  # where the model comes from is seen, and says enough
-        kept = tuple(finding for finding in porting.recipe.findings if not says_where(finding.message))
-        porting.recipe = replace(porting.recipe, findings=kept)
-        for line, said in porting.todos.items():
-            porting.todos[line] = [comment for comment in said if not says_where(comment)]
-        porting.todos = {line: said for line, said in porting.todos.items() if said}
+        porting.withdraw(WHERE_FROM)
     for call, (name, what) in others.items():
         message = f"{name}: Tunix has no implementation of this {what}."
         fix = "Tunix trains decoder-only language models (AutoModelForCausalLM)."
         if what == "model family":
             fix = f"Families that port: {', '.join(sorted({family.name for family in families}))}."
-        porting.find("TP302", "error", message, fix, *porting.module.location(call))
+        porting.find("TP302", "error", message, fix, *porting.module.location(call), key=NO_FAMILY)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import libcst as cst
 
 from ....recipe import Origin, Value
@@ -27,7 +25,7 @@ def read_mask(porting: Porting, site: Site) -> None:
             reason = "rows are padded and masked by rt.SFTBatches(label_mask=)"
             porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
             porting.fill({"data.collator": Value("default", "None")})
-            _forget(porting, argument.line, "data_collator=")
+            porting.withdraw(".data_collator")
         return
     if argument is None or argument.value.is_literal(None):
         return
@@ -45,7 +43,7 @@ def read_mask(porting: Porting, site: Site) -> None:
     else:
         porting.fill({"data.collator": Value("default", "None")})
         return
-    _forget(porting, argument.line, "data_collator=")
+    porting.withdraw(".data_collator")
 
 
 def _masks_padding(porting: Porting, call: cst.Call) -> bool:
@@ -69,12 +67,3 @@ def _mask_padding(porting: Porting, argument: Argument, call: cst.Call) -> None:
         porting.edit(start, end, function, "TP125", "the same tokens are masked, on the host")
     reason = "tokens equal to the padding token, such as an end token that pads, are not trained"
     porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason=reason)
-
-
-def _forget(porting: Porting, line: int, part: str) -> None:
-    """Take back what the table said of a keyword."""
-    kept = tuple(found for found in porting.recipe.findings if found.line != line or part not in found.message)
-    porting.recipe = replace(porting.recipe, findings=kept)
-    left = [comment for comment in porting.todos.pop(line, []) if part not in comment]
-    if left:
-        porting.todos[line] = left
