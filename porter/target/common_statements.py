@@ -320,7 +320,9 @@ def trained_model(porting: Porting) -> Arg:
     assert site is not None
     places = [f"memory.{place}" for place in MEMORY if porting.known(f"memory.{place}") is False]
     optimizer = loop_parts(porting)[1] if porting.loop is not None else None
-    marks = mark_of(porting, [site.argument("model")]) + mark_keywords(porting, optimizer, "params")
+    made = next((each for each in porting.sites if each.node is site.node), site)  # with adapters put in on the spot
+    given_models = [each.argument("model") for each in (made, site)]
+    marks = mark_of(porting, given_models) + mark_keywords(porting, optimizer, "params")
     return marked(Arg(porting.names.model), marks + mark(porting, *places))
 
 

@@ -116,7 +116,7 @@ def _loaded(porting: Porting, site: Site) -> Call:
         call.arguments.append(marked(Arg(dtype.text, "dtype"), mark_of(porting, [dtype])))
     if revision is not None and not revision.value.is_literal(None, "main"):
         call.arguments.append(marked(Arg(revision.text, "revision"), mark_of(porting, [revision])))
-    call.arguments.extend(_quantization(site))
+    call.arguments.extend(marked(each, mark_of(porting, site.arguments)) for each in _quantization(site))
     return call
 
 

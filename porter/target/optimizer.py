@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..engine.libraries.torch.loop_trainer import loop_parts
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
-from ..engine.receipts.marking import mark, mark_keywords
+from ..engine.receipts.marking import mark, mark_keywords, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
 from ..recipe import Value
@@ -52,6 +52,10 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
     A warmup that has to be calculated gets a line of its own.
     """
     rate, name = porting.text("optimizer.learning_rate"), _optax_name(porting)
+    counts = warmup_place(porting)
+    for place in ("schedule.warmup_ratio", "schedule.warmup_steps"):
+        if place != counts and not porting.arguments_object:
+            unread(porting, f"{counts.rpartition('.')[2]} counts", place)
     warmup = None if name is None else "0" if name == "constant" else warmup_steps(porting, steps)
     if name == "constant":
         for keyword in (".warmup_ratio", ".warmup_steps"):
@@ -129,15 +133,16 @@ def _decay(porting: Porting, warmup: str, steps: str) -> str:
 
 def _general(porting: Porting, rate: str, steps: str) -> Call:
     """`rt.hf_schedule`: transformers' schedule by name, for a name or kwargs that Optax has no function for."""
-    arguments = [Arg(porting.text("schedule.name")), Arg(rate)]
+    name = mark(porting, "schedule.name") + porting.text("schedule.name")
+    arguments = [Arg(name), Arg(mark(porting, "optimizer.learning_rate") + rate)]
     place = warmup_place(porting)
     warmup = porting.value(place)
     if warmup is not None and not warmup.is_literal(None, 0, 0.0):
-        arguments.append(Arg(porting.text(place), "warmup_steps"))
+        arguments.append(Arg(mark(porting, place) + porting.text(place), "warmup_steps"))
     arguments.append(Arg(steps, "steps"))
     kwargs = porting.value("schedule.kwargs")
     if kwargs is not None and not kwargs.is_literal(None, {}):
-        arguments.append(Arg(porting.text("schedule.kwargs"), "kwargs"))
+        arguments.append(Arg(mark(porting, "schedule.kwargs") + porting.text("schedule.kwargs"), "kwargs"))
     return Call(porting.rt("hf_schedule"), arguments)
 
 
@@ -189,7 +194,8 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
     links += _divided_otherwise(porting)
     links += _clip(porting)
     made = _optimizer(porting, full=full, lora_maybe=lora_maybe)
-    if not any("clip_by_global_norm" in str(link.value) for link in links):  # nothing clips
+    norm = porting.value("optimizer.max_grad_norm")
+    if norm is not None and norm.known and (norm.literal is None or norm.literal <= 0):  # nothing clips
         made = replace(made, head=mark(porting, "optimizer.max_grad_norm") + made.head)
     links.append(Arg(made))
     return Call("optax.chain", links, spread=len(links) > 1)

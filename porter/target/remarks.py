@@ -109,7 +109,8 @@ def remarked_line(porting: Porting, code: str, indent: str, *places: str, note: 
     else:
         lines = _lines(above, behind)
     long, code = commented(code, note, indent)
-    first, *rest = [*lines, *long, mark(porting, *places) + code]
+    own = "".join(char for char in mark(porting, *places) if char not in code)  # but what a line of its own says
+    first, *rest = [*lines, *long, own + code]
     return [marks + first, *rest]
 
 

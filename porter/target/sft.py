@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
 from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
-from ..engine.receipts.marking import mark
+from ..engine.receipts.marking import mark, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
 from ..runtime.facts import releases
@@ -152,6 +152,7 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
         if value is None or value.is_literal(default) or (given_only and not _of_trainer(porting, place)):
             continue
         if place == "data.packing_strategy" and (porting.known("data.packing") is False or version < (0, 19)):
+            unread(porting, "nothing is packed", place)
             continue
         if place == "data.text_field" and value.is_literal("text") and version >= (0, 12):
             continue

@@ -7,7 +7,7 @@ import re
 from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ..engine.libraries.transformers.metrics import LOSSES
 from ..engine.libraries.trl.uploading import names_uploads
-from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -54,6 +54,7 @@ def _silent(porting: Porting) -> str:
     places = ["log.report_to"] if reporters(porting) == [] else []
     if not _saves(porting):
         places.append("save.strategy")
+    places += ["run.push_to_hub"] if porting.known("run.push_to_hub") is False else []
     places += ["save.best_at_end"] if porting.known("save.best_at_end") is False else []
     site = porting.trainer
     return mark(porting, *places) + mark_of(porting, [site.argument("args")] if site is not None else [])
@@ -87,14 +88,23 @@ def _say_epoch_ends(porting: Porting) -> None:
 
 def _evaluates_every(porting: Porting, steps: str) -> Arg:
     if not porting.names.eval_batches:
+        unread(porting, "nothing is evaluated", *(f"eval.{name}" for name in OF_EVALUATION), "batch.eval_per_device")
+        if not porting.evaluates and porting.known("eval.strategy", "?") not in ("no", False, None):
+            unread(porting, "there is nothing to evaluate", "eval.strategy")
         return marked(Arg(steps, "eval_every_n_steps"), mark(porting, "eval.strategy"))
     arg = Arg(_every(porting, "eval", steps), "eval_every_n_steps")
     return remarked(porting, arg, "eval.strategy", "eval.steps")
 
 
+# What a run reads of its evaluations, where there are any.
+OF_EVALUATION = ("steps", "on_start", "accumulation", "include", "include_inputs", "loss_only", "delay")
+
+
 def _every(porting: Porting, part: str, steps: str) -> str:
     """How often, in optimizer steps: `eval.steps` or `save.steps`, by strategy; below 1 it is a ratio of all steps."""
     strategy = str(porting.known(f"{part}.strategy", "no"))
+    if strategy in ("epoch", "no"):
+        unread(porting, f'{part}_strategy is "{strategy}"', f"{part}.steps")
     if strategy == "epoch":
         return f"{porting.names.batches}.steps_per_epoch"
     if strategy == "no":
@@ -113,6 +123,7 @@ def _every(porting: Porting, part: str, steps: str) -> str:
 
 def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     if not _saves(porting):
+        unread(porting, "no checkpoint is saved", "save.steps", "save.total_limit", "save.only_model", *BEST)
         if porting.resumes and porting.trainer is not None:
             message = 'resume_from_checkpoint with save_strategy "no": Tunix resumes and saves in one place.'
             site = porting.trainer
@@ -205,6 +216,7 @@ def _reports_to_all(porting: Porting) -> bool:
 def _metrics(porting: Porting) -> list[Arg]:
     wanted = reporters(porting)
     if wanted == []:
+        unread(porting, "nothing is reported to a tracker", "log.dir", "log.run_name", "log.project")
         return []
     names = Arg(porting.text("log.report_to") if wanted is None else python(wanted))
     options = [remarked(porting, names, "log.report_to")]
@@ -275,11 +287,14 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
     strategy = porting.value("log.strategy")
     silent = strategy is not None and strategy.known and str(strategy.literal) == "no"
+    if strategy is not None and strategy.is_literal("no", "epoch"):
+        unread(porting, f'logging_strategy is "{strategy.literal}"', "log.steps")
     every = "None" if silent else porting.text("log.steps")
     if strategy is not None and strategy.is_literal("epoch"):
         every = f"{porting.names.batches}.steps_per_epoch"
     first = porting.value("log.first_step")
-    arguments = [Arg(every)]
+    off = [place for place in ("log.first_step", "eval.on_start") if porting.known(place) is False]
+    arguments = [Arg(mark(porting, *off) + every)]
     said_of = ["log.strategy", "log.steps"]
     if first is not None and not first.is_literal(False):
         arguments.append(Arg(porting.text("log.first_step"), "first_step"))
@@ -295,6 +310,8 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
     if callbacks or loads_best(porting):
         arguments += _best_metric(porting)
+    else:
+        unread(porting, "no checkpoint is chosen as the best", *BEST)
     if porting.value("save.strategy") is not None and not _saves(porting):
         folder = marked(Arg(porting.output_dir(), "output_dir"), mark(porting, "run.output_dir"))
         arguments.append(folder)  # of the record, which lies with checkpoints else

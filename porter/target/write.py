@@ -15,6 +15,7 @@ from ..engine.libraries.bitsandbytes.quantization import check_adapters, write_p
 from ..engine.libraries.peft.all_linear import write_linear_names
 from ..engine.libraries.peft.merged_adapters import write_merged
 from ..engine.libraries.peft.saved_adapters import is_saved, say_reference
+from ..engine.libraries.trl.uploading import say_unread
 from ..engine.libraries.unsloth.responses_only import write_responses_only
 from ..engine.reading.model import reaches_trainer
 from ..engine.receipts.marking import given, mark, mark_of, mark_target
@@ -77,6 +78,7 @@ def write(
     block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
     porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer", part=TRAINER)
     place_headings(porting)
+    say_unread(porting)
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
     if note:

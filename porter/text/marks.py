@@ -23,13 +23,17 @@ LEADING = re.compile(f"{MARKS.pattern}*")
 class Marks:
     """The marks of one port, each with what it stands for.
 
-    `stays`: keywords of code that the port has as the source does, where a rule says so. `objects`: of a keyword in the
-    call of an object that the port keeps, the object's code and the attribute's name.
+    `stays`: keywords of code that the port has as the source does, where a rule says so. `also`: of a place of the
+    Recipe what else says its value, a DeepSpeed file's setting. `unread`: why keywords are dropped unless code for
+    them is written. `objects`: of a keyword in the call of an object that the port keeps, the object's code and the
+    attribute's name.
     """
 
     keys: dict[str, Key] = field(default_factory=dict)
     chars: dict[Key, str] = field(default_factory=dict)
     stays: set[Key] = field(default_factory=set)
+    also: dict[str, list[Key]] = field(default_factory=dict)
+    unread: dict[Key, str] = field(default_factory=dict)
     objects: dict[Key, list[tuple[str, str]]] = field(default_factory=dict)
 
     def mark(self, key: Key, source: str) -> str:

@@ -13,11 +13,11 @@ import pytest
 from porter import runtime as rt
 from porter.runtime import arguments
 from porter.runtime.facts.argument_fields import CLASSES
-from porter.runtime.facts.consumed import CONSUMED
 from porter.runtime.facts.field_tables import find_table
 from porter.runtime.facts.lora_targets import LoraSpec
 from porter.runtime.models.loading import load_arguments
 from porter.runtime.models.quantization import Quantization
+from porter.runtime.settings.consumed import CONSUMED
 from porter.runtime.training.training_settings import training_config, training_hooks
 
 BATCHES = SimpleNamespace(steps=10, steps_per_epoch=5, accumulation=1, neftune_noise_alpha=0.1, metrics=None)

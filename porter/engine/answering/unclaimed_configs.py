@@ -14,7 +14,7 @@ import libcst as cst
 
 from ...port import Status
 from ...recipe import Field
-from ...runtime.facts.consumed import CONSUMED
+from ...runtime.settings.consumed import CONSUMED
 from ...source.values import read_value
 from ...text.edit import Edit
 from ..packs.packs import TableRule
@@ -80,6 +80,7 @@ def _of_holder(porting: Porting, call: cst.Call, row: Field) -> Field | None:
             continue
         line = module.location(node.value)[0]
         for held in porting.fields:
+            porting.marks.stays.add(("stays", row.line, row.column))
             if held.line == line and held.source.rpartition(".")[2] == node.keyword.value and held.fate != "exact":
                 return replace(row, fate=held.fate, target=held.target, reason=held.reason, rule=held.rule)
     return None

@@ -2,7 +2,7 @@
 
 A keyword whose value an edit carries has its line in the port. One of an object that the port keeps has its own, and
 those that read the object: `rt.training_config(args, batches)` takes what that function declares
-(`porter.runtime.facts.consumed`). A line that a rule leaves as it stands has itself. What has no line isn't in the
+(`porter.runtime.settings.consumed`). A line that a rule leaves as it stands has itself. What has no line isn't in the
 port: a person is asked.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from ...recipe import CARRIED, Field, Place, Receipt
-from ...runtime.facts.consumed import CONSUMED
+from ...runtime.settings.consumed import CONSUMED
 from ...source.merged import Part
 from ...text.edit import Edit
 from ...text.marks import Key
@@ -32,8 +32,15 @@ NAMES = tuple(item.name for item in fields(Field))
 def refuse_unsettled(porting: Porting, edits: Sequence[Edit]) -> None:
     """What a rule promised and nobody wrote is a person's: an error at its place in the source."""
     written = Written(porting, edits)
+    refused = {finding.line for finding in porting.findings if finding.severity == "error"}
     for row in porting.fields:
         if row.fate not in CARRIED or written.lines_of(row):
+            continue
+        if (reason := porting.marks.unread.get((_file_of(row), row.line, row.column))) is not None:
+            porting.fate(replace(row, fate="dropped", target="", reason=reason))
+            continue
+        if written.site_lines(row) & refused:  # a finding says it
+            porting.fate(replace(row, fate="manual", target="", reason="its call is left to a person"))
             continue
         message = f"{row.source}={row.value}: {LOST}: a defect of tpu-port."
         porting.find(row.rule, "error", message, "Write it there, and report this.", *_place(porting, row))
@@ -93,9 +100,14 @@ class Written:
             for text, name in self.porting.marks.objects.get((file, *place), ())
             for line in self._readers(text, name)
         ]
-        if own is not None and readers:
-            found += [own, *readers]
+        if readers:
+            found += [own, *readers] if own is not None else [] if not file else readers
         return list(dict.fromkeys(found))
+
+    def site_lines(self, row: Field) -> set[int]:
+        """The line of a keyword of the source and those of the calls that it is given to."""
+        held = [site for site in self.porting.sites for each in site.arguments if _is_at(each, row)]
+        return {row.line, *(site.line for site in held)}
 
     def places_of(self, row: Field) -> tuple[Place, ...]:
         """The same as numbers and texts."""
@@ -194,6 +206,10 @@ class Written:
         return {
             (argument.line, argument.column): argument for site in self.porting.sites for argument in site.arguments
         }
+
+
+def _is_at(argument: Argument, row: Field) -> bool:
+    return (argument.line, argument.column) == (row.line, row.column)
 
 
 def _line_ends(text: str) -> int:

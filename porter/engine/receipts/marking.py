@@ -23,8 +23,60 @@ STAYS = "stays as it is"  # where code goes that the port has as the source does
 
 def mark(porting: Porting, *places: str) -> str:
     """What stands in front of code that is made of the values at some places of the Recipe."""
+    keys: list[Key] = []
+    for place in places:
+        value = porting.value(place)
+        keys += keys_of(porting, value) if value is not None else []
+        keys += porting.marks.also.get(place, ())
+    return _marks(porting, keys)
+
+
+def mark_at(porting: Porting, line: int, column: int) -> str:
+    """What stands in front of code that the row of the report at a place of the source is about."""
+    return _marks(porting, [("", line, column)])
+
+
+def also(porting: Porting, place: str, file: str, line: int) -> None:
+    """A setting of a launch file says what a place of the Recipe holds: its line in the port is that of the place."""
+    key: Key = (file, line, 1)
+    known = porting.marks.also.setdefault(place, [])
+    if key not in known:
+        known.append(key)
+    value = porting.value(place)
+    read = value.code.rpartition(".") if value is not None and value.kind == "expression" else ("", "", "")
+    if porting.arguments_object and read[0] == porting.arguments_object:
+        porting.marks.objects[key] = [(read[0], read[2])]
+
+
+def about(porting: Porting, row: Field, places: Iterable[str]) -> None:
+    """A row of the report is about what some places of the Recipe hold; about none: its line stays as it is."""
+    held = list(places)
+    for place in held:
+        porting.marks.also.setdefault(place, []).append(("", row.line, row.column))
+    if not held:
+        porting.marks.stays.add(("stays", row.line, row.column))
+
+
+def unread(porting: Porting, reason: str, *places: str) -> None:
+    """Keywords that the run doesn't read, whatever they hold: each is dropped, and why."""
+    keys = keys_at(porting, *places)
+    porting.fields = tuple(
+        replace(row, fate="dropped", target="", reason=reason)
+        if ("", row.line, row.column) in keys and row.fate in CARRIED
+        else row
+        for row in porting.fields
+    )
+
+
+def unread_unless(porting: Porting, reason: str, keys: Iterable[Key]) -> None:
+    """Keywords that are dropped unless code for them is written, and why."""
+    porting.marks.unread.update(dict.fromkeys(keys, reason))
+
+
+def keys_at(porting: Porting, *places: str) -> list[Key]:
+    """By what the rows of the report know the values that the source gives places of the Recipe."""
     values = [porting.value(place) for place in places]
-    return _marks(porting, [key for value in values if value is not None for key in keys_of(porting, value)])
+    return [key for value in values if value is not None for key in keys_of(porting, value)]
 
 
 def mark_of(porting: Porting, arguments: Iterable[Argument | None]) -> str:

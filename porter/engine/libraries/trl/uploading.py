@@ -11,7 +11,7 @@ import libcst as cst
 from ....recipe import Value
 from ....text.expressions import quoted
 from ....text.layout import Arg, Call, render
-from ...receipts.marking import mark, mark_of
+from ...receipts.marking import keys_at, mark, mark_of, unread_unless
 from ...script.fill_from_tables import plain_version, tables_of
 from ...script.porting import Porting, in_reach
 from ...script.sites import Site
@@ -101,6 +101,15 @@ def upload_code(porting: Porting, site: Site) -> str:
     head = f"\n{site.indent}{asking}if {' and '.join(tests)}:" if conditions else ""
     upload = push_code(porting, replace(site, indent=indent))
     return f"{head}\n{indent}{save_code(porting, site.node)}\n{indent}{upload}"
+
+
+def say_unread(porting: Porting) -> None:
+    """What the arguments say of an upload that the port doesn't write is read by nobody."""
+    reason = "the trainer uploads nothing here" if not porting.known("run.push_to_hub") else "no upload reads it here"
+    places = (*ARGUMENTS.values(), "run.hub_model_id", "run.hub_strategy")
+    unread_unless(porting, reason, keys_at(porting, *places))
+    token = "the login of `hf auth login` or HF_TOKEN takes its place: a token doesn't belong in a training script"
+    unread_unless(porting, token, keys_at(porting, "run.hub_token"))
 
 
 def names_uploads(porting: Porting) -> bool:

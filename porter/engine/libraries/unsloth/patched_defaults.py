@@ -205,7 +205,9 @@ def raise_batch_size(porting: Porting, processes: int) -> None:
     if _is_sampled_at_once(porting) or generations < 1:
         return
     if rows * steps * processes % generations:
-        porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, 0, 0, RULE))})
+        own = porting.value("batch.per_device")
+        line, column = (own.origin.line, own.origin.column) if own is not None and own.origin is not None else (0, 0)
+        porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, line, column, RULE))})
         reason = f"Unsloth raises it to num_generations: {generations} does not divide the completions of a step"
         porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
 
