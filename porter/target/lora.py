@@ -137,14 +137,21 @@ def _row_comment(porting: Porting, rule: Rule) -> str:
     return f"# {'; '.join(said)}" if said else ""
 
 
-def apply_call(porting: Porting, provider: str) -> Call:
+SEEDS = ("run.seed", "lora.seed")
+
+
+def _is_said(porting: Porting, place: str, code: str) -> bool:
+    return porting.value(place) is not None and porting.text(place) == code
+
+
+def apply_call(porting: Porting, provider: str, seed: str) -> Call:
     """`rt.apply_lora(...)`: injects the adapters and checks layer by layer that all of PEFT's targets have one."""
     given_model = porting.inject.argument("model") if porting.inject is not None else None
     arguments = [
         Arg(mark_of(porting, [given_model]) + porting.names.model),
         Arg(adapters_mark(porting) + provider),
         Arg(porting.names.mesh),
-        Arg(mark(porting, "run.seed") + porting.text("run.seed"), "seed"),
+        Arg(mark(porting, *(place for place in SEEDS if _is_said(porting, place, seed))) + seed, "seed"),
     ]
     names = {"lora.targets": "targets", "lora.exclude": "exclude", "lora.layers": "layers"}
     for place, keyword in names.items():
