@@ -30,6 +30,8 @@ from .answering.pack_places import apply_places
 from .answering.scoped_names import is_in_reach
 from .answering.spread_arguments import spread_arguments
 from .answering.unclaimed_configs import say_other_calls
+from .answering.wrapped_models import answer_wrapping
+from .assembling.gpu_contexts import share_mesh
 from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
 from .assembling.whole_port import finish
@@ -178,6 +180,7 @@ def _port_module(module: Module, options: Options) -> Port:
         _write(view, mesh)
     porting = merge(views)
     settle_release_tests(porting)
+    share_mesh(porting)
     rename_annotations(porting, possible)
     drop_gpu_reports(porting)
     answer_gpu_tests(porting)
@@ -246,6 +249,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     answer_rows(porting)
     answer_configs(porting)
     apply_generation(porting)
+    answer_wrapping(porting)
     apply_members(porting)
     apply_reference_members(porting)
     answer_uses(porting)
