@@ -27,6 +27,7 @@ from .answering.given_to_unknown_code import name_handed
 from .answering.library_names import apply_rewrites
 from .answering.member_uses import apply_members
 from .answering.pack_places import apply_places
+from .answering.saving_functions import replace_saving_functions
 from .answering.scoped_names import is_in_reach
 from .answering.spread_arguments import spread_arguments
 from .answering.unclaimed_configs import say_other_calls
@@ -58,7 +59,6 @@ from .libraries.transformers.generation.generate import apply_generation
 from .libraries.transformers.saving_patches import (
     drop_gathered_weights,
     drop_saving_patches,
-    replace_saving_functions,
 )
 from .libraries.transformers.tokenizers_of_4 import keep_tokenizers
 from .libraries.trl.class_patches import name_class_patches
