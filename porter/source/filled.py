@@ -48,6 +48,11 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> lis
             if block is None:
                 continue
             certain = block in blocks
+            if value is None:  # taken out
+                if not certain:
+                    return None
+                found.pop(key, None)
+                continue
             read = f'{name}["{key}"]' if certain or key in found else f'{name}.get("{key}")'
             found[key] = Item(key, value, certain, read)
     return list(found.values())
@@ -125,8 +130,8 @@ def _first(module: Module, name: str, value: cst.BaseExpression) -> dict[str, It
     return found
 
 
-def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[str, cst.BaseExpression] | None]:
-    """The keys that a use of the dictionary sets; None for what can't be told."""
+def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[str, cst.BaseExpression | None] | None]:
+    """The keys that a use of the dictionary sets, or takes out (without a value); None for what can't be told."""
     parent = module.parents[use]
     if isinstance(parent, cst.Arg) and (parent.star or _only_looks(module, module.parents[parent])):
         return
@@ -144,6 +149,12 @@ def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[st
         call = module.parents[parent]
         if parent.attr.value == "update" and isinstance(call, cst.Call):
             yield from _updated(module, call)
+        elif parent.attr.value == "pop" and isinstance(call, cst.Call) and call.args:
+            try:
+                key = evaluate(module, call.args[0].value)
+            except Unknown:
+                key = None
+            yield (key, None) if isinstance(key, str) else None
         elif parent.attr.value not in READS:
             yield None
         return

@@ -48,6 +48,41 @@ def test_a_keyword_of_the_dated_release(lines: str, test: str, release: str, kep
     assert not any(word in found.after for word in ("inspect.", "from trl", "names", "SFTTrainer."))
 
 
+CHAIN = """\
+names = inspect.signature(SFTTrainer.__init__).parameters
+if "max_seq_length" in names:
+    kwargs["max_seq_length"] = 77
+if "processing_class" in names:
+    # the newer name
+    kwargs["processing_class"] = tokenizer
+elif "tokenizer" in names:
+    kwargs["tokenizer"] = tokenizer
+else:
+    raise ValueError
+"""
+POPPED = """\
+kwargs["tokenizer"] = tokenizer
+if "processing_class" in inspect.signature(SFTTrainer).parameters:
+    kwargs["processing_class"] = kwargs.pop("tokenizer", None)
+"""
+NAMED = """\
+names = set(inspect.signature(SFTTrainer.__init__).parameters)
+key = "processing_class" if "processing_class" in names else "tokenizer"
+kwargs[key] = tokenizer
+"""
+
+
+@pytest.mark.parametrize("release", ["1.16.0", "0.11.4"])
+@pytest.mark.parametrize("lines", [CHAIN, POPPED.replace('kwargs.pop("tokenizer", None)', "tokenizer"), NAMED])
+def test_other_ways_to_write_it(lines: str, release: str) -> None:
+    head, _, rest = SCRIPT.format(lines="", test="x").partition("\n\nif x")
+    found = port(f"{head}\n{lines}{rest[rest.index('trainer = ') :]}", source_trl=release)
+    assert found.status == "ported", found.findings
+    assert "names" not in found.after and not any(word in found.after for word in ("if True", "elif", "raise"))
+    assert "max_length=77" in found.after if release == "0.11.4" and "77" in lines else "77" not in found.after
+    assert "tokenizer," in found.after.partition("rt.SFTBatches")[2]
+
+
 @pytest.mark.parametrize(
     ("test", "holds"),
     [

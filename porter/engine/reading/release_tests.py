@@ -20,7 +20,8 @@ from ...source.module import Module
 from ...source.values import DECIDED, Unknown, evaluate
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
-from ..settling.decisions import decide
+from ..settling.decisions import decide, simplified
+from ..settling.kept_branch import keep_block
 
 ASKS = re.compile(r"\bsignature\(|\bgetfullargspec\(|__dataclass_fields__|\bfields\(|co_varnames|\bhasattr\(")
 WRAPS = ("set", "list", "tuple", "dict", "sorted", "frozenset")
@@ -48,12 +49,34 @@ def settle_release_tests(porting: Porting) -> None:
     """The branches that the release takes are kept; what only asked for its parameters goes."""
     module = porting.module
     answers: Mapping[cst.BaseExpression, bool] = module.memory.get(DECIDED, {})
+    for branch in [branch for branch in module.parents if isinstance(branch, cst.If)] if answers else ():
+        _keep_taken(porting, branch, answers)
     for node in answers:
         if not porting.covered(module.span(node)[0]):
             decide(porting, node, answers.get, RULE, REASON)
     for node in answers:
         if isinstance(node, cst.Comparison):
             _drop_unread(porting, node.comparisons[0].comparator)
+
+
+def _keep_taken(porting: Porting, holder: cst.If, answers: Mapping[cst.BaseExpression, bool]) -> None:
+    """Of `if "a" in taken: ... elif "b" in taken: ... else: ...` the block that runs."""
+    module = porting.module
+    above = module.parents[holder]
+    if isinstance(above, cst.If) and above.orelse is holder:
+        return
+    branch: cst.If | cst.Else | None = holder
+    while isinstance(branch, cst.If):
+        answer = simplified(module, branch.test, answers.get)
+        if not isinstance(answer, bool):
+            return
+        if answer:
+            break
+        branch = branch.orelse
+    if branch is holder or branch is None:
+        return  # `decide` keeps the first block, or takes the statement out
+    head = module.span(branch.test)[1] if isinstance(branch, cst.If) else module.span(branch)[0] + len("else")
+    keep_block(porting, holder, branch.body, head, RULE, REASON)
 
 
 def _drop_unread(porting: Porting, asked: cst.BaseExpression | None) -> None:
