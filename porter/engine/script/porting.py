@@ -30,6 +30,7 @@ from .sites import Site, counts_for_nothing, indentation, shown, small_statement
 if TYPE_CHECKING:
     from ..libraries.torch.training_loops import Loop
 
+TRAINING = "training"  # the part that trains: `with mesh:` and the trainer's call
 TRAINER = "trainer"  # the part of the port (`Edit.part`) that makes the trainer, its data and its optimizer
 
 # A comparison with a half-width type, which the port writes otherwise.
