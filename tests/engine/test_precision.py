@@ -183,3 +183,23 @@ def test_a_quantised_base_of_no_given_type_computes_as_autocast_does(precision: 
         trainer=', peft_config=LoraConfig(target_modules=["q_proj"])',
     ).replace(', dtype="bfloat16"', "")
     assert f'mesh{given}, quantization="nf4")' in port(text).after
+
+
+def row(text: str, keyword: str) -> tuple[str, str]:
+    (found,) = [field for field in port(text).fields if field.source.endswith(keyword)]
+    return found.fate, found.reason
+
+
+def test_codes_of_float16_weights_are_others() -> None:
+    imports = "import torch\nfrom peft import LoraConfig\nfrom transformers import BitsAndBytesConfig"
+    for kind, fate in (("float16", "changed"), ("bfloat16", "exact")):
+        load = f", torch_dtype=torch.{kind}, quantization_config=BitsAndBytesConfig(load_in_4bit=True)"
+        text = sft_script(imports=imports, load=load, trainer=", peft_config=LoraConfig(r=8)")
+        assert row(text.replace(', dtype="bfloat16"', ""), ".load_in_4bit")[0] == fate
+
+
+def test_the_state_of_bitsandbytes_optimizers_over_bfloat16_weights() -> None:
+    optim = ', optim="paged_adamw_32bit"'
+    assert row(sft_script(config=optim), ".optim")[0] == "changed"
+    lora = {"imports": "from peft import LoraConfig", "trainer": ", peft_config=LoraConfig(r=8)"}
+    assert row(sft_script(config=optim, **lora), ".optim") == ("exact", "")

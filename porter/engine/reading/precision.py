@@ -41,20 +41,17 @@ def read_precision(porting: Porting) -> None:
             chosen = f"jnp.bfloat16 if {asks_when_run(held.code)} else jnp.float32"
             porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
             return
-    if (
-        weights is None
-        and dtype is not None
-        and dtype.is_literal("auto")
-        and autocast
-        and held is not None
-        and held.known
-    ):
+    if weights is None and dtype is not None and dtype.is_literal("auto") and autocast and _is_quantised(held):
         weights = "bfloat16"  # what isn't quantised computes so under autocast, whatever the checkpoint's type
     if weights == "float16":
         source = f"{short_name(porting.model)}.dtype" if porting.model is not None else "dtype"
         reason = "a TPU computes in bfloat16, which needs no loss scaling"
         for name in (source, source.replace("dtype", "torch_dtype")):
             porting.change_fate(name, fate="changed", target="rt.load_model(dtype=jnp.bfloat16)", reason=reason)
+        if held is not None:
+            reason = "the codes are those of bfloat16 weights, 0.4 % of which are others than those of float16 ones"
+            for name in (".load_in_4bit", ".load_in_8bit", ".quantization_config"):
+                porting.change_fate(name, fate="changed", reason=reason)
         weights = "bfloat16"
     config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
     lora = porting.inject is not None or follow(porting, config, "lora") is not None
@@ -80,6 +77,10 @@ def read_precision(porting: Porting) -> None:
             reason = "float32 weights, bfloat16 products, as autocast computes"
         porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
     porting.fill(values)
+
+
+def _is_quantised(held: Value | None) -> bool:
+    return held is not None and held.known and not held.is_literal(None)
 
 
 def under_autocast(porting: Porting) -> bool:
