@@ -62,7 +62,8 @@ from .libraries.transformers.saving_patches import (
     drop_gathered_weights,
     drop_saving_patches,
 )
-from .libraries.transformers.tokenizers_of_4 import keep_tokenizers
+from .libraries.transformers.tokens.chat_ids import ask_for_ids
+from .libraries.transformers.tokens.tokenizers_of_4 import keep_tokenizers
 from .libraries.trl.class_patches import name_class_patches
 from .libraries.trl.reference_members import apply_reference_members
 from .libraries.unsloth.chat_template import answer_chat_templates
@@ -212,6 +213,7 @@ def _port_module(module: Module, options: Options) -> Port:
     drop_unused_functions(porting)
     answer_tensors(porting)
     list_columns(porting)
+    ask_for_ids(porting)
     close_empty_blocks(porting)
     name_gpu_tests(porting)
     name_cuda_left(porting)

@@ -19,7 +19,7 @@ from ...script.dating import release_of
 from ...script.fill_from_tables import plain_version
 from ...script.porting import Porting
 from ...script.reaching import reaching
-from ..transformers.tokenizers_of_4 import is_tokenizer
+from ..transformers.tokens.tokenizers_of_4 import is_tokenizer
 from .made_datasets import SPLITS, column, is_dataset
 
 RULE = "TP529"

@@ -26,7 +26,7 @@ from ....script.porting import Porting, in_reach
 from ....script.sites import Argument, Site, read_site, shortened, shown
 from ....script.trainers import is_another
 from ....script.uses_of_training import Use, role_uses
-from ..tokenizers_of_4 import tokenizer_load
+from ..tokens.tokenizers_of_4 import tokenizer_load
 from .numpy_tokens import settle_inputs, settle_outputs
 from .reloaded_model import has_mesh_of_file, is_tunixs, port_reloaded
 
