@@ -39,7 +39,7 @@ class Pass:
     weights that are its arguments, `resident` of what lies there besides. FLOPs, bytes and seconds are XLA's on one
     device: of the whole program, whose loop is counted once, and of one turn of it (`token_`), whose seconds are no
     less than what its collectives need of the links. `weights`: bytes over the whole mesh by the axes they are sharded
-    on. `own`: of the model that trains.
+    on. `own`: of the model that trains; `family`: of the model's.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Pass:
     all_layers: int
     sizes: Mapping[str, Any]
     weights: Mapping[str, int]
+    family: str = ""
     count: int = 0
     goes: float = 0.0
     prompt: int = 0

@@ -91,6 +91,8 @@ def test_the_formulas_memory_of_grpo_is_close_to_xlas(
     found = [estimate(step, wanted, V6E, layers).peak]
     found += [one.peak for one in estimate_passes(step, wanted, 4, V6E, layers)]
     assert [size / GIB for size in found] == pytest.approx(peaks, rel=0.2)
+    if layers == prompt // 128:
+        assert estimate(step, Candidate(1, 4, 8, 512, True), V6E, 2).peak / GIB == pytest.approx(0.322, rel=0.1)
 
 
 def test_the_formulas_memory_of_pairs_and_distillation_is_close_to_xlas() -> None:
@@ -98,6 +100,10 @@ def test_the_formulas_memory_of_pairs_and_distillation_is_close_to_xlas() -> Non
     assert estimate(dpo, Candidate(4, 1, 4, 768, True), V6E, 2).peak / GIB == pytest.approx(0.829, rel=0.1)
     assert estimate(qwen3("ORPO"), Candidate(2, 2, 16, 512, True), V6E, 2).peak / GIB == pytest.approx(0.836, rel=0.1)
     assert estimate(qwen3("KTO"), Candidate(4, 1, 32, 256, True), V6E, 2).peak / GIB == pytest.approx(1.567, rel=0.1)
+    apart = qwen3("DPO", state=dpo.state)
+    apart = replace(apart, passes=(replace(beside(apart, "reference"), own=False, model="other"),))
+    whole = estimate(qwen3("DPO"), Candidate(4, 1, 16, 512, True), V6E, 2).logits
+    assert estimate(apart, Candidate(4, 1, 16, 512, True), V6E, 2).logits < 0.7 * whole  # no reference's in the step
     assert estimate(qwen3("SFT"), Candidate(4, 1, 4, 2048, True), V6E, 2).peak / GIB == pytest.approx(0.986, rel=0.1)
     gkd = qwen3("GKD", own_batch=None)
     teacher = beside(gkd, "teacher")
@@ -195,6 +201,16 @@ def test_a_plan_ranks_by_training_and_sampling(monkeypatch: pytest.MonkeyPatch) 
     assert found.best is None and all(row.estimate.peak < V6E.hbm for row in found.rows), "sampling alone doesn't fit"
     with pytest.raises(InputError, match=r"--lengths: buckets and packing .* this is one of GRPO"):
         planning.plan(Request(script=Path("port.py"), slice=V6E), compiled=0, lengths=[100])
+
+
+def test_a_mesh_has_to_divide_the_teacher_too() -> None:
+    step = qwen3("GKD")
+    teacher = replace(beside(step, "teacher"), own=False, model="other", family="qwen3")
+    teacher = replace(teacher, sizes={**step.sizes, "kv_heads": 2})
+    meshes, dropped = planning.fitting_meshes(replace(step, passes=(teacher,)), V6E)
+    assert meshes == [(4, 1), (2, 2)] and len(dropped) == 1
+    assert "other: " in dropped[0][1] and "kv_heads = 2 does not divide by tp = 4" in dropped[0][1]
+    assert planning.fitting_meshes(step, V6E) == ([(4, 1), (2, 2), (1, 4)], [])
 
 
 def test_passes_that_lack_memory_or_lie_over_it_are_named() -> None:
