@@ -75,6 +75,11 @@ class Candidate:
     def name(self) -> str:
         return f"fsdp={self.fsdp},tp={self.tp} batch {self.batch} {'remat' if self.remat else 'no remat'}"
 
+    @property
+    def way(self) -> str:
+        """Its name without the micro-batch."""
+        return f"fsdp={self.fsdp},tp={self.tp} {'remat' if self.remat else 'no remat'}"
+
 
 @dataclass(frozen=True)
 class Estimate:

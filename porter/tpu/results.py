@@ -152,6 +152,11 @@ class Step:
         return max(self.training_peak, *(one.peak for one in self.passes), 0)
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the run loads: the one that trains, and a reference or a teacher."""
+        return tuple(dict.fromkeys([self.model, *(one.model for one in self.passes)]))
+
+    @property
     def training_peak(self) -> int:
         """The training step's peak and what lies in the HBM besides; 0 where it wasn't compiled."""
         return self.memory.peak + self.resident if self.memory is not None else 0
