@@ -59,6 +59,7 @@ from .libraries.transformers.saving_patches import (
 )
 from .libraries.transformers.tokenizers_of_4 import keep_tokenizers
 from .libraries.trl.class_patches import name_class_patches
+from .libraries.trl.collator_masks import write_padding_mask
 from .libraries.trl.reference_members import apply_reference_members
 from .libraries.unsloth.chat_template import answer_chat_templates
 from .packs.engine_rules import check_names
@@ -69,7 +70,7 @@ from .reading.launch import read_launch
 from .reading.pack_readings import read_packs
 from .reading.precision import settle_compute_type
 from .reading.read_trainer import read_trainer
-from .reading.resuming import resumed_from
+from .reading.resuming import resumed_from, write_resume_test
 from .reading.unknown_training import find_unknown_training
 from .script.dating import say_release, versions_in
 from .script.dead_blocks import drop_dead_code
@@ -77,10 +78,12 @@ from .script.fill_from_tables import find_other_trainer, find_sites
 from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
+from .script.training import Training
 from .script.uses_of_training import Use, role_uses
 from .settling.all_hosts import take_all_hosts
 from .settling.blocks import close_empty_blocks
 from .settling.constant_conditionals import settle_branches
+from .settling.ignored_keywords import drop_ignored
 from .settling.leftovers import drop_leftovers
 from .settling.release_asserts import drop_release_asserts
 from .settling.unused import drop_device_maps, drop_unused_functions
@@ -138,34 +141,35 @@ def _own_mistake(module: Module, error: Exception) -> Port:
 def _port_module(module: Module, options: Options) -> Port:
     packs = load_packs(options.rules)
     check_names((*options.select, *options.ignore), packs)
-    porting = Porting(module, options, packs)
+    whole = Training(module, options, packs)
     mesh = parse_mesh(options.mesh) if options.mesh is not None else None
-    find_sites(porting)
-    note_merged(porting)
-    porting.versions = versions_in(porting) if porting.sites else {}
-    porting.recipe = Recipe(module.path, versions=porting.versions)
-    _check_release(porting)
+    find_sites(whole)
+    note_merged(whole)
+    whole.versions = versions_in(whole) if whole.sites else {}
+    whole.recipe = Recipe(module.path, versions=whole.versions)
+    _check_release(whole)
     for cell, why in module.notebook.skipped if module.notebook is not None else ():
         message = f"Cell {cell} is no Python ({why}): it stays as it is."
-        porting.find("TP000", "warning", message, "Mend it if it matters, and port again.", 1, 1)
+        whole.find("TP000", "warning", message, "Mend it if it matters, and port again.", 1, 1)
     launch: tuple[Setting, ...] = ()
     if options.launch_config is not None:
         counted = options.processes is not None
         others = launchers(packs)
         launch = read_launch_config(options.launch_config, Path(module.path), counted=counted, others=others)
-    trainers = [site for site in porting.sites if site.role == "trainer"] or find_loops(porting)
+    trainers = [site for site in whole.sites if site.role == "trainer"] or find_loops(whole)
     star = re.search(r"^[ \t]*from[ \t]+trl\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
     if not trainers and star is not None and OWN_TRAINER.search(module.text):
         line, column = module.line_column(star.start())
         message = "import * hides which of these names are TRL's."
-        porting.find("TP102", "error", message, "Import the classes by name, and port again.", line, column)
-        return finish(porting, "unsupported")
+        whole.find("TP102", "error", message, "Import the classes by name, and port again.", line, column)
+        return finish(Porting.of(whole), "unsupported")
     if not trainers:
-        return _without_trainer(porting)
+        return _without_trainer(whole)
     unnamed = [site for site in trainers if site.is_bound and not (site.alone or site.variable)]
     if unnamed:
-        return _without_name(porting, unnamed)
-    views = read_views(porting, trainers, lambda view: _read(view, packs, launch, mesh))
+        return _without_name(whole, unnamed)
+    read = read_views(whole, trainers, lambda view: _read(view, packs, launch, mesh))
+    views = [Porting.of(training) for training in read]
     possible = [view for view in views if not view.refused]
     if not possible:
         return finish(merge(views), "unsupported")
@@ -205,7 +209,7 @@ def _port_module(module: Module, options: Options) -> Port:
     return finish(porting, None)
 
 
-def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...], mesh: Mesh) -> None:
+def _read(porting: Training, packs: tuple[Pack, ...], launch: tuple[Setting, ...], mesh: Mesh) -> None:
     """What one trainer of the file trains, and how."""
     read_trainer(porting)
     read_packs(porting)
@@ -227,6 +231,9 @@ def _read(porting: Porting, packs: tuple[Pack, ...], launch: tuple[Setting, ...]
 
 def _write(porting: Porting, mesh: Mesh) -> None:
     """Everything that one trainer of the file becomes."""
+    drop_ignored(porting)
+    write_padding_mask(porting)
+    write_resume_test(porting)
     drop_dead_code(porting)
     drop_release_asserts(porting)
     family, sizes = find_model_family(porting)
@@ -245,19 +252,20 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     spread_arguments(porting)
 
 
-def _without_trainer(porting: Porting) -> Port:
+def _without_trainer(porting: Training) -> Port:
     """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
     name = find_other_trainer(porting) or (LOOP if len(porting.findings) else find_unknown_training(porting))
     status: Status = "unsupported" if name else "unchanged"
-    say_other_calls(porting, (), status)
-    recipe = replace(porting.recipe, trainer=name, findings=tuple(porting.findings))
+    port = Porting.of(porting)
+    say_other_calls(port, (), status)
+    recipe = replace(port.recipe, trainer=name, findings=tuple(port.findings))
     kind = (module.bom, module.encoding, (), module.notebook)
-    port = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
-    return divided(port, module, ()) if isinstance(module, Merged) else port
+    made = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
+    return divided(made, module, ()) if isinstance(module, Merged) else made
 
 
-def _check_release(porting: Porting) -> None:
+def _check_release(porting: Training) -> None:
     """`--source-trl` names a release that the tables know; a newer one is read as the newest."""
     say_release(porting)
     asked = porting.options.source_trl
@@ -275,15 +283,15 @@ def _check_release(porting: Porting) -> None:
         porting.find("TP101", "warning", message, "Check the defaults that changed since.", site.line, site.column)
 
 
-def _without_name(porting: Porting, sites: list[Site]) -> Port:
+def _without_name(porting: Training, sites: list[Site]) -> Port:
     for site in sites:
         message = "This trainer is made inside an expression that may not be evaluated, so what follows can't be told."
         porting.find(site.rule, "error", message, "Write `trainer = SFTTrainer(...)`.", site.line, site.column)
     porting.recipe = replace(porting.recipe, trainer=sites[0].qualified)
-    return finish(porting, "unsupported")
+    return finish(Porting.of(porting), "unsupported")
 
 
-def _scan_members(porting: Porting) -> None:
+def _scan_members(porting: Training) -> None:
     """What the writer has to know of the lines after the trainer: whether it evaluates, whether it resumes."""
     uses_of_trainer = list(role_uses(porting, "trainer"))
     if not any(use.match == "@trainer.train()" for use in uses_of_trainer) and _is_given_away(porting, uses_of_trainer):
@@ -311,7 +319,7 @@ def _check_trained(porting: Porting) -> None:
         porting.find("TP111", "error", message, fix, site.line, site.column)
 
 
-def _is_given_away(porting: Porting, uses: list[Use]) -> bool:
+def _is_given_away(porting: Training, uses: list[Use]) -> bool:
     """Whether the trainer leaves its function: it is returned, or an attribute of `self`."""
     site = porting.trainer
     assert site is not None

@@ -8,8 +8,9 @@ from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import release_of_loading
 from ..engine.script.fill_from_tables import short_name
-from ..engine.script.porting import Porting, in_reach
+from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, indentation
+from ..engine.script.training import in_reach
 from ..text.expressions import python, quoted, type_name
 from ..text.layout import Arg, Call
 from .common_statements import Writing, assign

@@ -16,6 +16,7 @@ from ..script.flow import SAVED, binding_origins, is_itself
 from ..script.porting import Porting
 from ..script.sites import Site, shortened
 from ..script.trainers import is_behind
+from ..script.training import Training
 from ..script.uses_of_training import Use, role_uses
 
 RULE = "TP190"
@@ -71,7 +72,7 @@ def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:
             porting.find(RULE, "error", message, "Check it, or do it in this file.", *module.location(outer))
 
 
-def _is_known(porting: Porting, call: cst.Call, argument: cst.Arg) -> bool:
+def _is_known(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
     """Whether a call only looks at what it gets, has a rule of its own, or is of this file, where it is followed."""
     name = porting.module.qualified(call.func)
     if name in SAVED:

@@ -16,8 +16,9 @@ from ...safety.limits import frames_of
 from ...text.edits import whole_lines
 from ..draft.findings import Findings
 from ..packs.packs import Rewrite, SiteRule
-from ..script.porting import Names, Porting
+from ..script.porting import Porting
 from ..script.sites import Site, read_site
+from ..script.training import Names
 
 CLAIMED = ("claimed",)  # what Python rules have answered, by node
 DRAFT = (list, dict, set, Names, Findings)  # what a rule may change in place

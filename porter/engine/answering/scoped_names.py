@@ -20,8 +20,9 @@ from ...source.calls import function_around
 from ...source.scopes import Scope, first_parameter
 from ...text.expressions import names_in
 from ..script.callback_methods import is_get
-from ..script.porting import TRAINER, Porting, in_reach
+from ..script.porting import TRAINER, Porting
 from ..script.sites import indentation, small_statement
+from ..script.training import Training, in_reach
 
 if TYPE_CHECKING:
     from ..script.uses_of_training import Use
@@ -31,7 +32,7 @@ CARRIED = {"batches": "batches", "eval_batches": "eval_batches", "processing_cla
 RULE = "TP111"
 
 
-def is_in_reach(porting: Porting, node: cst.BaseExpression) -> bool:
+def is_in_reach(porting: Training, node: cst.BaseExpression) -> bool:
     """Whether the names at the trainer can be read where `node` stands, and not only because they are global."""
     trainer = porting.trainer
     assert trainer is not None

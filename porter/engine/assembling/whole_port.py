@@ -45,7 +45,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     if not isinstance(module, Merged):
         todos = [module.offset(line, 1) for line in porting.findings.standing()]
         edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
-    edits = with_todos(porting, edits)
+    edits = with_todos(porting, edits) if status != "unsupported" else []
     before = module.as_written
     after = apply_edits(module.text, edits) if edits else before
     if status is None:

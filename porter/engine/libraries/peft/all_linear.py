@@ -16,6 +16,7 @@ from ....source.module import Module
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Site
+from ...script.training import Training
 
 RULE = "TP203"
 ALL = '"all-linear"'
@@ -29,7 +30,7 @@ def collects_linears(module: Module, function: cst.FunctionDef) -> bool:
     return all(re.search(sign, code) for sign in SIGNS) and re.search(WITHOUT_HEAD, code) is not None
 
 
-def read_linear_names(porting: Porting, config: Site) -> None:
+def read_linear_names(porting: Training, config: Site) -> None:
     """`target_modules=find_all_linear_names(model)` is known: all linear layers."""
     given = config.argument("target_modules")
     if given is None or given.value.known:

@@ -10,13 +10,14 @@ from ...script.fill_from_tables import plain_version
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Argument, Site
+from ...script.training import Training
 from ..unsloth.responses_only import read_responses_only, responses_only
 
 COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
 DEFAULT = "transformers.DataCollatorForLanguageModeling"
 
 
-def read_mask(porting: Porting, site: Site) -> None:
+def read_mask(porting: Training, site: Site) -> None:
     """`data_collator=DataCollatorForCompletionOnlyLM(...)` becomes `label_mask=`; what a release did anyway goes."""
     argument = site.argument("data_collator")
     if responses_only(porting, site) is not None:
@@ -46,7 +47,7 @@ def read_mask(porting: Porting, site: Site) -> None:
     porting.withdraw(".data_collator")
 
 
-def _masks_padding(porting: Porting, call: cst.Call) -> bool:
+def _masks_padding(porting: Training, call: cst.Call) -> bool:
     """Whether transformers' collator changes no more than that: a causal model, rows that are trained whole."""
     given = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
     mlm = given.get("mlm")
@@ -56,14 +57,21 @@ def _masks_padding(porting: Porting, call: cst.Call) -> bool:
     return known and whole and mlm is not None and porting.module.code(mlm) == "False"
 
 
-def _mask_padding(porting: Porting, argument: Argument, call: cst.Call) -> None:
+def _mask_padding(porting: Training, argument: Argument, call: cst.Call) -> None:
     """`DataCollatorForLanguageModeling(tokenizer, mlm=False)`: tokens like the padding are not trained."""
-    module, function = porting.module, porting.rt("IgnorePadding")
-    start, end = module.span(call.func)
+    module = porting.module
     if argument.node is call:
-        code = function + module.text[end : module.span(call)[1]]
+        end = module.span(call.func)[1]
+        code = porting.rt("IgnorePadding") + module.text[end : module.span(call)[1]]
         porting.fill({"data.collator": Value("expression", code, Origin("", argument.line, argument.column), code)})
     else:
-        porting.edit(start, end, function, "TP125", "the same tokens are masked, on the host")
+        porting.padding_mask = call
     reason = "tokens equal to the padding token, such as an end token that pads, are not trained"
     porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason=reason)
+
+
+def write_padding_mask(porting: Porting) -> None:
+    """The collator of a variable becomes the runtime's, which masks the same."""
+    if porting.padding_mask is not None:
+        span = porting.module.span(porting.padding_mask.func)
+        porting.edit(*span, porting.rt("IgnorePadding"), "TP125", "the same tokens are masked, on the host")

@@ -12,8 +12,9 @@ from ....recipe import Value
 from ....text.expressions import quoted
 from ....text.layout import Arg, Call, render
 from ...script.fill_from_tables import plain_version, tables_of
-from ...script.porting import Porting, in_reach
+from ...script.porting import Porting
 from ...script.sites import Site
+from ...script.training import in_reach
 from ..transformers.collators import saved_tokenizer
 
 KEPT = ("private", "revision", "token", "commit_message")

@@ -21,9 +21,10 @@ from .....source.values import Unknown, evaluate
 from .....text.edits import line_end, line_start
 from ....answering.scoped_names import is_in_reach
 from ....script.flow import binding_origins, held_by, unwraps
-from ....script.porting import Porting, in_reach
+from ....script.porting import Porting
 from ....script.sites import Argument, Site, read_site, shortened, shown
 from ....script.trainers import is_another
+from ....script.training import in_reach
 from ....script.uses_of_training import Use, role_uses
 from ..tokenizers_of_4 import tokenizer_load
 from .numpy_tokens import settle_inputs, settle_outputs
