@@ -37,9 +37,10 @@ SLOW = settings(
 QUICK = settings(SLOW, max_examples=EXAMPLES // 2)
 
 
-def ported(data: bytes) -> Port:
-    """The port, with mistakes of ours raised."""
-    return within_budget(lambda: port_module(parse_module(data, "train.py"), Options()), "train.py", SECONDS)
+def ported(data: bytes, folder: Path) -> Port:
+    """The port of a script in a folder of its own, with mistakes of ours raised."""
+    path = str(folder / "train.py")
+    return within_budget(lambda: port_module(parse_module(data, path), Options()), path, SECONDS)
 
 
 NEW = ("jax", "jnp", "optax", "ocp", "rt", "math", "PeftTrainer", "TrainingConfig", "mesh")
@@ -65,12 +66,18 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that stays empty: whatever lies beside a script is read."""
+    return tmp_path_factory.mktemp("alone")
+
+
 @SLOW
 @given(mutated())
-def test_a_mutated_script(text: str) -> None:
+def test_a_mutated_script(alone: Path, text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     try:
-        found = ported(data)
+        found = ported(data, alone)
     except InputError as error:
         assert "not ported after" not in str(error) and "defect of tpu-port" not in str(error), error
         return
@@ -83,7 +90,7 @@ def test_a_mutated_script(text: str) -> None:
     if found.status in ("unchanged", "unsupported"):
         assert found.data == data or found.after != found.before
     elif found.status == "ported":
-        again = ported(found.data)
+        again = ported(found.data, alone)
         assert again.after == found.after
 
 
@@ -141,9 +148,9 @@ def test_a_notebook_of_anything(value: object) -> None:
 
 @QUICK
 @given(st.binary(max_size=200))
-def test_a_file_of_anything(data: bytes) -> None:
+def test_a_file_of_anything(alone: Path, data: bytes) -> None:
     with contextlib.suppress(InputError):
-        found = ported(data)
+        found = ported(data, alone)
         assert found.data == data
 
 

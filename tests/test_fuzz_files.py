@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +122,12 @@ PINS = lines_of(
 @given(PINS, SETTINGS, st.sampled_from(FILES))
 def test_requirements_of_anything(own: Path, text: str, value: Any, name: str) -> None:
     folder = own / "pinned"
-    folder.mkdir(exist_ok=True)
-    for file in folder.iterdir():
-        file.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+    file = folder / name.replace("*", "s")
+    file.parent.mkdir(parents=True)
     (folder / "train.py").write_text(sft_script())
     text = json.dumps(value) if name == "Pipfile.lock" else text
-    (folder / name.replace("*", "s")).write_text(text, "utf-8", errors="replace")
+    file.write_text(text, "utf-8", errors="replace")
     assert ported(folder / "train.py").status in ("ported", "partial")
 
 

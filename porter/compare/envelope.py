@@ -153,7 +153,7 @@ def scattered(differences: Sequence[float], blocks: Sequence[Block]) -> float:
     for block in blocks:
         values = [differences[index] for index in block.indices]
         middle = mean(values)
-        squares += [(value - middle) ** 2 for value in values]
+        squares += [(value - middle) * (value - middle) for value in values]  # a power would overflow
     return float(mean(squares) ** 0.5)
 
 

@@ -12,13 +12,15 @@ import libcst as cst
 from ..engine.answering.pack_places import Definition
 from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
 from ..engine.libraries.transformers.collators import saved_tokenizer
+from ..engine.libraries.transformers.generation.generate import LOADERS
 from ..engine.libraries.trl.uploading import KEPT as PUSHED
 from ..engine.libraries.trl.uploading import push_code, save_code, upload_code
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
-from ..engine.script.flow import origins
+from ..engine.script.flow import binding_origins, origins
 from ..engine.script.keywords import say_keywords
 from ..engine.script.porting import Porting
+from ..engine.script.reaching import reaching
 from ..engine.script.sites import Argument, Site
 from ..engine.settling import decisions
 from ..recipe import Field, Finding, Origin, Value
@@ -49,6 +51,7 @@ __all__ = [
     "save_code",
     "saved_tokenizer",
     "say_keywords",
+    "stays_torchs",
     "upload_code",
 ]
 
@@ -93,6 +96,18 @@ def made_by(porting: Porting | Reading, node: cst.BaseExpression | None) -> str 
         if name is not None:
             return name
     return None
+
+
+def stays_torchs(porting: Porting, node: cst.BaseExpression | None) -> bool:
+    """Whether a value is a model that transformers or PEFT loads in the port, too: no rule has made it Tunix's."""
+    made = list(origins(porting.module, node))
+    for binding in reaching(porting.module, node) if node is not None else ():
+        made += binding_origins(porting.module, binding)
+    for value in made:
+        name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
+        if name is not None and name.startswith(LOADERS) and not porting.covered(porting.module.span(value)[0]):
+            return True
+    return False
 
 
 def matched(porting: Porting | Reading, node: cst.CSTNode, pattern: str) -> dict[str, str] | None:

@@ -197,18 +197,19 @@ class Module:
         found = scope.lookup(node.value)
         if found is None:
             return None
-        names = {binding.qualified for binding in found[1] if binding.kind == "import"}
-        others = [binding for binding in found[1] if binding.kind != "import"]
-        if len(names) == 1 and not others:
-            return names.pop()
-        if names or not others or any(binding.kind != "assign" for binding in others):
-            return None
-        value = others[0].value  # an alias: Trainer = trl.SFTTrainer, said once or several times alike
-        if not isinstance(value, cst.Attribute | cst.Name) or not aliases:
-            return None
-        if any(other.value is None or not other.value.deep_equals(value) for other in others[1:]):
-            return None
-        return self._qualified(value, found[0], aliases - 1)
+        stands_for = self._stands_for(found[1])
+        if stands_for is None or isinstance(stands_for, str):
+            return stands_for
+        return self._qualified(stands_for, found[0], aliases - 1) if aliases else None
+
+    def _stands_for(self, bindings: list[Binding]) -> str | cst.BaseExpression | None:
+        """What a name with these bindings is for all of them: an import's full name, or the name that it is an alias of
+        (`Trainer = trl.SFTTrainer`, said once or several times alike). A name may be bound as often as it is used."""
+        key = ("stands for", id(bindings), len(bindings))  # the file keeps its scopes
+        if key not in self.memory:
+            self.memory[key] = _stands_for(bindings)
+        found: str | cst.BaseExpression | None = self.memory[key]
+        return found
 
     def meaning(self, node: cst.BaseExpression | None) -> tuple[Scope, list[Binding]] | None:
         """Where a name, or an attribute of `self`, is bound: the scope (of `self.x` the class) and its bindings."""
@@ -279,8 +280,21 @@ class Module:
                 continue
             if isinstance(parent, cst.AnnAssign | cst.For | cst.CompFor | cst.NamedExpr) and parent.target is node:
                 continue
+            if self._is_unpacked(node):
+                continue
             uses.append(node)
         return sorted(uses, key=lambda node: self.span(node)[0])
+
+    def _is_unpacked(self, node: cst.CSTNode) -> bool:
+        """Whether a name is one of several that an assignment, a loop or a `with` binds: `model, tokenizer = ...`."""
+        around = node
+        while isinstance(parent := self.parents[around], cst.Element | cst.StarredElement | cst.Tuple | cst.List):
+            around = parent
+        if around is node:
+            return False
+        if isinstance(parent, cst.For | cst.CompFor):
+            return parent.target is around
+        return isinstance(parent, cst.AssignTarget | cst.AsName)
 
     def _attribute_loads(self, name: str, owner: Scope) -> list[cst.Attribute]:
         uses = []
@@ -357,6 +371,20 @@ class Module:
             for binding in bindings
             if binding.kind == "import"
         )
+
+
+def _stands_for(bindings: Sequence[Binding]) -> str | cst.BaseExpression | None:
+    names = {binding.qualified for binding in bindings if binding.kind == "import"}
+    others = [binding for binding in bindings if binding.kind != "import"]
+    if len(names) == 1 and not others:
+        return names.pop()
+    if names or not others or any(binding.kind != "assign" for binding in others):
+        return None
+    value = others[0].value
+    if not isinstance(value, cst.Attribute | cst.Name):
+        return None
+    alike = all(other.value is not None and other.value.deep_equals(value) for other in others[1:])
+    return value if alike else None
 
 
 def flatten(name: str) -> str:

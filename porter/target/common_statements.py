@@ -13,6 +13,7 @@ from typing import Any
 
 import libcst as cst
 
+from ..engine.libraries.torch.seeds import seed_given
 from ..engine.libraries.transformers.logit_functions import logit_function
 from ..engine.libraries.transformers.metrics import included, metrics_of
 from ..engine.script.may_be_none import is_none_somewhere
@@ -190,7 +191,8 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
         outer, names.model = names.model, porting.fresh("tuned_model")
         lines.append(f"{names.model} = {outer}")
     remat = memory_line(porting, indent)
-    if porting.inject is None:
+    if porting.inject is None and porting.trainer is not None:
+        seed = seed_given(porting, porting.trainer) or porting.text("run.seed")
         if porting.lora_object:
             config = porting.lora_object
             if re.fullmatch(r"[\w.]+", config) is None:
@@ -202,7 +204,7 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
                     Arg(names.model),
                     Arg(config),
                     Arg(names.mesh),
-                    Arg(porting.text("run.seed"), "seed"),
+                    Arg(seed, "seed"),
                     *dropout_arguments(porting),
                 ],
             )
@@ -215,7 +217,7 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
             if not writing.provider_elsewhere:
                 code = provider_code(porting, writing.rules, writing.family, indent, len(writing.provider) + 3)
                 lines.append(f"{writing.provider} = {code}")
-            lines.append(assign(names.model, apply_call(porting, writing.provider), indent))
+            lines.append(assign(names.model, apply_call(porting, writing.provider, seed), indent))
     return [*lines, *remat]
 
 

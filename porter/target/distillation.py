@@ -11,7 +11,6 @@ from typing import Any
 
 from ..engine.script.fill_from_tables import plain_version, short_name
 from ..engine.script.porting import Porting
-from ..engine.script.sites import Site
 from ..runtime.facts.field_tables import version_key
 from ..text.layout import Arg, Call, render
 from .common_statements import (
@@ -25,9 +24,7 @@ from .common_statements import (
     run_arguments,
     seed_arguments,
 )
-from .model_statements import (
-    model_lines,
-)
+from .model_statements import load_by_name, model_lines, other_load_call
 from .remarks import placed
 from .training_config import training_config, with_hooks
 
@@ -52,7 +49,7 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     for reference in porting.references:
         if not site.start <= reference.start < site.end:
             before = len(reference.variable) + 3 if reference.variable else 0
-            code = render(_loaded(porting, reference), reference.indent, porting.module.indent, before)
+            code = render(other_load_call(porting, reference), reference.indent, porting.module.indent, before)
             porting.replace(reference, code, "the teacher's weights in Tunix's model")
     models = model_lines(porting, writing, indent)
     teacher, lines = _teacher(porting, indent)
@@ -73,52 +70,12 @@ def _teacher(porting: Porting, indent: str) -> tuple[str, list[str]]:
         if porting.references or not _is_name(argument.text):
             return argument.text, []
     name = porting.fresh("teacher", "teacher_model")
-    call = _loaded(porting, inside) if inside is not None else _by_name(porting, argument.text)
+    call = other_load_call(porting, inside) if inside is not None else load_by_name(porting, argument.text)
     return name, [assign(name, call, indent)]
 
 
 def _is_name(text: str) -> bool:
     return re.search(r"name|path|_id$", text) is not None
-
-
-def _by_name(porting: Porting, name: str) -> Call:
-    return Call(porting.rt("load_model"), [Arg(name), Arg(porting.names.mesh)])
-
-
-def _loaded(porting: Porting, site: Site) -> Call:
-    """`rt.load_model(...)` of a teacher's from_pretrained call, in the type that the call says."""
-    identifier = site.argument("pretrained_model_name_or_path")
-    call = _by_name(porting, identifier.text if identifier is not None else porting.text("model.id"))
-    dtype, revision = site.argument("dtype", "torch_dtype"), site.argument("revision")
-    release = plain_version(porting.versions.get("transformers", ""))
-    default = "float32" if release and version_key(release) < (5, 0) else "auto"
-    dtype = None if dtype is not None and dtype.value.is_literal(None) else dtype
-    known = dtype is None or dtype.value.known
-    name = default if dtype is None else str(dtype.value.literal).removeprefix("torch.") if known else ""
-    autocast = porting.known("precision.bf16") is True or porting.known("precision.fp16") is True
-    if name == "float16" or (name == "float32" and autocast):
-        name = "bfloat16"  # what a TPU computes in, and what autocast makes of frozen weights
-    if name in ("float32", "bfloat16"):
-        porting.imports.add("import jax.numpy as jnp")
-        call.arguments.append(Arg(f"jnp.{name}", "dtype"))
-    elif not known and dtype is not None:
-        call.arguments.append(Arg(dtype.text, "dtype"))
-    if revision is not None and not revision.value.is_literal(None, "main"):
-        call.arguments.append(Arg(revision.text, "revision"))
-    call.arguments.extend(_quantization(site))
-    return call
-
-
-def _quantization(site: Site) -> list[Arg]:
-    """How a teacher is held, by its config or the older keywords; `rt.load_model` reads both when the script runs."""
-    config = site.argument("quantization_config")
-    if config is not None and not config.value.is_literal(None):
-        return [Arg(config.text, "quantization")]
-    given = {name: site.argument(name) for name in ("load_in_4bit", "load_in_8bit")}
-    there = [
-        f'"{name}": {each.text}' for name, each in given.items() if each and not each.value.is_literal(False, None)
-    ]
-    return [Arg(f"{{{', '.join(there)}}}", "quantization")] if there else []
 
 
 def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -> list[str]:

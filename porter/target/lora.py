@@ -133,13 +133,13 @@ def _row_comment(porting: Porting, rule: Rule) -> str:
     return f"# {'; '.join(said)}" if said else ""
 
 
-def apply_call(porting: Porting, provider: str) -> Call:
+def apply_call(porting: Porting, provider: str, seed: str) -> Call:
     """`rt.apply_lora(...)`: injects the adapters and checks layer by layer that all of PEFT's targets have one."""
     arguments = [
         Arg(porting.names.model),
         Arg(provider),
         Arg(porting.names.mesh),
-        Arg(porting.text("run.seed"), "seed"),
+        Arg(seed, "seed"),
     ]
     names = {"lora.targets": "targets", "lora.exclude": "exclude", "lora.layers": "layers"}
     for place, keyword in names.items():

@@ -6,10 +6,10 @@ import re
 
 from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
-from ..engine.reading.precision import release_of_loading
+from ..engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
 from ..engine.script.fill_from_tables import short_name
 from ..engine.script.porting import Porting
-from ..engine.script.sites import Argument, indentation
+from ..engine.script.sites import Argument, Site, indentation
 from ..engine.script.training import in_reach
 from ..text.expressions import python, quoted, type_name
 from ..text.layout import Arg, Call
@@ -118,3 +118,60 @@ def _quantization(porting: Porting) -> list[Arg]:
     site = porting.quantization
     own = [site.argument(name) for name in FORMAT] if site is not None else []
     return [said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)]
+
+
+def load_by_name(porting: Porting, name: str) -> Call:
+    """`rt.load_model(name, mesh)`."""
+    return Call(porting.rt("load_model"), [Arg(name), Arg(porting.names.mesh)])
+
+
+def other_load_call(porting: Porting, site: Site) -> Call:
+    """`rt.load_model(...)` of a from_pretrained call whose model isn't trained, a reference or a teacher: with the
+    type, revision and quantisation of that call alone."""
+    identifier = site.argument("pretrained_model_name_or_path", "model_name")
+    call = load_by_name(porting, identifier.text if identifier is not None else porting.text("model.id"))
+    call.arguments.extend(_types(porting, site))
+    revision = site.argument("revision")
+    if revision is not None and not revision.value.is_literal(None, "main"):
+        call.arguments.append(handed(porting, revision, "revision"))
+    call.arguments.extend(_held(site))
+    table = porting.known("model.family_table")
+    if table is not None:
+        call.arguments.append(Arg(python(table), "family"))
+    return call
+
+
+def _types(porting: Porting, site: Site) -> list[Arg]:
+    """The type of frozen weights, and what autocast multiplies float32 ones in: as the trained model's are held."""
+    dtype = site.argument("dtype", "torch_dtype")
+    given = dtype.value if dtype is not None else None
+    if given is not None and not given.known:
+        return [said_by(porting, [dtype], Arg(type_name(chosen_type(porting, site, given)), "dtype"))]
+    said = None if given is None or given.is_literal(None) else str(given.literal).removeprefix("torch.")
+    name = said or default_type(porting)
+    compute = ""
+    if name == "float16":
+        name = "bfloat16"  # what a TPU computes in
+    elif name == "float32" and under_autocast(porting):
+        if porting.known("model.compute") == "bfloat16":
+            compute = "bfloat16"
+        elif porting.known("model.weights") != "float32":
+            name = "bfloat16"  # what autocast makes of frozen weights
+    if name not in ("float32", "bfloat16"):
+        return []
+    porting.imports.add("import jax.numpy as jnp")
+    types = [said_by(porting, [dtype], Arg(f"jnp.{name}", "dtype"))]
+    return [*types, Arg(f"jnp.{compute}", "compute_dtype")] if compute else types
+
+
+def _held(site: Site) -> list[Arg]:
+    """How frozen weights are held, by the call's config or the older keywords; `rt.load_model` reads both when the
+    script runs."""
+    config = site.argument("quantization_config")
+    if config is not None and not config.value.is_literal(None):
+        return [Arg(config.text, "quantization")]
+    given = {name: site.argument(name) for name in ("load_in_4bit", "load_in_8bit")}
+    there = [
+        f'"{name}": {each.text}' for name, each in given.items() if each and not each.value.is_literal(False, None)
+    ]
+    return [Arg(f"{{{', '.join(there)}}}", "quantization")] if there else []

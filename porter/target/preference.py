@@ -27,10 +27,7 @@ from .common_statements import (
     run_arguments,
     seed_arguments,
 )
-from .model_statements import (
-    load_call,
-    model_lines,
-)
+from .model_statements import load_call, model_lines, other_load_call
 from .remarks import placed, remarked
 from .sft import release
 from .training_config import training_config, with_hooks
@@ -130,8 +127,7 @@ def preference_block(porting: Porting, writing: Writing) -> str:
     for reference in porting.references:
         if site.start <= reference.start < site.end:
             continue  # loaded where the trainer takes it
-        identifier = reference.argument("pretrained_model_name_or_path")
-        call = load_call(porting, identifier or porting.text("model.id"))
+        call = other_load_call(porting, reference)
         before = len(reference.variable) + 3 if reference.variable else 0
         code = render(call, reference.indent, porting.module.indent, before)
         porting.replace(reference, code, "the reference's weights in Tunix's model")
@@ -246,9 +242,10 @@ def _reference(porting: Porting) -> Arg | None:
     saved = porting.inject is not None and is_saved(porting, porting.inject) and starts_from_adapter(porting)
     if argument is not None and not argument.value.is_literal(None):
         inside = next((each for each in porting.references if site.start <= each.start < site.end), None)
-        if inside is not None or argument.value.known:
-            identifier = inside.argument("pretrained_model_name_or_path") if inside is not None else argument
-            return Arg(load_call(porting, identifier or argument), "ref_model")
+        if inside is not None:
+            return Arg(other_load_call(porting, inside), "ref_model")
+        if argument.value.known:
+            return Arg(load_call(porting, argument), "ref_model")
         if not saved:
             return Arg(argument.text, "ref_model")
         porting.imports.add("from flax import nnx")

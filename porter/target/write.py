@@ -15,11 +15,13 @@ from ..engine.libraries.bitsandbytes.quantization import check_adapters, write_p
 from ..engine.libraries.peft.all_linear import write_linear_names
 from ..engine.libraries.peft.merged_adapters import write_merged
 from ..engine.libraries.peft.saved_adapters import is_saved, say_reference
+from ..engine.libraries.torch.seeds import seed_given
 from ..engine.libraries.unsloth.responses_only import write_responses_only
 from ..engine.reading.model import reaches_trainer
 from ..engine.script.fill_from_tables import bindings_of, table_of
 from ..engine.script.flow import unprepared
 from ..engine.script.porting import TRAINER, Porting
+from ..engine.script.reaching import is_behind
 from ..engine.script.sites import PAIRS, Site, indentation
 from ..engine.script.training import in_reach
 from ..recipe import Field, Value
@@ -260,6 +262,12 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
     """`if use_lora: model = get_peft_model(model, config)`: put in where it stands, from the config as it is there."""
     saved = is_saved(porting, site)
     model, config = site.argument("model"), site.argument("model_id" if saved else "peft_config")
+    trainer = porting.trainer
+    if trainer is not None and is_behind(porting.module, site.node, trainer.node):
+        message = "get_peft_model behind the training: the model that was trained is in it, with what it has learned."
+        fix = "Take the line out to go on with that; rt.apply_peft puts new adapters into a model without any."
+        porting.find(site.rule, "error", message, fix, site.line, site.column)
+        return
     if model is None or config is None or not reaches_trainer(porting, site):
         message = "get_peft_model: whether the trainer gets this model is not known at port time."
         fix = "Write model = rt.apply_peft(model, config, mesh, seed=...) where it does."
@@ -280,10 +288,11 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
 
 
 def _seed_at(porting: Porting, site: Site) -> str:
-    """The code of the run's seed where adapters are put in, which may be before the config is made.
-
-    torch's own seed drew these adapters in the source, so that any seed is as good as another.
+    """The code of the seed where adapters are put in: what the script has given torch above, which drew them in the
+    source; else the run's, which may stand before the config is made.
     """
+    if given := seed_given(porting, site):
+        return given
     trainer = porting.trainer
     assert trainer is not None
     value, text = porting.recipe.values["run.seed"], porting.text("run.seed")
@@ -291,10 +300,10 @@ def _seed_at(porting: Porting, site: Site) -> str:
         return text
     if value.known:
         return value.code
-    given = porting.config.argument("seed") if porting.config is not None else None
-    if given is not None and porting.config is not None and in_reach(porting.config.scope, site.scope):
-        if given.value.known or not _made_later(porting, given.text, site):
-            return given.value.code if given.value.known else given.text
+    said = porting.config.argument("seed") if porting.config is not None else None
+    if said is not None and porting.config is not None and in_reach(porting.config.scope, site.scope):
+        if said.value.known or not _made_later(porting, said.text, site):
+            return said.value.code if said.value.known else said.text
     message = f"The adapters start from seed 42: {text}, the run's seed, is not known where they are put in."
     fix = "Write it there, to start other runs from other adapters."
     porting.find(site.rule, "info", message, fix, site.line, site.column)
@@ -352,7 +361,9 @@ def _write_inject(
             text = f"{provider} = {code}\n{site.indent}"
             porting.edit(site.statement_start, site.statement_start, text, site.rule, "the layers, rank and scale")
         before = len(site.variable) + 3 if site.variable else 0
-        code = render(apply_call(porting, provider), site.indent, porting.module.indent, before)
+        code = render(
+            apply_call(porting, provider, porting.text("run.seed")), site.indent, porting.module.indent, before
+        )
         porting.replace(site, code, "the same adapters in Tunix's model, counted layer by layer")
     porting.names.model = name
     porting.recipe = replace(porting.recipe, values=values)

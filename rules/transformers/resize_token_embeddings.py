@@ -14,7 +14,7 @@ that is saved holds no rows of the embedding, where PEFT writes all of them besi
 from porter.packs.api import is_before
 
 ID = "TP312"
-MATCHES = ("@model.resize_token_embeddings()",)
+MATCHES = ("@model.resize_token_embeddings()", "@reference.resize_token_embeddings()")
 
 
 def apply(site, porting):

@@ -61,3 +61,56 @@ def test_filling_the_adapters_gives_the_model_back() -> None:
     ported = port(TRAINING.format(before=f"weights = load_weights()\n{filled}"))
     assert ported.status == "ported"
     assert "model = rt.load_adapter(model, weights)" in ported.after
+
+
+BEHIND = """from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
+rows = load_dataset("some/rows", split="train")
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows{more})
+trainer.train()
+model = get_peft_model(model, LoraConfig.from_pretrained("out"))
+"""
+
+
+def test_adapters_put_in_behind_the_training_are_not_its_own() -> None:
+    found = port(BEHIND.format(more=", peft_config=LoraConfig(r=64, target_modules=['q_proj'])"))
+    assert "rank=64" in found.after and "rt.apply_lora(model, lora, mesh, seed=42" in found.after
+    assert [finding.rule for finding in found.findings if "behind the training" in finding.message] == ["TP202"]
+    whole = port(BEHIND.format(more=""))
+    assert "apply_lora" not in whole.after and "rt.apply_peft(" not in whole.after
+
+
+FORMATTED = """from datasets import load_dataset
+from peft import LoraConfig, PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer, setup_chat_format
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model, tokenizer = setup_chat_format(model, tokenizer)
+trainer = SFTTrainer(model=model, args=SFTConfig("out"), train_dataset=load_dataset("x", split="train"),
+    processing_class=tokenizer, peft_config=LoraConfig(task_type="CAUSAL_LM"))
+trainer.train()
+trainer.save_model("adapter")
+del trainer, model
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+"""
+
+
+def test_a_model_loaded_again_for_the_chat_format_is_tunixs() -> None:
+    """rt.setup_chat_format was handed torch's model."""
+    lines = "model, tokenizer = setup_chat_format(model, tokenizer)\n"
+    lines += "model = PeftModel.from_pretrained(model, 'adapter').merge_and_unload()\nmodel.push_to_hub('me/x')\n"
+    found = port(FORMATTED + lines)
+    assert found.after.endswith(
+        'model = rt.load_model("Qwen/Qwen3-0.6B", mesh)\nmodel, tokenizer = rt.setup_chat_format(model, tokenizer)\n'
+        "model = rt.merge_and_unload(rt.apply_adapter(model, 'adapter', mesh))\nmodel.push_to_hub('me/x')\n"
+    )
+
+
+def test_a_torch_model_is_given_no_chat_format_of_the_runtime() -> None:
+    found = port(FORMATTED + "model, tokenizer = setup_chat_format(model=model, tokenizer=tokenizer)\nprint(model.x)\n")
+    assert found.status == "partial" and found.after.count("rt.setup_chat_format(") == 1
+    assert [each.rule for each in found.findings if "leaves to torch" in each.message] == ["TP126"]

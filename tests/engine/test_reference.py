@@ -72,3 +72,58 @@ def test_a_reference_that_another_function_sees_has_its_devices_first() -> None:
     found = check_becomes("\n".join([*lines[: at + 1], "def main():", *inside, "main()\n"]))
     assert found.status == "ported"
     assert found.after.index("mesh = jax.make_mesh") < found.after.index("ref_model = rt.load_model")
+
+
+OWN = """\
+import torch
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from trl import DPOConfig, DPOTrainer
+bnb = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+small = BitsAndBytesConfig(load_in_8bit=True)
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", {policy})
+ref_model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-1.7B"{reference})
+trainer = DPOTrainer(model=model, ref_model=ref_model, args=DPOConfig("out", force_use_ref_model=True{args}),
+    train_dataset=load_dataset("x", split="train"), processing_class=tokenizer{adapters})
+trainer.train()
+"""
+ADAPTERS = ", peft_config=LoraConfig(r=8, target_modules=['q_proj'])"
+HELD = "dtype=torch.bfloat16, quantization_config=bnb, revision='a'"
+
+
+@pytest.mark.parametrize(
+    ("policy", "reference", "args", "adapters", "loaded"),
+    [
+        (HELD, "", "", ADAPTERS, ""),
+        (HELD, ", dtype=torch.bfloat16, revision='b'", "", ADAPTERS, ", dtype=jnp.bfloat16, revision='b'"),
+        (HELD, ", quantization_config=small", "", ADAPTERS, ", quantization=small"),
+        (HELD, ", load_in_8bit=True", "", ADAPTERS, ', quantization={"load_in_8bit": True}'),
+        (HELD, ", dtype=torch.float32", ", bf16=False", ADAPTERS, ", dtype=jnp.float32"),
+        (HELD, ", dtype=torch.float32", "", ADAPTERS, ", dtype=jnp.bfloat16"),  # what autocast makes of frozen weights
+        ("dtype=torch.float32", ", dtype=torch.float32", "", "", ", dtype=jnp.float32, compute_dtype=jnp.bfloat16"),
+        ("dtype='auto'", ", dtype=torch.float16", "", "", ", dtype=jnp.bfloat16"),
+    ],
+)
+def test_a_reference_is_loaded_as_its_own_call_says(
+    policy: str, reference: str, args: str, adapters: str, loaded: str
+) -> None:
+    found = port(OWN.format(policy=policy, reference=reference, args=args, adapters=adapters))
+    assert f'ref_model = rt.load_model("Qwen/Qwen3-1.7B", mesh{loaded})\n' in found.after
+
+
+def test_a_reference_in_a_branch_is_given_no_name_of_the_other() -> None:
+    lines = DPO.partition("model = ")[0].replace("AutoTokenizer", "AutoTokenizer, BitsAndBytesConfig") + (
+        "if sys.argv:\n"
+        "    bnb = BitsAndBytesConfig(load_in_8bit=True) if sys.argv[1:] else None\n"
+        "    model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', quantization_config=bnb)\n"
+        "    ref_model = None\n"
+        "else:\n"
+        "    model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\n"
+        "    ref_model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-1.7B')\n"
+        "    ref_model.resize_token_embeddings(8)\n"
+    )
+    found = port(lines.replace("{more}", "") + DPO.partition("{lines}\n")[2])
+    assert "    ref_model = rt.load_model('Qwen/Qwen3-1.7B', mesh)\n" in found.after
+    assert "    rt.resize_vocabulary(ref_model, 8)\n" in found.after

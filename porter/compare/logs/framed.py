@@ -29,7 +29,7 @@ def tensorflow_records(data: bytes) -> Iterator[bytes]:
 
 def leveldb_records(data: bytes, start: int) -> Iterator[bytes]:
     """Records, some in parts, in blocks of 32 KiB that end in zeros. `start`: bytes of the file's own header."""
-    at, whole = start, b""
+    at, whole = start, bytearray()
     while at < len(data):
         left = BLOCK - at % BLOCK
         if left < HEADER:
@@ -44,7 +44,9 @@ def leveldb_records(data: bytes, start: int) -> Iterator[bytes]:
         part = data[at + HEADER : at + HEADER + size]
         if len(part) < size or kind not in (WHOLE, FIRST, MIDDLE, LAST):
             raise Cut
-        whole = part if kind in (WHOLE, FIRST) else whole + part
+        if kind in (WHOLE, FIRST):
+            whole.clear()
+        whole += part
         if kind in (WHOLE, LAST):
-            yield whole
+            yield bytes(whole)
         at += HEADER + size

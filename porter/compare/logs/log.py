@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 # What is read of a line; the names are transformers' and TRL's.
 VALUES = ("loss", "learning_rate", "epoch", "grad_norm", "num_tokens")
+LARGEST = 1_000_000_000  # bytes of a log
 FLOAT32 = 2.0**-24  # half a unit in the last place, relative: what TensorBoard keeps of a number
 
 
@@ -80,7 +82,15 @@ def value(given: Any, half: float = 0.0) -> Value | None:
     """A Value of a plain number, None for anything else."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         return None
-    return Value(float(given), half)
+    return Value(number(given), half)
+
+
+def number(given: int | float | str) -> float:
+    """As `float`, but infinite for a whole number that is too large for one."""
+    try:
+        return float(given)
+    except OverflowError:
+        return math.inf
 
 
 def row(given: Mapping[str, Any], step: int | None) -> dict[str, Any]:

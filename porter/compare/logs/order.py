@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from .log import Found, Line, Log, Value
+from .log import Found, Line, Log, Row, Value
 
+FLOAT32_MOST = 3.5e38
+MOST_STEPS = 2**53  # behind which floats don't tell one from the next
 SHOWN = 5  # of a list of steps
 
 
@@ -21,11 +23,13 @@ def in_order(path: Path, found: Found, *, steps_per_epoch: float | None = None) 
 
     InputError where nothing of training is left, or where there are two runs.
     """
-    rows = [dict(row) for row in found.rows if isinstance(row.get("loss"), Value)]
+    rows = [_bounded(row) for row in found.rows if isinstance(row.get("loss"), Value)]
     if not rows:
         raise InputError("holds no line of training with a loss", path, fix="name the log of a run that has trained")
     notes = list(found.notes)
     rows = _stepped(path, rows, steps_per_epoch)
+    if any(abs(row["step"]) > MOST_STEPS for row in rows):
+        raise InputError("counts steps that no run takes", path, fix="name the log of a run that has trained")
     rows = [row for row in rows if row["step"] > 0]
     rows, said = _once(path, rows)
     notes += said
@@ -58,6 +62,14 @@ def in_order(path: Path, found: Found, *, steps_per_epoch: float | None = None) 
     return Log(str(path), found.kind, lines, found.settings, tuple(notes), tuple(untold), odd, found.max_steps)
 
 
+def _bounded(row: Row) -> dict[str, Any]:
+    """The row with what no float32 is taken for infinite: the sum of squares of a run's numbers has to be a number."""
+    return {
+        name: replace(each, number=math.inf) if isinstance(each, Value) and abs(each.number) > FLOAT32_MOST else each
+        for name, each in row.items()
+    }
+
+
 def needs_steps(found: Found) -> bool:
     """Whether lines have no step of their own."""
     return any(row.get("step") is None for row in found.rows)
@@ -75,12 +87,13 @@ def steps_per_epoch(log: Log) -> float | None:
 def _stepped(path: Path, rows: list[dict[str, Any]], per_epoch: float | None) -> list[dict[str, Any]]:
     if all(row.get("step") is not None for row in rows):
         return rows
-    if per_epoch is None or any("epoch" not in row for row in rows):
+    at = [row["epoch"].number * per_epoch if "epoch" in row and per_epoch is not None else math.nan for row in rows]
+    if not all(map(math.isfinite, at)):
         raise InputError(
             "its lines have no steps, and no progress bars that would tell them", path,
             fix="name the run's trainer_state.json, or output with the progress bars in it",
         )  # fmt: skip
-    return [{**row, "step": round(row["epoch"].number * per_epoch)} for row in rows]
+    return [{**row, "step": round(step)} for row, step in zip(rows, at, strict=True)]
 
 
 def _once(path: Path, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:

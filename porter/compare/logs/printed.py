@@ -63,7 +63,7 @@ def half_unit(text: str) -> float:
     power = int(exponent) if exponent else 0
     # '%.4g' leaves zeros at the end out: four digits are what it had.
     places = len(decimals) + max(0, 4 - len(digits)) if digits else len(decimals) + 3
-    return float(0.5 * 10.0 ** (power - places))
+    return 0.5 * float(f"1e{power - places}")  # an exponent may be too large for a power
 
 
 def _number(text: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError
-from .log import Found, Log
+from ...files import read_file
+from .log import LARGEST, Found, Log
 from .order import in_order, needs_steps, steps_per_epoch
 from .printed import read_printed
 from .state_file import read_state
@@ -13,7 +14,6 @@ from .tables import is_table, read_csv
 from .trackers import EVENTS, WANDB, read_events, read_mlflow, read_wandb
 
 STATE = "trainer_state.json"
-LARGEST = 1_000_000_000  # bytes
 KINDS = "trainer_state.json, TensorBoard's events, W&B's .wandb or CSV, MLflow's run folder, or what the run printed"
 # Bytes that no text has; escapes, tabs and carriage returns are in what terminals are sent.
 BINARY = bytes(set(range(32)) - set(b"\t\n\r\x0b\x0c\x08\x1b\x07\x00"))
@@ -44,16 +44,13 @@ def read(path: Path) -> Found:
             return _folder(path)
         if not path.exists():
             raise InputError("no such file or folder", path)
-        if not path.is_file():
-            raise InputError("is neither a file nor a folder", path)
-        if path.stat().st_size > LARGEST:
-            raise InputError(f"is larger than {LARGEST // 10**9} GB", path)
-        return _file(path, path.read_bytes())
+        return _file(path)
     except OSError as error:
         raise InputError(f"can't be read ({error.strerror or error})", path) from error
 
 
-def _file(path: Path, data: bytes) -> Found:
+def _file(path: Path) -> Found:
+    data = read_file(path, LARGEST)
     if not data.strip():
         raise InputError("is empty", path)
     if EVENTS in path.name:
@@ -76,10 +73,10 @@ def _file(path: Path, data: bytes) -> Found:
 def _folder(path: Path) -> Found:
     """A run's output folder, a folder of events, or one of MLflow's."""
     if (path / STATE).is_file():
-        return _file(path / STATE, (path / STATE).read_bytes())
+        return _file(path / STATE)
     checkpoints = sorted(path.glob(f"checkpoint-*/{STATE}"), key=lambda file: _number(file.parent.name))
     if checkpoints:
-        return _file(checkpoints[-1], checkpoints[-1].read_bytes())
+        return _file(checkpoints[-1])
     events: dict[Path, list[Path]] = {}
     for file in sorted(path.rglob(f"*{EVENTS}*")):
         events.setdefault(file.parent, []).append(file)
@@ -98,10 +95,10 @@ def _folder(path: Path) -> Found:
         raise InputError(f"holds {len(runs)} runs of MLflow", path, fix=f"name one, such as {runs[-1]}")
     offline = sorted(path.glob("*.wandb"))
     if len(offline) == 1:
-        return read_wandb(offline[0], offline[0].read_bytes())
+        return read_wandb(offline[0], read_file(offline[0], LARGEST))
     raise InputError("holds no log that is known", path, fix=f"name {KINDS}")
 
 
 def _number(name: str) -> int:
     digits = name.rpartition("-")[2]
-    return int(digits) if digits.isdigit() else -1
+    return int(digits) if digits.isdecimal() else -1

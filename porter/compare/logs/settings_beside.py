@@ -9,28 +9,36 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import pickletools
 import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...errors import InputError
+from ...files import is_file, is_folder, read_file
+from .log import number
+
 SETTINGS = (
     "max_grad_norm", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "r", "lora_alpha", "adapted_linears",
 )  # fmt: skip
+PARAMS = (*SETTINGS, "deepspeed", "deepspeed_plugin", "hf_deepspeed_config")  # of MLflow's
 NOTHING = ("", "None", "null")  # None, as trackers write it
 LARGEST = 2_000_000  # bytes
+MOST_TUPLES = 10_000  # of a pickle
 LONGEST = 50_000_000  # of a header: a hundred bytes a tensor
 
 
 def settings_beside(path: Path) -> dict[str, float]:
     """`SETTINGS` as far as the log's folder, its checkpoints or its saved adapter tell them."""
     folder = path.parent
-    places = [folder, *sorted(folder.glob("checkpoint-*"), key=lambda p: p.stat().st_mtime, reverse=True)[:1]]
+    checkpoints = [path for path in folder.glob("checkpoint-*") if is_folder(path)]
+    places = [folder, *sorted(checkpoints, key=lambda path: path.stat().st_mtime, reverse=True)[:1]]
     found: dict[str, float] = {}
     for place in places:
         for name, read in FILES.items():
-            if (place / name).is_file():
+            if is_file(place / name):
                 found = {**read(place / name), **found}
     return found
 
@@ -41,7 +49,7 @@ def numbers(given: Mapping[str, Any]) -> dict[str, float]:
     given = {**given, "max_grad_norm": _clipping(given)}
     for name in SETTINGS:
         try:
-            found[name] = float(given[name])
+            found[name] = number(given[name])
         except (KeyError, TypeError, ValueError):
             continue
     return found
@@ -49,24 +57,34 @@ def numbers(given: Mapping[str, Any]) -> dict[str, float]:
 
 def _adapter(path: Path) -> dict[str, float]:
     try:
-        given = json.loads(path.read_bytes()[:LARGEST])
-    except (OSError, ValueError, RecursionError):
+        given = json.loads(read_file(path, LARGEST))
+    except (OSError, ValueError, RecursionError, InputError):
         return {}
     return numbers(given) if isinstance(given, dict) else {}
 
 
 def _arguments(path: Path) -> dict[str, float]:
     try:
-        if path.stat().st_size > LARGEST:
-            return {}
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(read_file(path, LARGEST))) as archive:
             name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
             if archive.getinfo(name).file_size > LARGEST:
                 return {}
-            made = _Reader(io.BytesIO(archive.read(name))).load()
+            data = archive.read(name)
+        made = _Reader(io.BytesIO(data)).load() if _is_plain(data) else None
     except Exception:  # whatever a broken or hostile file does to a reader
         return {}
     return numbers(_state(made))
+
+
+def _is_plain(pickled: bytes) -> bool:
+    """Whether a pickle is what arguments are: without numbers of a memo that is gigabytes long, and without tuples so
+    deep in one another that their hash overflows the stack."""
+    tuples = 0
+    for code, given, _ in pickletools.genops(pickled):
+        tuples += code.name.startswith("TUPLE")
+        if tuples > MOST_TUPLES or (code.name.endswith("PUT") and int(given or 0) > len(pickled)):
+            return False
+    return True
 
 
 def _clipping(given: Mapping[str, Any]) -> Any:

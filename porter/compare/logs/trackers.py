@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...files import is_file, read_file
 from .framed import Cut, leveldb_records, tensorflow_records
-from .log import FLOAT32, VALUES, Found, Value
-from .settings_beside import numbers
+from .log import FLOAT32, LARGEST, VALUES, Found, Value, value
+from .settings_beside import PARAMS, numbers
 
 EVENTS = "events.out.tfevents."
 WANDB = b":W&B"
+LONGEST_PARAMETER = 1_000_000  # bytes
 CUT = "ends in the middle of a record: the run was killed, or the copy isn't whole"
 
 
@@ -29,7 +31,7 @@ def read_events(files: Iterable[Path]) -> Found:
     notes = []
     for path in files:
         try:
-            for record in tensorflow_records(path.read_bytes()):
+            for record in tensorflow_records(read_file(path, LARGEST)):
                 event = message.FromString(record)
                 for each in event.summary.value:
                     if each.tag.startswith("args"):
@@ -45,6 +47,8 @@ def read_events(files: Iterable[Path]) -> Found:
                     known[name] = Value(scalar, abs(scalar) * FLOAT32)
         except Cut:
             notes.append(f"{path.name} {CUT}")
+        except (OSError, InputError):
+            raise
         except Exception as error:
             raise InputError(f"is no file of TensorBoard's events ({type(error).__name__})", path) from error
     return Found("TensorBoard's events", tuple(rows), settings, tuple(notes))
@@ -80,11 +84,10 @@ def read_mlflow(folder: Path) -> Found:
     """A run of MLflow's file store: metrics/NAME has lines of time, value and step, params/NAME a value."""
     by_step: dict[tuple[int, int], dict[str, Any]] = {}
     for name in VALUES:
-        file = next(
-            (path for path in (folder / "metrics" / name, folder / "metrics/train" / name) if path.is_file()), None
-        )
+        places = (folder / "metrics" / name, folder / "metrics/train" / name)
+        file = next((path for path in places if path.is_file()), None)
         times: dict[int, int] = {}
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file else ():
+        for line in read_file(file, LARGEST).decode("utf-8", "replace").splitlines() if file else ():
             parts = line.split()
             try:
                 given, step = float(parts[1]), int(parts[2])
@@ -93,9 +96,16 @@ def read_mlflow(folder: Path) -> Found:
             times[step] = times.get(step, -1) + 1
             by_step.setdefault((times[step], step), {"step": step})[name] = Value(given)
     params = folder / "params"
-    texts = {file.name: file.read_text(errors="replace")[:100] for file in params.glob("*")} if params.is_dir() else {}
+    texts = {name: text for name in PARAMS if is_file(params / name) and (text := _parameter(params / name))}
     rows = [by_step[key] for key in sorted(by_step)]
     return Found("MLflow's files", tuple(row for row in rows if "loss" in row), numbers(texts))
+
+
+def _parameter(file: Path) -> str:
+    try:
+        return read_file(file, LONGEST_PARAMETER).decode("utf-8", "replace")[:100]
+    except InputError:
+        return ""
 
 
 def _name(tag: str) -> str:
@@ -123,7 +133,7 @@ def _json_value(text: str) -> Value | None:
     given = _plain(text)
     if given in ("NaN", "Infinity"):
         return Value(math.nan)
-    return Value(float(given)) if isinstance(given, int | float) and not isinstance(given, bool) else None
+    return value(given)
 
 
 def _plain(text: str) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...recipe import Fate, Field, Origin, Severity, Value, literal_code
 from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
 from ...source.launch.launch_config import Setting
-from ...source.launch.usual_launch import usual_launch
+from ...source.launch.usual_launch import UsualLaunch, usual_launch
 from ..libraries.accelerate.deepspeed import INLINE
 from ..packs.packs import Pack, launchers
 from ..script.fill_from_tables import judge
@@ -66,7 +66,7 @@ def read_launch(porting: Training, packs: tuple[Pack, ...], settings: tuple[Sett
         message = "No launch config: the GPU run is taken to be one process, which decides the effective batch."
         fix = "Give --launch-config FILE or --processes N if it had more."
         severity: Severity = "info"
-        usual = usual_launch(Path(porting.module.path), porting.module.text)
+        usual = _usual(porting)
         if usual is not None and usual.processes > 1:
             said = f"{usual.where} starts {usual.processes} processes"
             message = f"No launch config, but {said}: the port takes one, with a batch {usual.processes} times smaller."
@@ -82,6 +82,14 @@ def read_launch(porting: Training, packs: tuple[Pack, ...], settings: tuple[Sett
             porting.fill({"precision.bf16": Value("literal", "True")})
             read_precision(porting)
         settle_masters(porting, settings)
+
+
+def _usual(porting: Training) -> UsualLaunch | None:
+    """How the file says that it is started: the same for each of its trainers."""
+    if "usual launch" not in porting.answers:
+        porting.answers["usual launch"] = usual_launch(Path(porting.module.path), porting.module.text)
+    found: UsualLaunch | None = porting.answers["usual launch"]
+    return found
 
 
 def _say_over(porting: Training, place: str, source: str) -> None:

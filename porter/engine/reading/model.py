@@ -29,6 +29,7 @@ from ..script.fill_from_tables import (
     table_of,
 )
 from ..script.flow import binding_origins, is_itself, origins, unprepared
+from ..script.reaching import is_behind, not_behind
 from ..script.sites import PAIRS, Argument, Site
 from ..script.training import Training
 from ..script.where_models_come_from import WHERE_FROM, where_from
@@ -95,9 +96,11 @@ def _keeps_type(porting: Training, site: Site, versions: Mapping[str, str]) -> b
 
 def reaches_trainer(porting: Training, site: Site) -> bool:
     """Whether the trainer may get what a get_peft_model gives: it is bound to its variable, be it `self.model`, or in
-    another function that returns it."""
+    another function that returns it; and not behind the training alone."""
     module, trainer = porting.module, porting.trainer
     model = trainer.argument("model") if trainer is not None else None
+    if model is not None and model.node is not None and is_behind(module, site.node, model.node):
+        return False
     held = module.meaning(model.node) if model is not None else None
     if held is not None and site.variable == porting.names.model and site.home is held[0]:
         return True
@@ -212,7 +215,8 @@ def _rebound(porting: Training, argument: Argument | None, role: str) -> Site | 
         return None
     made = {site.node: site for site in porting.of_role(role)}
     found = []
-    for binding in bindings_of(porting.module, unprepared(porting.module, argument.node)):
+    name = unprepared(porting.module, argument.node)
+    for binding in not_behind(porting.module, name) if name is not None else ():
         values = binding_origins(porting.module, binding)
         site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
         if site is not None and argument.node is not None:
@@ -267,7 +271,9 @@ def _in_branches(porting: Training, argument: Argument | None) -> list[Site]:
     node = path[-1] if path else None
     while (inner := _returned_name(porting, node)) is not None:
         node = inner
-    for binding in bindings_of(module, node):
+    if node is None:
+        return []
+    for binding in not_behind(module, node):
         values = list(binding_origins(module, binding))
         made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
         if made:
@@ -277,7 +283,7 @@ def _in_branches(porting: Training, argument: Argument | None) -> list[Site]:
                 adapted = first.argument("model")
                 given = binding.value.args if isinstance(binding.value, cst.Call) else ()  # also `attach(model)`
                 handed = [*(argument.value for argument in given), adapted.node if adapted is not None else None]
-                if node is None or any(_is_bound_by(module, each, bindings_of(module, node)) for each in handed):
+                if any(_is_bound_by(module, each, bindings_of(module, node)) for each in handed):
                     continue
                 loads = _loads_of(porting, adapted)
                 if not loads:
@@ -286,7 +292,7 @@ def _in_branches(porting: Training, argument: Argument | None) -> list[Site]:
             found += [site for site in loads if site not in found]
         elif is_from_scratch(porting, binding.value):
             continue
-        elif node is None or not (is_itself(module, binding, node) or _is_none(binding.value)):
+        elif not (is_itself(module, binding, node) or _is_none(binding.value)):
             return []
     return found
 

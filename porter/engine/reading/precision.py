@@ -16,6 +16,7 @@ from ...text.expressions import type_name
 from ..libraries.bitsandbytes.quantization import asks_when_run
 from ..script.fill_from_tables import follow, plain_version, short_name
 from ..script.may_be_none import is_something
+from ..script.sites import Site
 from ..script.training import Training
 
 TYPE_NAME = r"b?float(16|32)?|half"
@@ -29,9 +30,10 @@ def read_precision(porting: Training) -> None:
     if dtype is not None and dtype.is_literal(None) and _none_is_float32(porting):
         weights = "float32"
     if dtype is not None and weights is None and not dtype.is_literal(None, "auto"):
-        porting.fill({"model.weights": Value("expression", _chosen(porting, dtype), dtype.origin)})
+        chosen = chosen_type(porting, porting.model, dtype)
+        porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
         return
-    autocast = half[0] is True or half[1] is True or (half[0] is None and half[1] is not True)
+    autocast = under_autocast(porting)
     held = porting.value("model.quantization")
     if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None:
         if not held.known and not autocast:  # float32 where the run quantises nothing
@@ -71,11 +73,22 @@ def read_precision(porting: Training) -> None:
     porting.fill(values)
 
 
-def _chosen(porting: Training, dtype: Value) -> str:
+def under_autocast(porting: Training) -> bool:
+    """Whether the source multiplies in half precision; where nothing is said TRL and Unsloth choose bfloat16."""
+    bf16, fp16 = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
+    return bf16 is True or fp16 is True or (bf16 is None and fp16 is not True)
+
+
+def default_type(porting: Training) -> str:
+    """In what from_pretrained loads weights of which nothing is said: float32, "auto" from transformers 5 on."""
+    return "float32" if _none_is_float32(porting) else "auto"
+
+
+def chosen_type(porting: Training, site: Site | None, dtype: Value) -> str:
     """The code of a type that is decided when the script runs; None is float32 where the source's transformers loads
     it so."""
     code = dtype.text or dtype.code
-    argument = porting.model.argument("dtype", "torch_dtype") if porting.model is not None else None
+    argument = site.argument("dtype", "torch_dtype") if site is not None else None
     if not _none_is_float32(porting):
         return code
     if argument is not None and (not argument.certain or is_something(porting.module, argument.node)):

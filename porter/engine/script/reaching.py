@@ -21,7 +21,7 @@ ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Param)
 
 def reaching(module: Module, name: cst.BaseExpression) -> list[Binding]:
     """The bindings of a name (or of `self.x`) that may hold at that place; of another function all of them."""
-    found = [binding for binding in bindings_of(module, name) if not _is_behind(module, binding, name)]
+    found = not_behind(module, name)
     here = [binding for binding in found if _is_here(module, binding, name)]
     blocks = {item for item in module.ancestors(name) if isinstance(item, cst.BaseSuite | cst.Module)}
     start = module.span(name)[0]
@@ -33,6 +33,11 @@ def reaching(module: Module, name: cst.BaseExpression) -> list[Binding]:
     if not certain:
         return found
     return [binding for binding in found if binding not in here or module.span(binding.node)[0] >= max(certain)]
+
+
+def not_behind(module: Module, name: cst.BaseExpression) -> list[Binding]:
+    """The bindings of a name (or of `self.x`) but for those that it gets after it is read there alone."""
+    return [binding for binding in bindings_of(module, name) if not _is_behind(module, binding, name)]
 
 
 def _is_here(module: Module, binding: Binding, name: cst.BaseExpression) -> bool:
@@ -49,7 +54,14 @@ def _is_behind(module: Module, binding: Binding, name: cst.BaseExpression) -> bo
     if isinstance(binding.node, cst.CompFor):
         around = next(item for item in module.ancestors(binding.node) if isinstance(item, cst.BaseComp))
         return around not in module.ancestors(name)
-    if not _is_here(module, binding, name) or module.span(binding.node)[1] <= module.span(name)[0]:
+    return _is_here(module, binding, name) and is_behind(module, binding.node, name)
+
+
+def is_behind(module: Module, node: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether `node` is come to behind `other` alone: it stands below in the same function, and in no loop with it."""
+    if function_around(module, node) is not function_around(module, other):
         return False
-    loops = {item for item in module.ancestors(name) if isinstance(item, cst.For | cst.While)}
-    return not any(item in loops for item in module.ancestors(binding.node))
+    if module.span(node)[1] <= module.span(other)[0]:
+        return False
+    loops = {item for item in module.ancestors(other) if isinstance(item, cst.For | cst.While)}
+    return not any(item in loops for item in module.ancestors(node))

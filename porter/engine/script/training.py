@@ -156,6 +156,8 @@ class Training:
         value = self.recipe.values[place]
         if value.known and ("\n" in value.text or any(name in value.text for name in SEES_GPU)):
             return python(value.literal)
+        if value.kind == "expression" and any(name in value.text for name in SEES_GPU):
+            return value.code
         if value.kind == "expression" or (value.text and self.visible(value)):
             return value.text or value.code
         if not value.known:

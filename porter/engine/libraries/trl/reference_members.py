@@ -1,7 +1,7 @@
 """What the script does with a reference model or a teacher: what a model that only computes does not need goes.
 
-`ref_model.eval()`, `ref_model.gradient_checkpointing_enable()`, a loop that freezes its parameters. What else torch's
-model had is named: Tunix's model ends at it.
+`ref_model.eval()`, `ref_model.gradient_checkpointing_enable()`, a loop that freezes its parameters. A rule that matches
+`@reference.resize_token_embeddings()` answers that. What else torch's model had is named: Tunix's model ends at it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import libcst as cst
 
 from ...answering.member_uses import QUIET, member_rules
-from ...packs.packs import Rewrite
+from ...answering.python_rules import answer
+from ...packs.packs import Rewrite, SiteRule
 from ...script.flow import holders
 from ...script.porting import Porting
 from ...script.sites import shortened
@@ -33,7 +34,12 @@ def apply_reference_members(porting: Porting) -> None:
 
 def _answer(porting: Porting, use: Use) -> None:
     module = porting.module
-    rule = member_rules(porting).get(use.match.replace("@reference", "@model"))
+    rules = member_rules(porting)
+    own = rules.get(use.match)
+    if isinstance(own, SiteRule) and isinstance(use.outer, cst.Call):
+        if answer(porting, own, use.outer, use.role, use.match, use.match):
+            return
+    rule = rules.get(use.match.replace("@reference", "@model"))
     statement = module.statement(use.outer)
     alone = isinstance(module.parents[use.outer], cst.Expr) or use.kind == "assign"
     loop = module.parents[use.outer]

@@ -48,4 +48,5 @@ trainer = PeftTrainer(
 trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
+rt.print_trainable_parameters(trainer.model)
 rt.save_adapter(model, "out/adapter", tokenizer=tokenizer)

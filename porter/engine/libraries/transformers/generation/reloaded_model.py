@@ -4,7 +4,8 @@ base = AutoModelForCausalLM.from_pretrained(MODEL)
 model = PeftModel.from_pretrained(base, "out").merge_and_unload()
 model.generate(...)
 
-Only where all that is done with it is known: it generates, is merged, saved behind a merge, or put on a device.
+Only where all that is done with it is known: it generates, is merged, saved behind a merge, given the tokens of a chat
+format, or put on a device.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .....source.calls import function_around, parameter_of
 from .....source.module import Module
 from .....source.values import Unknown, evaluate
 from ....script.fill_from_tables import tables_by_class
+from ....script.flow import CHAT_FORMAT
 from ....script.porting import Porting
 from ....script.trainers import is_behind
 from ....script.training import in_reach
@@ -44,6 +46,8 @@ class _Chain:
     removed: list[cst.BaseExpression] = field(default_factory=list)
     uses: list[cst.Name] = field(default_factory=list)
     generates: bool = False
+    is_formatted: bool = False  # by TRL's setup_chat_format, which a port has for Tunix's model alone
+    is_saved: bool = False
 
 
 def port_reloaded(porting: Porting) -> list[cst.Name]:
@@ -54,7 +58,7 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
         name = module.qualified(call.func)
         if (name == ADAPTED or name in whole) and _is_candidate(porting, call):
             chain = _Chain()
-            if _load(porting, call, chain) and chain.generates:
+            if _load(porting, call, chain) and (chain.generates or (chain.is_formatted and chain.is_saved)):
                 found += chain.uses
                 for start, end, new in chain.edits:
                     porting.edit(start, end, new, RULE, REASON)
@@ -172,7 +176,10 @@ def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> b
         return _held(porting, outer, chain, merged=True)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return False
-    target = parent.targets[0].target
+    target: cst.BaseExpression = parent.targets[0].target
+    if module.qualified(call.func) == CHAT_FORMAT:  # it gives (model, tokenizer)
+        pair = target.elements if isinstance(target, cst.Tuple) else ()
+        target = pair[0].value if len(pair) == 2 else target
     scope = module.scope(call)
     if not isinstance(target, cst.Name) or function_around(module, call) is not function_around(module, parent):
         return False
@@ -199,6 +206,7 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         name = parent.attr.value
         if name in ("device", "dtype") or name == "generate" or (merged and name in OF_MERGED):
             chain.generates |= name == "generate"
+            chain.is_saved |= name in OF_MERGED
             chain.uses.append(use)
             return True
         if not isinstance(outer, cst.Call) or outer.func is not parent:
@@ -230,11 +238,18 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             return True
         if called in ADAPTER and not merged:
             return _adapter(porting, use, outer, chain)
+        if called == CHAT_FORMAT and not merged and _is_model_of(outer, parent):
+            chain.is_formatted = True
+            return _held(porting, outer, chain, merged=False)
         parameter = parameter_of(module, parent, outer)
         if parameter is not None:
             uses = module.references(parameter, module.scopes[module.callees[outer]])
             return all(isinstance(n, cst.Name) and _use(porting, n, chain, merged) for n in uses)
     return isinstance(parent, cst.Del) or isinstance(module.parents[outer], cst.Del)
+
+
+def _is_model_of(call: cst.Call, argument: cst.Arg) -> bool:
+    return argument.keyword.value == "model" if argument.keyword is not None else argument is call.args[0]
 
 
 def _adapter(porting: Porting, use: cst.Name, call: cst.Call, chain: _Chain) -> bool:

@@ -1,0 +1,83 @@
+"""The seed that a script has given torch where it puts adapters in, by which their first weights are drawn.
+
+torch.manual_seed(args.seed)
+model = get_peft_model(model, config)     drawn by args.seed
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ....source.calls import argument_of, function_around
+from ....source.values import Unknown, evaluate
+from ....text.expressions import names_in
+from ...script.porting import Porting
+from ...script.sites import Site
+from ...script.training import in_reach
+
+SEEDS = frozenset(
+    "torch.manual_seed torch.random.manual_seed transformers.set_seed transformers.trainer_utils.set_seed "
+    "accelerate.set_seed accelerate.utils.set_seed lightning.seed_everything lightning.pytorch.seed_everything "
+    "pytorch_lightning.seed_everything unsloth.set_seed".split()
+)
+
+
+def seed_given(porting: Porting, site: Site) -> str:
+    """The code of the last seed that stands above `site` and holds there; "" for none.
+
+    Given by a library's function, or by a function of the file that hands its parameter on to one.
+    """
+    module = porting.module
+    here = function_around(module, site.node)
+    for call in sorted(module.calls, key=lambda call: module.span(call)[0], reverse=True):
+        around = function_around(module, call)
+        if module.span(call)[1] > site.start or around not in (here, None) or _is_behind_a_test(porting, call, site):
+            continue
+        value = _seed_of(porting, call)
+        code = _code(porting, value, site) if value is not None else ""
+        if code:
+            return code
+    return ""
+
+
+def _seed_of(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
+    """What a call seeds torch with."""
+    module = porting.module
+    function = module.callees.get(call)
+    if function is None:
+        return call.args[0].value if module.qualified(call.func) in SEEDS and call.args else None
+    for inner in module.calls:
+        if function_around(module, inner) is not function or module.qualified(inner.func) not in SEEDS:
+            continue
+        given = inner.args[0].value if inner.args else None
+        if isinstance(given, cst.Name):
+            return argument_of(module, call, given.value)
+    return None
+
+
+def _code(porting: Porting, value: cst.BaseExpression, site: Site) -> str:
+    """A seed's code where its names mean the same at the site, as they do in the function around and above it."""
+    module = porting.module
+    try:
+        known = evaluate(module, value)
+    except Unknown:
+        known = None
+    if known is not None:
+        return repr(known) if isinstance(known, int) and not isinstance(known, bool) else ""
+    code = module.code(value)
+    for name in names_in(code):
+        found = site.scope.lookup(name)
+        if found is None or found != module.scope(value).lookup(name):
+            return ""
+        start = module.span(value)[0]
+        if any(module.span(binding.node)[0] > start for binding in found[1] if binding.kind != "parameter"):
+            return ""
+    whole = "\n" not in code and in_reach(module.scope(value), site.scope)
+    return code if whole else ""
+
+
+def _is_behind_a_test(porting: Porting, call: cst.Call, site: Site) -> bool:
+    """Whether a call stands in an `if` or a loop that the site isn't in: what it seeds may not be."""
+    around = set(porting.module.ancestors(site.node))
+    kinds = (cst.If, cst.For, cst.While, cst.Try, cst.IfExp)
+    return any(isinstance(item, kinds) and item not in around for item in porting.module.ancestors(call))
