@@ -19,6 +19,7 @@ from .training import Training
 
 TRAINER = "trainer"  # the part of the port (`Edit.part`) that makes the trainer, its data and its optimizer
 
+KEPT = "names that rewrites leave"  # of `Porting.answers`
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
 

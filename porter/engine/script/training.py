@@ -42,6 +42,9 @@ class Names:
     runtime: str = "rt"
 
 
+# A comparison with a half-width type, which the port writes otherwise.
+COMPARES = re.compile(r"([=!]=|\bis\b).*(float16|half)\b|(float16|half)\b.*([=!]=|\bis\b)")
+
 # The first releases of TRL whose trainers, given no arguments, save to a folder of their model's name.
 NAMED_AFTER_MODEL = {"SFT": (0, 15), "GRPO": (0, 14), "DPO": (0, 19), "RLOO": (0, 22), "KTO": (1, 0)}
 
@@ -154,17 +157,18 @@ class Training:
     def text(self, place: str) -> str:
         """The code that stands for `place` at the trainer: the source's own spelling where it can be seen there."""
         value = self.recipe.values[place]
-        if value.known and ("\n" in value.text or any(name in value.text for name in SEES_GPU)):
-            return python(value.literal)
-        if value.kind == "expression" and any(name in value.text for name in SEES_GPU):
+        told = value.known and ("\n" in value.text or COMPARES.search(value.text) or _asks_gpu(value.text))
+        if value.kind == "expression" and _asks_gpu(value.text):
             return value.code
-        if value.kind == "expression" or (value.text and self.visible(value)):
+        if not told and (value.kind == "expression" or (value.text and self.visible(value))):
             return value.text or value.code
         if not value.known:
             return value.code
         literal = value.literal
         if isinstance(literal, str):
             return quoted(literal)
+        if told and not isinstance(literal, float):
+            return python(literal)
         return re.sub(r"(?<=\de-)0(?=\d)", "", value.code) if isinstance(literal, float) else value.code
 
     def output_dir(self) -> str:
@@ -246,6 +250,10 @@ class Training:
         """`rt.name`, and its import."""
         self.imports.add(self.runtime_import())
         return f"{self.names.runtime}.{name}"
+
+
+def _asks_gpu(text: str) -> bool:
+    return any(name in text for name in SEES_GPU)
 
 
 def in_reach(inner: Scope, outer: Scope) -> bool:
