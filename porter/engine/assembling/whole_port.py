@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -25,6 +26,8 @@ from .per_file import divided, own_edits, parts_of, take_back, view_of
 from .port_imports import with_imports
 from .todos import with_todos
 
+NOTHING = ("", "pass")
+
 
 def finish(porting: Porting, status: Status | None) -> Port:
     """Put the text together: edits, imports, TODO comments; the result has to parse."""
@@ -33,6 +36,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     if porting.trainer is not None and status is None:
         edits = with_imports(porting, edits)
     if status is None:
+        _say_lost_training(porting, edits)
         refuse_keywords(porting, edits)
         say_own_modules(porting, edits)
         say_gone_names(porting, edits)
@@ -64,6 +68,20 @@ def finish(porting: Porting, status: Status | None) -> Port:
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, before, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port
+
+
+def _say_lost_training(porting: Porting, edits: Sequence[Edit]) -> None:
+    """Something that took out a function, taking it for another, took the training along: no port is without it."""
+    trainers = [site for site in porting.sites if site.role == "trainer"]
+    takers = [
+        next((edit for edit in edits if edit.start < site.start < edit.end and edit.new.strip() in NOTHING), None)
+        for site in trainers
+    ]
+    for site, taker in zip(trainers, takers, strict=True):
+        if taker is not None and all(takers):
+            message = f"This training is gone from the port, with the lines that {taker.rule} took out: {taker.reason}."
+            fix = f"Port with --ignore {taker.rule}, and please report it."
+            porting.find(site.rule, "error", message, fix, site.line, site.column)
 
 
 def _file_of(row: Field) -> str:

@@ -12,7 +12,7 @@ import libcst as cst
 
 from ....recipe import Value
 from ....source.calls import calls_of
-from ....source.module import Module
+from ....source.scopes import inside
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Site
@@ -24,10 +24,17 @@ SIGNS = (r"\.named_modules\(\)", r"\bisinstance\(", r"\bLinear(4bit|8bitLt)?\b",
 WITHOUT_HEAD = r"lm_head|output_layer|Linear4bit|Linear8bitLt"  # bitsandbytes never holds the head
 
 
-def collects_linears(module: Module, function: cst.FunctionDef) -> bool:
-    """Whether a function of the script returns the names of all linear layers but the head."""
+def collects_linears(porting: Training, function: cst.FunctionDef) -> bool:
+    """Whether a function of the script returns the names of all linear layers but the head, and does nothing else.
+
+    One that loads a model or trains does more, and so does one around such a function.
+    """
+    module = porting.module
     code = module.code(function)
-    return all(re.search(sign, code) for sign in SIGNS) and re.search(WITHOUT_HEAD, code) is not None
+    if not all(re.search(sign, code) for sign in SIGNS) or re.search(WITHOUT_HEAD, code) is None:
+        return False
+    does_more = any(isinstance(node, cst.FunctionDef | cst.ClassDef) for node in inside(function.body))
+    return not does_more and not any(function in module.ancestors(site.node) for site in porting.sites)
 
 
 def read_linear_names(porting: Training, config: Site) -> None:
@@ -37,7 +44,7 @@ def read_linear_names(porting: Training, config: Site) -> None:
         return
     for value in origins(porting.module, given.node):
         called = porting.module.callees.get(value) if isinstance(value, cst.Call) else None
-        if called is not None and collects_linears(porting.module, called):
+        if called is not None and collects_linears(porting, called):
             porting.fill({"lora.targets": Value("literal", "'all-linear'", given.value.origin)})
             target = 'rt.apply_lora(targets="all-linear")'
             porting.change_fate(".target_modules", fate="exact", target=target, reason="")
@@ -48,7 +55,7 @@ def write_linear_names(porting: Porting) -> None:
     """The calls become the string, and the function goes when nothing else uses it."""
     module = porting.module
     for function in dict.fromkeys(module.callees.values()):
-        if not collects_linears(module, function):
+        if not collects_linears(porting, function):
             continue
         calls = calls_of(module, function)
         for call in calls:
