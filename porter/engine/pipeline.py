@@ -32,6 +32,7 @@ from .answering.spread_arguments import spread_arguments
 from .answering.unclaimed_configs import say_other_calls
 from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
+from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.accelerate.world_size import apply_world_size
@@ -261,7 +262,8 @@ def _without_trainer(porting: Training) -> Port:
     status: Status = "unsupported" if name else "unchanged"
     port = Porting.of(porting)
     say_other_calls(port, (), status)
-    recipe = replace(port.recipe, trainer=name, findings=tuple(port.findings))
+    rows = receipts(port, (), refused=True)
+    recipe = replace(port.recipe, trainer=name, fields=rows, findings=tuple(port.findings))
     kind = (module.bom, module.encoding, (), module.notebook)
     made = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
     return divided(made, module, ()) if isinstance(module, Merged) else made

@@ -46,11 +46,12 @@ class Porting(Training):
     def edit(self, start: int, end: int, new: str, rule: str, reason: str, *, part: str = "") -> None:
         """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs, but
         in a block of the file that is indented by spaces."""
+        new, carries = self.marks.lifted(new)  # the lines of values that are marked in it
         line, column = self.module.line_column(start)
         if self.module.indent == "\t" and " " not in indentation(self.module.text, start):
             new = re.sub(r"(?m)^(\t*)((?: {4})+)", lambda match: match[1] + "\t" * (len(match[2]) // 4), new)
         text = re.sub(r"\r?\n", self.module.newline, new)
-        self.edits.append(Edit(start, end, text, rule, reason, line, column, part))
+        self.edits.append(Edit(start, end, text, rule, reason, line, column, part, carries))
 
     def covered(self, offset: int) -> bool:
         """Whether an edit replaces what stands at `offset`."""

@@ -19,12 +19,17 @@ from ...source.module import Module
 from ...source.scopes import Scope
 from ...source.values import SEES_GPU
 from ...text.expressions import python, quoted
+from ...text.marks import Marks
 from ..draft.findings import Findings
 from ..packs.packs import Pack
 from .sites import Argument, Site
 
 if TYPE_CHECKING:
     from ..libraries.torch.training_loops import Loop
+
+
+# A comparison with a half-width type, which the port writes otherwise.
+COMPARES = re.compile(r"([=!]=|\bis\b).*(float16|half)\b|(float16|half)\b.*([=!]=|\bis\b)")
 
 
 @dataclass
@@ -41,9 +46,6 @@ class Names:
     trainer: str = "trainer"
     runtime: str = "rt"
 
-
-# A comparison with a half-width type, which the port writes otherwise.
-COMPARES = re.compile(r"([=!]=|\bis\b).*(float16|half)\b|(float16|half)\b.*([=!]=|\bis\b)")
 
 # The first releases of TRL whose trainers, given no arguments, save to a folder of their model's name.
 NAMED_AFTER_MODEL = {"SFT": (0, 15), "GRPO": (0, 14), "DPO": (0, 19), "RLOO": (0, 22), "KTO": (1, 0)}
@@ -79,6 +81,8 @@ class Training:
     answers: dict[object, Any] = field(default_factory=dict)  # to what is asked again and again; all views share them
     names: Names = field(default_factory=Names)
     recipe: Recipe = field(default_factory=lambda: Recipe(""))
+    fields: tuple[Field, ...] = ()  # what is owed of each keyword
+    marks: Marks = field(default_factory=Marks)  # of all views
     imports: set[str] = field(default_factory=set)
     findings: Findings = field(default_factory=Findings)
     refused: bool = False  # nothing of this trainer is ported
@@ -128,16 +132,15 @@ class Training:
 
     def fate(self, row: Field) -> None:
         """Add a row to the table of fates, or replace the row of the same keyword."""
-        kept = tuple(old for old in self.recipe.fields if (old.source, old.line) != (row.source, row.line))
-        self.recipe = replace(self.recipe, fields=(*kept, row))
+        kept = tuple(old for old in self.fields if (old.source, old.line) != (row.source, row.line))
+        self.fields = (*kept, row)
 
     def change_fate(self, source: str, **changes: Any) -> None:
         """Correct the row of a keyword by what the writer decided; `.warmup_ratio` means that of any class."""
         suffix = source if source.startswith(".") else f"\n{source}"
-        rows = tuple(
-            replace(row, **changes) if f"\n{row.source}".endswith(suffix) else row for row in self.recipe.fields
+        self.fields = tuple(
+            replace(row, **changes) if f"\n{row.source}".endswith(suffix) else row for row in self.fields
         )
-        self.recipe = replace(self.recipe, fields=rows)
 
     def fill(self, values: Mapping[str, Value]) -> None:
         """Put values into the recipe."""
