@@ -22,52 +22,21 @@ from ..source.merged import Merged
 from ..source.module import Module
 from ..target.write import write
 from ..text.edits import line_start
-from .answering.annotations import drop_subclasses, rename_annotations
-from .answering.given_to_unknown_code import name_handed
-from .answering.library_names import apply_rewrites
-from .answering.member_uses import apply_members
-from .answering.pack_places import apply_places
 from .answering.scoped_names import is_in_reach
-from .answering.spread_arguments import spread_arguments
 from .answering.unclaimed_configs import say_other_calls
 from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
 from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
-from .libraries.accelerate.world_size import apply_world_size
-from .libraries.accelerate.zero3 import answer_zero_tests
-from .libraries.datasets.columns import list_columns
 from .libraries.peft.merged_adapters import note_merged
-from .libraries.peft.parameter_counts import replace_counts
-from .libraries.torch.compared_types import answer_comparisons
-from .libraries.torch.cuda_available import answer_gpu_tests
-from .libraries.torch.cuda_left import name_cuda_left
-from .libraries.torch.gpu_reports import drop_gpu_reports
-from .libraries.torch.gpu_tests_left import name_gpu_tests
-from .libraries.torch.layer_casts import drop_casts
 from .libraries.torch.loop_trainer import LOOP, find_loops
-from .libraries.torch.named_types import rewrite_named_types
-from .libraries.torch.torch_tensors import answer_tensors
 from .libraries.transformers.attention_cap import say_attention_cap
-from .libraries.transformers.auto_config import answer_configs
 from .libraries.transformers.checkpointing import scan_checkpointing
-from .libraries.transformers.embedding_rows import answer_rows
-from .libraries.transformers.generation.generate import apply_generation
-from .libraries.transformers.saving_patches import (
-    drop_gathered_weights,
-    drop_saving_patches,
-    replace_saving_functions,
-)
-from .libraries.transformers.tokenizers_of_4 import keep_tokenizers
-from .libraries.trl.class_patches import name_class_patches
 from .libraries.trl.collator_masks import write_padding_mask
-from .libraries.trl.reference_members import apply_reference_members
-from .libraries.unsloth.chat_template import answer_chat_templates
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
 from .reading.families import check_mesh, find_model_family, refused
-from .reading.kept_configs import answer_uses
 from .reading.launch import read_launch
 from .reading.pack_readings import read_packs
 from .reading.precision import settle_compute_type
@@ -82,15 +51,14 @@ from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
 from .script.training import Training
 from .script.uses_of_training import Use, role_uses
-from .settling.all_hosts import take_all_hosts
-from .settling.blocks import close_empty_blocks
-from .settling.constant_conditionals import settle_branches
 from .settling.ignored_keywords import drop_ignored
-from .settling.leftovers import drop_leftovers
 from .settling.release_asserts import drop_release_asserts
-from .settling.unused import drop_device_maps, drop_unused_functions
+from .steps.order import by_phase
+from .steps.step import Phase
 
 Mesh = tuple[int, int] | None
+STEPS = "porter.engine"  # the package whose modules declare steps
+MOST_ROUNDS = 8
 # A trainer by a bare name, as `import *` gives it; PeftTrainer is Tunix's, of a port.
 OWN_TRAINER = re.compile(r"(?<![.\w])(?!PeftTrainer)\w*Trainer\(")
 OLDEST_TRL = (0, 7)  # the first release whose defaults the tables give
@@ -177,38 +145,16 @@ def _port_module(module: Module, options: Options) -> Port:
         return finish(merge(views), "unsupported")
     for view in possible:
         _write(view, mesh)
+        _take(view, "trainer", Phase.ANSWER, Phase.CARRY)
     porting = merge(views)
-    rename_annotations(porting, possible)
-    drop_gpu_reports(porting)
-    answer_gpu_tests(porting)
-    drop_gpu_reports(porting)
-    drop_gathered_weights(porting)
-    answer_zero_tests(porting)
-    answer_chat_templates(porting)
-    keep_tokenizers(porting)
-    apply_places(porting)
-    answer_comparisons(porting)
-    apply_rewrites(porting)
-    rewrite_named_types(porting)
-    apply_world_size(porting)
+    porting.trainers = tuple(possible)
+    _take(porting, "file", Phase.ANSWER)
+    _settle(porting)
     for view in possible:
         view.edits = porting.edits
-        name_handed(view)
-        _check_trained(view)
+        _take(view, "trainer", Phase.NAME)
     porting = merge_findings(porting, views)
-    find_other_trainer(porting, todo=True)
-    name_class_patches(porting)
-    drop_subclasses(porting, possible)
-    settle_branches(porting)
-    take_all_hosts(porting)
-    drop_leftovers(porting)
-    drop_device_maps(porting)
-    drop_unused_functions(porting)
-    answer_tensors(porting)
-    list_columns(porting)
-    close_empty_blocks(porting)
-    name_gpu_tests(porting)
-    name_cuda_left(porting)
+    _take(porting, "file", Phase.NAME)
     return finish(porting, None)
 
 
@@ -242,17 +188,26 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     family, sizes = find_model_family(porting)
     write(porting, family, sizes, mesh)
     script_metadata(porting)
-    drop_saving_patches(porting)
-    replace_saving_functions(porting)
-    replace_counts(porting)
-    drop_casts(porting)
-    answer_rows(porting)
-    answer_configs(porting)
-    apply_generation(porting)
-    apply_members(porting)
-    apply_reference_members(porting)
-    answer_uses(porting)
-    spread_arguments(porting)
+
+
+def _take(porting: Porting, of: str, *phases: Phase) -> None:
+    """Take the steps of phases that are of a trainer, or of the file."""
+    for phase in phases:
+        for each in by_phase(STEPS)[phase, of]:
+            each.run(porting)
+
+
+def _settle(porting: Porting) -> None:
+    """Take out what the others leave, again until nothing more falls."""
+    for _ in range(MOST_ROUNDS):
+        before = porting.edits
+        porting.edits = list(before)
+        _take(porting, "file", Phase.SETTLE)
+        if set(porting.edits) == set(before):
+            porting.edits = before
+            return
+    message = f"After {MOST_ROUNDS} rounds something still falls that nothing of the port needs: the rest of it stays."
+    porting.find("TP001", "warning", message, "Port the port once more, or take it out.", 1, 1)
 
 
 def _without_trainer(porting: Training) -> Port:
@@ -310,17 +265,6 @@ def _scan_members(porting: Training) -> None:
             assert isinstance(use.outer, cst.Call)
             trains.append(use.outer)
     porting.resumes = resumed_from(porting, trains)
-
-
-def _check_trained(porting: Porting) -> None:
-    site = porting.trainer
-    assert site is not None
-    if porting.loop is None and not any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer")):
-        message = "The call of train() on this trainer was not found beside it."
-        names = porting.names
-        batches = f"{names.trainer}.batches" if porting.given_away else names.batches
-        fix = f"Where it is called, write `with {names.mesh}: {names.trainer}.train({batches})`."
-        porting.find("TP111", "error", message, fix, site.line, site.column)
 
 
 def _is_given_away(porting: Training, uses: list[Use]) -> bool:

@@ -20,9 +20,10 @@ from ..script.sites import shortened
 from ..script.training import Training
 from ..script.uses_of_training import Use, role_uses
 from ..settling.decisions import decide
+from ..steps.step import Phase, step
 from .generation_settings import keep_setting, unused_setting
 from .python_rules import answer, in_turn
-from .scoped_names import carry, is_in_reach, named_at
+from .scoped_names import is_in_reach, named_at
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
@@ -42,6 +43,8 @@ def member_rules(porting: Training) -> dict[str, SiteRule | Rewrite]:
     return found
 
 
+# A table answers what no step of its own has claimed; what neither does is left to a person.
+@step(Phase.ANSWER, of="trainer", reads=("claimed uses",), fills=("answered uses",))
 def apply_members(porting: Porting) -> None:
     """Answer every use of the trainer and the model."""
     rules = member_rules(porting)
@@ -76,7 +79,6 @@ def apply_members(porting: Porting) -> None:
                     break
             else:
                 _unknown(porting, use)
-    carry(porting)
 
 
 def _drop_set(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:

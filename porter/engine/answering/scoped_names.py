@@ -23,6 +23,7 @@ from ..script.callback_methods import is_get
 from ..script.porting import TRAINER, Porting
 from ..script.sites import indentation, small_statement
 from ..script.training import Training, in_reach
+from ..steps.step import Phase, step
 
 if TYPE_CHECKING:
     from ..script.uses_of_training import Use
@@ -145,6 +146,7 @@ def _trained_model(porting: Porting, use: Use, text: str) -> str:
     return text
 
 
+@step(Phase.CARRY, of="trainer", fills=("carried",))
 def carry(porting: Porting) -> None:
     """Behind the trainer: the attributes under which code elsewhere finds what belongs to it."""
     trainer = porting.trainer

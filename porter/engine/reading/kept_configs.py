@@ -19,6 +19,7 @@ from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
 from ..script.training import Training, in_reach
 from ..script.uses_of_training import Use, uses
+from ..steps.step import Phase, step
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
 SHAPES = ("eval.strategy", "save.strategy", "log.strategy", "save.best_at_end")
@@ -137,6 +138,7 @@ OF_THE_SOURCE = frozenset(
 )
 
 
+@step(Phase.ANSWER, of="trainer", reads=("claimed uses",))
 def answer_uses(porting: Porting) -> None:
     """Methods and properties of the config that are no fields: the packs' rewrites, or a finding."""
     module, site, trainer = porting.module, porting.arguments, porting.trainer

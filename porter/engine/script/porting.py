@@ -29,6 +29,7 @@ class Porting(Training):
 
     NOT_MINE: ClassVar[object] = object()  # what a rule returns for a call that it leaves to another
 
+    trainers: tuple[Porting, ...] = ()  # of the whole file: those of its trainers that are ported
     lora_conditional: bool = False
     fuses: bool = False
     edits: list[Edit] = field(default_factory=list)

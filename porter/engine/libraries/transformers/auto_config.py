@@ -19,6 +19,7 @@ from ...script.fill_from_tables import bindings_of, short_name
 from ...script.porting import Porting
 from ...script.sites import Argument, Site, shown
 from ...script.training import Training
+from ...steps.step import Phase, step
 
 RULE = "TP302"
 REASON = "rt.load_model reads the model's own config.json"
@@ -75,6 +76,7 @@ def without_config(porting: Training, site: Site) -> Site:
     return replace(site, arguments=tuple(own for own in site.arguments if own is not argument))
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def answer_configs(porting: Porting) -> None:
     """Take out what only told the configuration, and stop the port where a condition would change the model."""
     for site in porting.sites:

@@ -27,6 +27,7 @@ from ....script.sites import Argument, Site, read_site, shortened, shown
 from ....script.trainers import is_another
 from ....script.training import in_reach
 from ....script.uses_of_training import Use, role_uses
+from ....steps.step import Phase, step
 from ..tokenizers_of_4 import tokenizer_load
 from .numpy_tokens import settle_inputs, settle_outputs
 from .reloaded_model import is_tunixs, port_reloaded
@@ -69,6 +70,7 @@ class _Model:
     trained: bool
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def apply_generation(porting: Porting) -> None:
     """Calls of generate and text-generation pipelines over the model that this trainer trains."""
     if not any(word in porting.module.text for word in ("generate(", "pipeline(", "setup_chat_format(")):
