@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
@@ -17,6 +18,7 @@ from ..engine.script.porting import Porting
 from ..recipe import Field
 from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
+from ..source.project.model_names import usual_value
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call
 from .common_statements import (
@@ -214,7 +216,15 @@ def _check(porting: Porting, writing: Writing) -> None:
         given = [porting.config.argument(name) for name in ("eval_strategy", "evaluation_strategy")]
         strategy = next((argument.value for argument in given if argument is not None), strategy)
     asked = strategy is not None and not strategy.is_literal("no", False)
-    if strategy is not None and asked and (strategy.known or not porting.arguments_object):
+    decided = strategy is not None and asked and (strategy.known or not porting.arguments_object)
+    if strategy is not None and asked and not decided and strategy.text:
+        path = Path(porting.module.path)
+        usual = usual_value(strategy.text, porting.module.text, path)
+        decided = usual is not None and usual[0] not in ("no", "False")
+        reason = "the port doesn't sample to evaluate: it ends at its start where the run asks for it"
+        for keyword in (".eval_strategy", ".evaluation_strategy"):
+            porting.change_fate(keyword, fate="changed", target="", reason=reason)
+    if strategy is not None and decided:
         said = (
             f"{short_name(site)}: eval_strategy={strategy.text or strategy.code}: the port doesn't sample to evaluate."
         )

@@ -36,6 +36,7 @@ ADAMW = (
 )
 
 
+OF_BITSANDBYTES = ("paged_adamw", "paged_adamw_32bit", "paged_adamw_8bit", "adamw_8bit", "adamw_bnb_8bit")
 # What one statement is made of: its schedule, and how long it warms up.
 SAID_OF = (
     "optimizer.learning_rate",
@@ -308,6 +309,10 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     masked = masked and porting.loop is None and not porting.given("optimizer.deepspeed")
     if masked:
         common.append(_mask(porting, full=full))
+    if name is not None and name.known and str(name.literal) in OF_BITSANDBYTES and full and not lora_maybe:
+        if str(porting.known("model.weights")) == "bfloat16":
+            reason = "bitsandbytes keeps 8 or 32 bits of state whatever the weights; optax the weights' bfloat16"
+            porting.change_fate(".optim", fate="changed", reason=reason)
     if name is not None and name.known and str(name.literal) in ADAMW:
         return Call(f"{mark(porting, 'optimizer.name')}optax.adamw", [Arg(porting.names.schedule), *common])
     first = porting.text("optimizer.name")

@@ -17,6 +17,7 @@ from ...text.edits import begins_paragraph, comments_above, whole_lines
 from .sites import Site, counts_for_nothing, indentation, shown, small_statement
 from .training import Training
 
+TRAINING = "training"  # the part that trains: `with mesh:` and the trainer's call
 TRAINER = "trainer"  # the part of the port (`Edit.part`) that makes the trainer, its data and its optimizer
 
 KEPT = "names that rewrites leave"  # of `Porting.answers`

@@ -16,7 +16,7 @@ from ...source.calls import function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
-from .flow import is_itself, unwraps
+from .flow import asks_for_wrapper, holders, is_itself, unwraps
 from .porting import Porting
 from .sites import Site, shown
 from .training import Names, Training
@@ -102,9 +102,23 @@ def is_another(porting: Training, use: cst.BaseExpression) -> bool:
     start = module.span(use)[0]
     for binding in _bound_behind(porting, use):
         if module.span(binding.node)[1] <= start and _block(module, binding.node) in [*module.ancestors(use)]:
-            if not is_itself(module, binding, use) and not unwraps(binding.value):
+            if not is_itself(module, binding, use) and not unwraps(binding.value) and not _names_it(porting, binding):
                 return True
     return False
+
+
+def _names_it(porting: Training, binding: Binding) -> bool:
+    """`final = model`, `final = model.module if hasattr(model, "module") else model`: another name of the model."""
+    module, value = porting.module, binding.value
+    while isinstance(value, cst.IfExp) and asks_for_wrapper(module, value.test):
+        value = value.orelse
+    found = module.meaning(value)
+    if found is None or binding in found[1] or binding.index is not None:
+        return False
+    sites = [site for site in (porting.model, porting.inject) if site is not None]
+    places = [place for site in sites for place in holders(module, site)[0]]
+    same = any(place.scope is found[0] and place.variable == module.code(value) for place in places)  # type: ignore[arg-type]
+    return same and value is not None and not is_another(porting, value)
 
 
 def _bound_behind(porting: Training, use: cst.BaseExpression) -> list[Binding]:
