@@ -14,6 +14,7 @@ from .....source.scopes import inside
 from .....source.values import Unknown, evaluate
 from .....text.edits import line_start
 from ....script.porting import Porting
+from ....steps.step import Phase, step
 from .tokenizers_of_4 import is_before_5
 
 RULE = "TP005"
@@ -22,6 +23,7 @@ REASON = "token ids, as transformers 4 gives them; 5 gives a dictionary"
 OTHERS = ("processor", "image_processor")  # whose method is another
 
 
+@step(Phase.NAME, reads=("columns",))
 def ask_for_ids(porting: Porting) -> None:
     """Every call that gave token ids says `return_dict=False`."""
     module = porting.module
