@@ -12,12 +12,12 @@ from ...source.launch.usual_launch import UsualLaunch, usual_launch
 from ..libraries.accelerate.deepspeed import INLINE
 from ..packs.packs import Pack, launchers
 from ..script.fill_from_tables import judge
-from ..script.porting import Porting
+from ..script.training import Training
 from .master_weights import each_load, settle_masters
 from .precision import read_precision, under_fsdp
 
 
-def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
+def read_launch(porting: Training, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
     """The launch config's processes and settings, each with its fate."""
     tables = {rule.table.name: rule for pack in packs for rule in pack.tables if rule.role == "launch"}
     own = launchers(packs)
@@ -58,6 +58,8 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         if fate == "manual" and porting.trainer is not None:
             message = f"{source}={setting.value}: {reason}."
             porting.find(name, "error", message, "", porting.trainer.line, porting.trainer.column)
+        if row is not None and row.place == "mesh.processes" and porting.options.processes is not None:
+            fate, target, reason = "dropped", "", f"--processes {porting.options.processes} is given in its place"
         porting.fate(Field(source, str(setting.value), fate, target, reason, name, setting.line, 1))
     if porting.options.processes is not None:
         values["mesh.processes"] = Value("literal", str(porting.options.processes))
@@ -84,7 +86,7 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         settle_masters(porting, settings)
 
 
-def _usual(porting: Porting) -> UsualLaunch | None:
+def _usual(porting: Training) -> UsualLaunch | None:
     """How the file says that it is started: the same for each of its trainers."""
     if "usual launch" not in porting.answers:
         porting.answers["usual launch"] = usual_launch(Path(porting.module.path), porting.module.text)
@@ -92,11 +94,11 @@ def _usual(porting: Porting) -> UsualLaunch | None:
     return found
 
 
-def _say_over(porting: Porting, place: str, source: str) -> None:
+def _say_over(porting: Training, place: str, source: str) -> None:
     """A keyword of the script that the launcher sets as well: the launcher's word is the last one."""
     value = porting.value(place)
     if value is None or value.kind == "default" or value.origin is None:
         return
-    for row in porting.recipe.fields:
+    for row in porting.fields:
         if (row.line, row.column) == (value.origin.line, value.origin.column) and row.fate in ("exact", "changed"):
-            porting.fate(replace(row, fate="changed", reason=f"{source} goes over it"))
+            porting.fate(replace(row, fate="dropped", target="", reason=f"{source} goes over it"))

@@ -19,12 +19,13 @@ from ...source.module import Module
 from ...source.project.modules import LIBRARIES, find_project_file, project_file
 from ..script.fill_from_tables import bindings_of, short_name, tables_by_class
 from ..script.flow import origins
-from ..script.porting import Porting
 from ..script.sites import Site
 from ..script.subclasses import class_of, imported_base
+from ..script.training import Training
 
 DEEPEST = 12  # values that lead to one another
 BY_NAME = "hydra.utils.instantiate"  # of a class that a file names
+OWNERS = {"arguments": "TRL's", "lora": "PEFT's", "quantization": "transformers'"}  # of objects of a role
 COPIES = ("copy.copy", "copy.deepcopy", "dataclasses.replace")
 
 
@@ -36,17 +37,20 @@ class Elsewhere:
     function: str = ""
 
 
-def say_elsewhere(porting: Porting) -> None:
-    """Name a trainer's arguments and its adapters' config where another file, or a library, makes them."""
+def say_elsewhere(porting: Training) -> None:
+    """Name a trainer's arguments, its adapters' and its base's config where another file, or a library, makes them."""
     site = porting.trainer
     assert site is not None
     if porting.arguments_object and porting.config is None:
         _say(porting, site, "args", "arguments")
     if porting.lora_object not in ("", "None") and porting.lora is None:
         _say(porting, porting.inject or site, "peft_config", "lora")
+    held = porting.value("model.quantization")
+    if porting.model is not None and held is not None and not held.known:
+        _say(porting, porting.model, "quantization_config", "quantization")
 
 
-def _say(porting: Porting, site: Site, name: str, role: str) -> None:
+def _say(porting: Training, site: Site, name: str, role: str) -> None:
     argument = site.argument(name)
     if argument is None or argument.node is None:
         return
@@ -54,24 +58,24 @@ def _say(porting: Porting, site: Site, name: str, role: str) -> None:
     made = {site.node for site in porting.sites if site.role == role}
     if found is None or any(node in made for node in origins(porting.module, argument.node)):
         return
-    library = "PEFT" if role == "lora" else "TRL"
+    library = OWNERS[role]
     said = f"{short_name(site)}.{argument.name}={argument.text}"
     folder = "Port the project's folder (tpu-port DIR -o OUT), where it is followed, or make it here."
     here = "Make it here, or of the classes of porter.runtime.arguments."
     file = project_file(porting.module.path, found.name) if found.name else ""
     alone = not isinstance(porting.module, Merged)
     if found.function:
-        message = f"{said}: {found.function}() is given it by another file, as {library}'s own object."
+        message = f"{said}: {found.function}() is given it by another file, as {library} own object."
     elif file and alone:
-        message = f"{said}: it comes from {file}, which isn't ported with this file, as {library}'s own object."
+        message = f"{said}: it comes from {file}, which isn't ported with this file, as {library} own object."
     else:
-        message = f"{said}: it comes from {found.name.lstrip('.')}, which can't be followed, as {library}'s own object."
+        message = f"{said}: it comes from {found.name.lstrip('.')}, which can't be followed, as {library} own object."
     fix = folder if alone and (file or found.function) else here
-    porting.change_fate(f".{argument.name}", fate="manual", target="", reason=f"made elsewhere as {library}'s own")
+    porting.change_fate(f".{argument.name}", fate="manual", target="", reason=f"made elsewhere as {library} own")
     porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 
-def _origin(porting: Porting, node: cst.BaseExpression | None, depth: int = 0) -> Elsewhere | None:
+def _origin(porting: Training, node: cst.BaseExpression | None, depth: int = 0) -> Elsewhere | None:
     """Where a value comes from when that isn't this file; None where it is, or where that can't be told."""
     module = porting.module
     if node is None or depth > DEEPEST:
@@ -108,7 +112,7 @@ def _origin(porting: Porting, node: cst.BaseExpression | None, depth: int = 0) -
     return None
 
 
-def _of_import(porting: Porting, node: cst.BaseExpression, name: str) -> Elsewhere | None:
+def _of_import(porting: Training, node: cst.BaseExpression, name: str) -> Elsewhere | None:
     """An imported object, or what an imported function gives: a library's is what it was told of."""
     if name in tables_by_class(porting.packs):
         return None
@@ -124,7 +128,7 @@ def _of_import(porting: Porting, node: cst.BaseExpression, name: str) -> Elsewhe
     return Elsewhere(name)
 
 
-def _of_parser(porting: Porting, parser: cst.BaseExpression, index: int | None) -> Elsewhere | None:
+def _of_parser(porting: Training, parser: cst.BaseExpression, index: int | None) -> Elsewhere | None:
     """What a parser gives, `HfArgumentParser((A, B)).parse_args_into_dataclasses()`: objects of its classes."""
     made = next((node for node in origins(porting.module, parser) if isinstance(node, cst.Call)), None)
     if made is None:
@@ -136,7 +140,7 @@ def _of_parser(porting: Porting, parser: cst.BaseExpression, index: int | None) 
     return _of_import(porting, base, name) if base is not None and name is not None else None
 
 
-def _classes(porting: Porting, call: cst.Call) -> list[cst.BaseExpression]:
+def _classes(porting: Training, call: cst.Call) -> list[cst.BaseExpression]:
     """The classes that a call is given, alone or in a tuple or list."""
     module, given = porting.module, list[cst.BaseExpression]()
     for argument in call.args:

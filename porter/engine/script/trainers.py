@@ -1,7 +1,7 @@
 """Several trainers in one file: each is read and written by itself, and what they say of the same lines must agree.
 
 `if args.use_peft:` one trainer, `else:` another; two stages one after the other; a function for each. A view is a
-`Porting` of its own over the same source; the edits of all views are one port.
+`Training` of its own over the same source, then a `Porting`; the edits of all are one port.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from ...source.calls import function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
-from .flow import is_itself, unwraps
-from .porting import Names, Porting
+from .flow import asks_for_wrapper, holders, is_itself, unwraps
+from .porting import Porting
 from .sites import Site, shown
+from .training import Names, Training
 
 RULE = "TP190"
 
 
-def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting], None]) -> list[Porting]:
+def read_views(whole: Training, trainers: Sequence[Site], read: Callable[[Training], None]) -> list[Training]:
     """A view of every trainer, read. A config that stays an object for one of them stays one for all."""
     kept: frozenset[cst.CSTNode] = frozenset()
     full: frozenset[cst.CSTNode] = frozenset()
     while True:
         views = [_view(whole, site, trainers, kept) for site in trainers]
-        mates: dict[object, list[Porting]] = {}
+        mates: dict[object, list[Training]] = {}
         for view in views:
             mates.setdefault(_holder(view), []).append(view)
         for view in views:
@@ -50,25 +51,24 @@ def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting
     return views
 
 
-def _view(whole: Porting, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Porting:
+def _view(whole: Training, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Training:
     others = tuple(other for other in trainers if other is not site)
     names = Names()
-    made = replace(whole, trainer=site, others=others, kept=kept, names=names, findings=copy(whole.findings))
-    made.edits, made.loads, made.remarked, made.headings = list(whole.edits), {}, set(), []
-    return made
+    found = copy(whole.findings)
+    return replace(whole, trainer=site, others=others, kept=kept, names=names, findings=found, loads={}, ignored=[])
 
 
-def _has_adapters(view: Porting) -> bool:
+def _has_adapters(view: Training) -> bool:
     return bool(view.lora or view.lora_object or view.inject)
 
 
-def _holder(view: Porting) -> object:
+def _holder(view: Training) -> object:
     """The variable that holds a view's trainer, and the scope that binds it."""
     assert view.trainer is not None
     return view.trainer.variable, view.trainer.home
 
 
-def _name(view: Porting, same: Sequence[Porting]) -> None:
+def _name(view: Training, same: Sequence[Training]) -> None:
     """The trainer's name; trainers of one variable (the views `same`) share the names of their data, others have
     their own."""
     site = view.trainer
@@ -92,7 +92,7 @@ def reaches(module: Module, site: Site, others: Sequence[Site], use: cst.CSTNode
     return not any(_block(module, rival.node) in [*module.ancestors(use)] for rival in later)
 
 
-def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
+def is_another(porting: Training, use: cst.BaseExpression) -> bool:
     """Whether a variable of the model holds something else where it is used: bound anew behind the training.
 
     `model = AutoPeftModelForCausalLM.from_pretrained("out")`, to merge or to generate, is torch's and works as it did.
@@ -102,12 +102,26 @@ def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
     start = module.span(use)[0]
     for binding in _bound_behind(porting, use):
         if module.span(binding.node)[1] <= start and _block(module, binding.node) in [*module.ancestors(use)]:
-            if not is_itself(module, binding, use) and not unwraps(binding.value):
+            if not is_itself(module, binding, use) and not unwraps(binding.value) and not _names_it(porting, binding):
                 return True
     return False
 
 
-def _bound_behind(porting: Porting, use: cst.BaseExpression) -> list[Binding]:
+def _names_it(porting: Training, binding: Binding) -> bool:
+    """`final = model`, `final = model.module if hasattr(model, "module") else model`: another name of the model."""
+    module, value = porting.module, binding.value
+    while isinstance(value, cst.IfExp) and asks_for_wrapper(module, value.test):
+        value = value.orelse
+    found = module.meaning(value)
+    if found is None or binding in found[1] or binding.index is not None:
+        return False
+    sites = [site for site in (porting.model, porting.inject) if site is not None]
+    places = [place for site in sites for place in holders(module, site)[0]]
+    same = any(place.scope is found[0] and place.variable == module.code(value) for place in places)  # type: ignore[arg-type]
+    return same and value is not None and not is_another(porting, value)
+
+
+def _bound_behind(porting: Training, use: cst.BaseExpression) -> list[Binding]:
     """The assignments, behind the training, of what a name or `self.x` means."""
     found = porting.module.meaning(use)
     if found is None:
@@ -120,7 +134,7 @@ def _bound_behind(porting: Porting, use: cst.BaseExpression) -> list[Binding]:
     return bound
 
 
-def is_behind(porting: Porting, node: cst.CSTNode) -> bool:
+def is_behind(porting: Training, node: cst.CSTNode) -> bool:
     """Whether a statement runs after all trainers of its function, in no loop around them."""
     module = porting.module
     sites = [site for site in (porting.trainer, *porting.others) if site is not None]
@@ -160,7 +174,10 @@ def merge(views: Sequence[Porting]) -> Porting:
     for view in views:
         for edit in view.edits:
             place = (edit.start, edit.end)
-            rival = edits.setdefault(place if edit.end > edit.start else (place, edit.new), edit)
+            known = place if edit.end > edit.start else (place, edit.new)
+            rival = edits.setdefault(known, edit)
+            if rival.new == edit.new:
+                edits[known] = replace(rival, carries=tuple(dict.fromkeys((*rival.carries, *edit.carries))))
             if rival.new != edit.new:
                 code = shown(whole.module.text[edit.start : edit.end])
                 message = f"{code}: the trainers of this file need different code here: {shown(edit.new)}"
@@ -171,9 +188,10 @@ def merge(views: Sequence[Porting]) -> Porting:
 
 def merge_findings(whole: Porting, views: Sequence[Porting]) -> Porting:
     """The findings, fates and comments of all views in one."""
-    fields = dict.fromkeys(row for view in [whole, *views] for row in view.recipe.fields)
+    fields = dict.fromkeys(row for view in [whole, *views] for row in view.fields)
     for view in views:
         whole.findings.take(view.findings)
     others = tuple(replace(view.recipe, fields=(), findings=()) for view in views if view is not whole)
-    whole.recipe = replace(whole.recipe, fields=tuple(fields), others=others)
+    whole.fields = tuple(fields)
+    whole.recipe = replace(whole.recipe, others=others)
     return whole

@@ -15,9 +15,11 @@ from ...text.edits import within
 from ...text.import_lines import names_in
 from ..script.porting import Porting
 from ..script.sites import facts_of
+from ..steps.step import Phase, step
 
 RULE = "TP001"
 LIBRARIES = frozenset({"torch", "accelerate", "bitsandbytes", "deepspeed"})
+SOURCES = frozenset({"trl", "transformers", "peft"})  # whose classes an alias may name
 OF_THE_GPU = frozenset(
     {
         "transformers.BitsAndBytesConfig",
@@ -30,6 +32,7 @@ OF_THE_GPU = frozenset(
 )
 
 
+@step(Phase.SETTLE, reads=("conditions", "classes"), fills=("leftovers",))
 def drop_leftovers(porting: Porting) -> None:
     """Take out assignments of GPU-side values that only replaced code used; repeated until nothing more falls."""
     while any(_drop(porting, scope) for scope in porting.module.scopes.values()):
@@ -78,4 +81,4 @@ def _names_gpu_library(porting: Porting, value: cst.BaseExpression) -> bool:
         makes = name.rsplit(".", 1)[-1][:1].isupper()
         return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in libraries)
     name = porting.module.qualified(value) or ""
-    return name.split(".", 1)[0] in libraries
+    return name.split(".", 1)[0] in libraries | SOURCES  # `T = trl.SFTTrainer`

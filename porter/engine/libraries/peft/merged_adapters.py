@@ -13,9 +13,11 @@ import libcst as cst
 from ....recipe import Field
 from ....source.calls import function_around
 from ....source.module import Module
+from ...receipts.marking import mark_at
 from ...script.flow import SAVED, origins, without_placement
 from ...script.porting import Porting
 from ...script.sites import small_statement
+from ...script.training import Training
 
 RULE = "TP204"
 MERGE = "merge_and_unload"
@@ -27,7 +29,7 @@ IDLE = frozenset(
 )
 
 
-def note_merged(porting: Porting) -> None:
+def note_merged(porting: Training) -> None:
     """Note in the module which calls give the model on with an adapter merged in, so that it is followed through them.
 
     What is merged behind a trainer of its function is the trained model's, or one to try it out.
@@ -73,7 +75,9 @@ def _write(porting: Porting, call: cst.Call, base: cst.BaseExpression) -> None:
     (start, end), (first, last) = module.span(call), module.span(base)
     reason = "the adapter is merged into the weights before they are trained"
     porting.edit(start, first, f"{porting.rt('merge_adapter')}(", RULE, reason)
-    porting.edit(last, end, f", {folder}, {porting.names.mesh}{''.join(further)})", RULE, reason)
+    porting.edit(
+        last, end, f", {mark_at(porting, line, column)}{folder}, {porting.names.mesh}{''.join(further)})", RULE, reason
+    )
     porting.fate(Field("PeftModel.model_id", folder, "exact", "rt.merge_adapter", reason, RULE, line, column))
     quantized = [porting.value("model.quantization"), *(v.get("model.quantization") for v in porting.loads.values())]
     if any(value is not None and not value.is_literal(None) for value in quantized):

@@ -18,7 +18,9 @@ from ....source.values import TORCH_TYPES, Unknown, evaluate
 from ....text.edits import line_start
 from ...script.porting import Porting
 from ...settling.kept_branch import keep_branch
+from ...steps.step import Phase, step
 from .cuda_left import RAISING
+from .gpu_reports import drop_gpu_reports
 
 RULE = "TP526"
 AVAILABLE = "torch.cuda.is_available"
@@ -31,6 +33,14 @@ NO_GPU = ("False", "1", "-1")  # what a function that looks for one gives back
 ENDS = frozenset({"sys.exit", "os._exit"})
 MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
+
+
+@step(Phase.ANSWER, fills=("claimed names",))
+def answer_cuda(porting: Porting) -> None:
+    """What asks for a GPU, and what tells of one, before and after the questions are answered."""
+    drop_gpu_reports(porting)
+    answer_gpu_tests(porting)
+    drop_gpu_reports(porting)
 
 
 def answer_gpu_tests(porting: Porting) -> None:
@@ -146,20 +156,44 @@ def small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
 
 
 def _gives_up(porting: Porting, statement: cst.CSTNode) -> bool:
-    """`return False`, `return 1`: a function that looks for a GPU tells its caller that there is none.
+    """`return False`, `return 1`: a function that looks for a GPU tells its caller that there is none; `return` in one
+    that trains, itself or by another function.
 
-    It goes where nothing behind it needs one.
+    It goes where nothing behind it needs a GPU.
     """
-    if not isinstance(statement, cst.Return) or statement.value is None:
+    if not isinstance(statement, cst.Return):
         return False
     module, function = porting.module, function_around(porting.module, statement)
-    if function is None or module.code(statement.value) not in NO_GPU:
+    if function is None or not gives_none(porting, statement):
         return False
     return not any(
         (module.qualified(call.func) or "") in RAISING and not porting.covered(module.span(call)[0])
         for call in module.calls
         if function in module.ancestors(call)
     )
+
+
+def gives_none(porting: Porting, statement: cst.Return) -> bool:
+    """Whether a function gives back that there is no GPU, or ends so before its training."""
+    said = porting.module.code(statement.value) if statement.value is not None else "None"
+    if said != "None":
+        return said in NO_GPU
+    trains = {function_around(porting.module, site.node) for site in porting.sites if site.role == "trainer"}
+    return _reaches(porting, function_around(porting.module, statement), trains)
+
+
+def _reaches(porting: Porting, function: cst.FunctionDef | None, wanted: set[cst.FunctionDef | None]) -> bool:
+    """Whether a function of the file is one of `wanted`, or calls one, others in between."""
+    module = porting.module
+    found, further = {function}, [function]
+    while further:
+        here = further.pop()
+        if here is None or here in wanted:
+            return here is not None
+        inner = {callee for call, callee in module.callees.items() if here in module.ancestors(call)} - found
+        found |= inner
+        further += inner
+    return False
 
 
 def _complains(porting: Porting, statement: cst.CSTNode) -> bool:
