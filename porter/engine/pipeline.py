@@ -35,6 +35,7 @@ from .answering.wrapped_models import answer_wrapping
 from .assembling.gpu_contexts import share_mesh
 from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
+from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.accelerate.world_size import apply_world_size
@@ -47,6 +48,7 @@ from .libraries.torch.cuda_available import answer_gpu_tests
 from .libraries.torch.cuda_left import name_cuda_left
 from .libraries.torch.gpu_reports import drop_gpu_reports
 from .libraries.torch.gpu_tests_left import name_gpu_tests
+from .libraries.torch.handed_types import keep_handed_types
 from .libraries.torch.layer_casts import drop_casts
 from .libraries.torch.loop_trainer import LOOP, find_loops
 from .libraries.torch.named_types import rewrite_named_types
@@ -191,6 +193,7 @@ def _port_module(module: Module, options: Options) -> Port:
     keep_tokenizers(porting)
     apply_places(porting)
     answer_comparisons(porting)
+    keep_handed_types(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)
     apply_world_size(porting)
@@ -262,7 +265,8 @@ def _without_trainer(porting: Porting) -> Port:
     name = find_other_trainer(porting) or (LOOP if len(porting.findings) else find_unknown_training(porting))
     status: Status = "unsupported" if name else "unchanged"
     say_other_calls(porting, (), status)
-    recipe = replace(porting.recipe, trainer=name, findings=tuple(porting.findings))
+    rows = receipts(porting, (), refused=True)
+    recipe = replace(porting.recipe, trainer=name, fields=rows, findings=tuple(porting.findings))
     kind = (module.bom, module.encoding, (), module.notebook)
     port = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
     return divided(port, module, ()) if isinstance(module, Merged) else port

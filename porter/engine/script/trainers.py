@@ -174,7 +174,10 @@ def merge(views: Sequence[Porting]) -> Porting:
     for view in views:
         for edit in view.edits:
             place = (edit.start, edit.end)
-            rival = edits.setdefault(place if edit.end > edit.start else (place, edit.new), edit)
+            known = place if edit.end > edit.start else (place, edit.new)
+            rival = edits.setdefault(known, edit)
+            if rival.new == edit.new:
+                edits[known] = replace(rival, carries=tuple(dict.fromkeys((*rival.carries, *edit.carries))))
             if rival.new != edit.new:
                 code = shown(whole.module.text[edit.start : edit.end])
                 message = f"{code}: the trainers of this file need different code here: {shown(edit.new)}"
@@ -185,9 +188,10 @@ def merge(views: Sequence[Porting]) -> Porting:
 
 def merge_findings(whole: Porting, views: Sequence[Porting]) -> Porting:
     """The findings, fates and comments of all views in one."""
-    fields = dict.fromkeys(row for view in [whole, *views] for row in view.recipe.fields)
+    fields = dict.fromkeys(row for view in [whole, *views] for row in view.fields)
     for view in views:
         whole.findings.take(view.findings)
     others = tuple(replace(view.recipe, fields=(), findings=()) for view in views if view is not whole)
-    whole.recipe = replace(whole.recipe, fields=tuple(fields), others=others)
+    whole.fields = tuple(fields)
+    whole.recipe = replace(whole.recipe, others=others)
     return whole
