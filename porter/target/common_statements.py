@@ -279,6 +279,10 @@ def memory_line(porting: Porting, indent: str) -> list[str]:
         default = "Unsloth" if "unsloth_gradient_checkpointing" in asked else default
         comment = "gradient checkpointing, a decoder layer at a time"
         note = f"# {comment}{'' if given else f' (on by default in {default})'}"
+        open_ones = [
+            place for place, value in zip(MEMORY, wanted, strict=True) if value is not None and not value.known
+        ]
+        line = mark(porting, *(f"memory.{place}" for place in open_ones)) + line  # on, whatever they say
         return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)
     unknown = next((value for value in wanted if value is not None and not value.known), None)
     if unknown is not None:

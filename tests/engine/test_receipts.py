@@ -220,3 +220,22 @@ def test_only_what_is_the_default_stands_without_a_word() -> None:
     assert unwritten.__doc__ is not None
     found = port(SCRIPT.format(before="", keywords="max_steps=5, gradient_accumulation_steps=1"))
     assert lines(found, "SFTConfig.gradient_accumulation_steps") == ["batches = rt.SFTBatches("]
+
+
+def test_adapters_that_the_trainer_is_given_again() -> None:
+    before = "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\nlora = LoraConfig(r=4)\n"
+    text = SCRIPT.format(before=f"{before}model = get_peft_model(model, lora)\n", keywords="max_steps=5")
+    text = "from peft import LoraConfig, get_peft_model\nfrom transformers import AutoModelForCausalLM\n" + text
+    ported = port(text.replace('"Qwen/Qwen3-0.6B",', "model, peft_config=lora,"))
+    assert ported.status == "ported", ported.findings
+
+
+def test_checkpointing_that_is_on_whatever_is_asked() -> None:
+    head = "import sys\nfrom peft import LoraConfig, prepare_model_for_kbit_training\n"
+    load = "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', load_in_4bit=True)\n"
+    before = f"{load}model = prepare_model_for_kbit_training(model)\n"
+    text = SCRIPT.format(before=before, keywords="gradient_checkpointing=len(sys.argv) > 1")
+    text = f"{head}from transformers import AutoModelForCausalLM\n{text}"
+    ported = port(text.replace('"Qwen/Qwen3-0.6B",', "model, peft_config=LoraConfig(r=4),"))
+    assert ported.status == "ported", ported.findings
+    assert "model = rt.remat(model)" in ported.after

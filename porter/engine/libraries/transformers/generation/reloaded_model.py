@@ -20,6 +20,7 @@ from .....runtime.facts.families import UnknownFamily, find_family
 from .....source.calls import function_around, parameter_of
 from .....source.module import Module
 from .....source.values import Unknown, evaluate
+from ....receipts.marking import stays
 from ....script.fill_from_tables import tables_by_class
 from ....script.flow import CHAT_FORMAT, origins
 from ....script.porting import Porting
@@ -67,6 +68,7 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
                 found += chain.uses
                 for start, end, new in chain.edits:
                     porting.edit(start, end, new, RULE, REASON)
+                keep_configs(porting, call)
                 for place in chain.removed:
                     porting.remove_statement(place, RULE, "it is where the mesh says")
     return found
@@ -178,6 +180,15 @@ def _format(porting: Porting, keyword: str, value: cst.BaseExpression) -> str | 
         is_known = any(isinstance(call, cst.Call) and porting.module.qualified(call.func) == CONFIG for call in made)
         return porting.module.code(value) if is_known else None
     return QUANTISES[keyword] if porting.module.code(value) == "True" else None
+
+
+def keep_configs(porting: Porting, call: cst.Call) -> None:
+    """The port hands `rt.load_model` the BitsAndBytesConfig of the call, which stays where it is made."""
+    given = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "quantization_config"]
+    made = [node for value in given for node in origins(porting.module, value)]
+    for site in porting.of_role("quantization"):
+        if site.node in made:
+            stays(porting, site.arguments)
 
 
 def _is_off(porting: Porting, node: cst.BaseExpression) -> bool:
