@@ -7,6 +7,7 @@ import re
 import time
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 from porter.cli import run
@@ -299,3 +300,18 @@ def test_a_block_of_spaces_in_a_file_of_tabs_stays_one() -> None:
     ast.parse(found.after)
     assert "\n    with mesh:\n    \ttrainer.train(" in found.after
     assert "\n\twith mesh:\n\t\ttrainer.train(" in found.after
+
+
+def test_what_is_the_same_for_all_trainers_of_a_file_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("porter.engine.reading.launch.usual_launch", lambda *given: asked.append(given))
+    port(sft_script(after="trainer.train()\n" + "".join(f"t{n} = SFTTrainer(model, args)\n" for n in range(3))))
+    assert len(asked) == 1
+
+
+def test_a_name_that_is_bound_and_used_often_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    equals = cst.Attribute.deep_equals
+    monkeypatch.setattr(cst.Attribute, "deep_equals", lambda *given: looked.append(1) or equals(*given))
+    module = parse_module(b"import trl\n" + b"T = trl.SFTTrainer\nT(model)\n" * 50, "train.py")
+    assert len(module.calls_by_name["trl.SFTTrainer"]) == 50 and len(looked) == 49
