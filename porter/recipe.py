@@ -199,7 +199,7 @@ class Recipe:
         """Read what `to_json` wrote. ValueError when the text is no recipe."""
         try:
             return cls._from_data(json.loads(text))
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not a recipe: {error}") from error
 
     @classmethod

@@ -315,3 +315,22 @@ def test_a_name_that_is_bound_and_used_often_is_looked_at_once(monkeypatch: pyte
     monkeypatch.setattr(cst.Attribute, "deep_equals", lambda *given: looked.append(1) or equals(*given))
     module = parse_module(b"import trl\n" + b"T = trl.SFTTrainer\nT(model)\n" * 50, "train.py")
     assert len(module.calls_by_name["trl.SFTTrainer"]) == 50 and len(looked) == 49
+
+
+def test_a_number_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    from porter.source.parsing import read_module
+
+    (tmp_path / "a.ipynb").write_text('{"nbformat": 4, "cells": [], "x": ' + "9" * 5000 + "}")
+    with pytest.raises(InputError, match="broken JSON: a number too long"):
+        read_module(tmp_path / "a.ipynb")
+    (tmp_path / "ds.json").write_text('{"train_batch_size": ' + "9" * 5000 + "}")
+    with pytest.raises(InputError, match="a number is too long"):
+        list(read_launch_config(tmp_path / "ds.json"))
+
+
+def test_a_notebook_with_a_word_of_megabytes_is_looked_at_in_time(tmp_path: Path) -> None:
+    from porter.front.tree import TRAINS
+
+    started = time.process_time()
+    assert TRAINS.search("a" * 3_000_000 + "Trainer" * 100_000) is None
+    assert time.process_time() - started < 5
