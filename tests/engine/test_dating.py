@@ -483,3 +483,40 @@ def test_the_day_of_another_pin_is_within_what_unsloth_takes(tmp_path: Path) -> 
     text = PLAIN.replace("from trl", "from unsloth import FastLanguageModel\nfrom trl", 1)
     text = text.replace("train_dataset=rows)", "train_dataset=rows, processing_class=None)")
     assert read_as(text, tmp_path, "transformers==5.1.0\n") == "0.24.0"
+
+
+ADAPTED = """from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+config = LoraConfig(task_type="CAUSAL_LM")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+{model}
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows{config})
+trainer.train()
+"""
+PUT_IN = "model = get_peft_model(model, config)"
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "version"),
+    [
+        (
+            PUT_IN,
+            ", peft_config=config",
+            "0.26.2 (the newest release with SFTTrainer(get_peft_model(...), peft_config=)",
+        ),
+        (PUT_IN, "", "1.16.0 (newest table)"),
+        (PUT_IN, ", peft_config=None", "1.16.0 (newest table)"),
+        ("", ", peft_config=config", "1.16.0 (newest table)"),
+        ("if rows:\n    " + PUT_IN, ", peft_config=config", "1.16.0 (newest table)"),
+        ("", ", peft_config=config)\n" + PUT_IN + "\nprint(model", "1.16.0 (newest table)"),
+    ],
+)
+def test_a_model_with_adapters_and_a_config_of_them_is_of_before_trl_0_27(
+    model: str, config: str, version: str
+) -> None:
+    found = port(ADAPTED.format(model=model, config=config)).recipe.versions["trl"]
+    assert found.startswith(version)
