@@ -89,7 +89,7 @@ def _is_known(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
     return name is not None and (name in tables_of(porting) or name in matches or f"{name}()" in matches)
 
 
-def _matches(porting: Porting) -> set[str]:
+def _matches(porting: Training) -> set[str]:
     """All that rules answer."""
     if "matches" not in porting.answers:
         rules = [rule for pack in porting.packs for rule in pack.every_rule]
