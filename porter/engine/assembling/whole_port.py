@@ -31,6 +31,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     module = porting.module
     edits = requoted(module, without_inner(module.text, porting.edits))
     if porting.trainer is not None and status is None:
+        _check_training(porting)
         edits = with_imports(porting, edits)
     if status is None:
         refuse_keywords(porting, edits)
@@ -64,6 +65,15 @@ def finish(porting: Porting, status: Status | None) -> Port:
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, before, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port
+
+
+def _check_training(porting: Porting) -> None:
+    """No rule may take out all that trains: AssertionError, which the report calls a mistake of tpu-port."""
+    removals = [edit for edit in porting.edits if not edit.new.strip()]
+    trainers = porting.of_role("trainer") if porting.loop is None else []
+    gone = [[edit.rule for edit in removals if edit.start <= site.start < edit.end] for site in trainers]
+    if trainers and all(gone):
+        raise AssertionError(f"{gone[0][0]} takes the training out")
 
 
 def _file_of(row: Field) -> str:

@@ -11,22 +11,35 @@ import re
 import libcst as cst
 
 from ....recipe import Value
-from ....source.calls import calls_of
+from ....source.calls import calls_of, returned
 from ....source.module import Module
+from ....source.scopes import inside
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Site
 
 RULE = "TP203"
 ALL = '"all-linear"'
-SIGNS = (r"\.named_modules\(\)", r"\bisinstance\(", r"\bLinear(4bit|8bitLt)?\b", r"\.split\(", r"\breturn\b")
+SIGNS = (r"\.named_modules\(\)", r"\bisinstance\(", r"\bLinear(4bit|8bitLt)?\b", r"\.split\(")
 WITHOUT_HEAD = r"lm_head|output_layer|Linear4bit|Linear8bitLt"  # bitsandbytes never holds the head
+CALLS = frozenset(
+    """add append any discard endswith extend info debug isinstance issubclass join len list lower named_modules pop
+    print remove rsplit set sorted split startswith str tuple type update warning""".split()
+)  # all that collecting names calls
 
 
 def collects_linears(module: Module, function: cst.FunctionDef) -> bool:
-    """Whether a function of the script returns the names of all linear layers but the head."""
+    """Whether a function of the script returns the names of all linear layers but the head, and does nothing else.
+
+    A function that such a one stands in, or that trains besides, is another.
+    """
     code = module.code(function)
-    return all(re.search(sign, code) for sign in SIGNS) and re.search(WITHOUT_HEAD, code) is not None
+    if not all(re.search(sign, code) for sign in SIGNS) or re.search(WITHOUT_HEAD, code) is None:
+        return False
+    nodes = list(inside(function.body))
+    called = {module.code(node.func).rpartition(".")[2] for node in nodes if isinstance(node, cst.Call)}
+    nested = any(isinstance(node, cst.FunctionDef | cst.ClassDef) for node in nodes)
+    return not nested and called <= CALLS and bool(returned(module, function))
 
 
 def read_linear_names(porting: Porting, config: Site) -> None:
