@@ -39,6 +39,7 @@ from .libraries.accelerate.zero3 import answer_zero_tests
 from .libraries.datasets.columns import list_columns
 from .libraries.peft.merged_adapters import note_merged
 from .libraries.peft.parameter_counts import replace_counts
+from .libraries.torch.compared_types import answer_comparisons
 from .libraries.torch.cuda_available import answer_gpu_tests
 from .libraries.torch.cuda_left import name_cuda_left
 from .libraries.torch.gpu_reports import drop_gpu_reports
@@ -181,6 +182,7 @@ def _port_module(module: Module, options: Options) -> Port:
     answer_chat_templates(porting)
     keep_tokenizers(porting)
     apply_places(porting)
+    answer_comparisons(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)
     apply_world_size(porting)

@@ -72,7 +72,7 @@ class Unknown(Exception):
 
 
 def read_value(module: Module, node: cst.BaseExpression, rule: str = "") -> Value:
-    """The Value of an expression at its place; `code` is its literal when known, else its source text."""
+    """The Value of an expression at its place; `code` is its literal when known, else its text as on the GPU."""
     line, column = module.location(node)
     origin = Origin(module.path, line, column, rule)
     text = module.code(node)
@@ -81,7 +81,9 @@ def read_value(module: Module, node: cst.BaseExpression, rule: str = "") -> Valu
     try:
         known = evaluate(module, node)
     except Unknown:
-        return Value("expression", text, origin, text)
+        from .on_gpu import decided
+
+        return Value("expression", text if isinstance(node, BARE) else decided(module, node), origin, text)
     return Value("literal", literal_code(known), origin, text)
 
 

@@ -6,6 +6,7 @@ Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, 
 from __future__ import annotations
 
 from ..engine.libraries.transformers.left_padding import say_untrained
+from ..engine.libraries.trl.collator_masks import PADDING
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
 from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
 from ..engine.script.fill_from_tables import plain_version
@@ -156,7 +157,7 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
 def _of_trainer(porting: Porting, place: str) -> bool:
     """Whether the trainer's own call gives a value, as before TRL 0.13 it could."""
     value = porting.value(place)
-    if value is not None and value.origin is not None and value.origin.rule == RESPONSES_ONLY:
+    if value is not None and value.origin is not None and value.origin.rule in (RESPONSES_ONLY, PADDING):
         return True
     return any(argument.value is value for argument in porting.trainer.arguments) if porting.trainer else False
 

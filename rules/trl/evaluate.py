@@ -5,7 +5,7 @@ trainer's compute_metrics.
 Why: PeftTrainer evaluates while it trains and has no public method for it.
 Example: `metrics = trainer.evaluate()`
 Use instead: `metrics = rt.evaluate(trainer, eval_batches)`
-Safety: exact for the loss and the script's own metrics; runtime and samples-per-second figures are not reported.
+Safety: exact for the loss and the script's own metrics; seconds and speeds are those of this run.
 """
 
 from porter.packs.api import say_keywords

@@ -57,13 +57,8 @@ def apply(site, porting):
 
 
 def _is_read(site, porting):
-    """Whether something besides the trainer's own log, which goes, reads what train() returned."""
-    uses = porting.module.references(site.variable, site.scope)
-    calls = (porting.module.code(porting.module.statement(use)) for use in uses)
-    return any(
-        not call.startswith((f"{porting.names.trainer}.log_metrics", f"{porting.names.trainer}.save_metrics"))
-        for call in calls
-    )
+    """Whether something reads what train() returned."""
+    return any(porting.module.references(site.variable, site.scope))
 
 
 def _row(site, argument, fate, target, reason):

@@ -199,3 +199,52 @@ def test_a_model_made_elsewhere_is_saved_as_the_trained_one(indent: str, made: s
     found = port(f"{HEAD}from mine import make\n{made}" + "".join(f"{indent}{line}\n" for line in end))
     assert re.search(r"rt\.save_model\((tuned_)?model, 'done'\)", found.after)
     assert [finding.rule for finding in found.findings if finding.severity == "error"] == ["TP102"]
+
+
+TRAINED_ELSEWHERE = """from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+
+def load(name):
+    model = AutoModelForCausalLM.from_pretrained(name, dtype="bfloat16")
+    return model, AutoTokenizer.from_pretrained(name)
+
+
+def add_lora(model):
+    config = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
+    {put_in}
+
+
+def train(model, tokenizer):
+    rows = load_dataset("some/rows", split="train")
+    trainer = SFTTrainer(model=model, args=SFTConfig("out"), train_dataset=rows, processing_class=tokenizer)
+    trainer.train()
+    trainer.save_model("out/last")
+
+
+def main():
+    {main}
+
+
+main()
+"""
+BOUND = "model = get_peft_model(model, config)\n    model.print_trainable_parameters()\n    return model"
+LOADED = "model, tokenizer = load('Qwen/Qwen3-0.6B')\n    "
+
+
+@pytest.mark.parametrize("put_in", [BOUND, "return get_peft_model(model, config)"])
+@pytest.mark.parametrize(
+    "main",
+    [
+        LOADED + "model = add_lora(model)\n    train(model, tokenizer)",
+        LOADED + "tuned = add_lora(model)\n    train(tuned, tokenizer)",
+        LOADED + "train(add_lora(model), tokenizer)",
+    ],
+)
+def test_a_function_that_trains_is_given_what_another_put_them_into(put_in: str, main: str) -> None:
+    ported = port(TRAINED_ELSEWHERE.format(put_in=put_in, main=main))
+    assert ported.status == "ported", ported.findings
+    assert "rt.apply_lora(model, config, mesh, seed=42" in ported.after
+    assert 'rt.save_adapter(model, "out/last"' in ported.after

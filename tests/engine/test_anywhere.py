@@ -270,7 +270,10 @@ def test_what_to_resume_from_may_be_decided_behind_the_trainer() -> None:
         "args.resume_from_checkpoint = args.resume_from_checkpoint or last\ntrainer = PeftTrainer(",
         "    last = rt.get_last_checkpoint(args.output_dir)\n",
     )
-    other = port(text.replace("elif last is not None", "elif len(rows) > 9"))
+    check_becomes(
+        text.replace("elif last is not None", "elif len(rows) > 9"), " or (last if len(rows) > 9 else None)\n"
+    )
+    other = port(text.replace("elif last is not None", "elif trainer.is_world_process_zero()"))
     assert any("it is set after the trainer" in finding.message for finding in other.findings)
 
 

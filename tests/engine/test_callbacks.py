@@ -39,6 +39,42 @@ def test_the_model_of_a_callback_is_tunixs(body: str, more: str, left: str) -> N
     assert left in ported.after and "save_pretrained" not in ported.after and ".eval()" not in ported.after
 
 
+@pytest.mark.parametrize(
+    ("helper", "call", "left"),
+    [
+        (
+            "    def save(self, given):\n        given['model'].save_pretrained('a')\n",
+            "self.save(kwargs)",
+            "rt.save_adapter(given['model'], 'a')",
+        ),
+        (
+            "    def save(self, **given):\n        model = given.pop('model')\n        model.save_pretrained('a')\n",
+            "self.save(**kwargs)",
+            "rt.save_adapter(model, 'a')",
+        ),
+        (
+            "    def save(self, model=None, **rest):\n        model.save_pretrained('a')\n",
+            "self.save(**kwargs)",
+            "rt.save_adapter(model, 'a')",
+        ),
+        (
+            "\n\ndef save(state, given):\n    given.get('model').save_pretrained('a')\n",
+            "save(state, given=kwargs)",
+            "rt.save_adapter(model, 'a')",
+        ),
+        (
+            "\n\ndef save(model):\n    model.save_pretrained('a')\n",
+            "save(kwargs['model'])",
+            "rt.save_adapter(model, 'a')",
+        ),
+    ],
+)
+def test_helpers_of_a_callback_get_tunixs_model(helper: str, call: str, left: str) -> None:
+    ported = port(script(call).replace(f"        {call}\n", f"        {call}\n\n{helper}"))
+    assert ported.status == "ported", ported.findings
+    assert left in ported.after.replace("model_2", "model") and "save_pretrained" not in ported.after
+
+
 @pytest.mark.parametrize("body", ["freeze(kwargs['model'])", "kwargs['model'].resize()", "freeze(kwargs.get('model'))"])
 def test_what_no_rule_knows_is_named(body: str) -> None:
     ported = port(script(body))

@@ -186,9 +186,9 @@ def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "Successfully installed accelerate-0.30.1 transformers-4.41.1 trl-0.8.6 tyro-0.8.4\\n",
-        "  Downloading trl-0.8.6-py3-none-any.whl (245 kB)\\n",
-        "Requirement already satisfied: trl in /usr/lib/python3/dist-packages (from -r needs.txt) (0.8.6)\\n",
+        "Successfully installed accelerate-0.30.1 transformers-4.41.1 trl-0.9.4 tyro-0.8.4\\n",
+        "  Downloading trl-0.9.4-py3-none-any.whl (245 kB)\\n",
+        "Requirement already satisfied: trl in /usr/lib/python3/dist-packages (from -r needs.txt) (0.9.4)\\n",
     ],
 )
 def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
@@ -200,10 +200,36 @@ def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
     )
     path = tmp_path / "train.ipynb"
     path.write_text(f'{{"cells": [{cells}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}')
-    assert port_file(path).recipe.versions["trl"].startswith("0.8.6 (what the notebook installed")
-    pinned = path.read_text().replace("!pip install trl", "!pip install trl==0.9.6")
+    assert port_file(path).recipe.versions["trl"].startswith("0.9.4 (what the notebook installed")
+    pinned = path.read_text().replace("!pip install trl", "!pip install trl==0.10.1")
     path.write_text(pinned)
-    assert port_file(path).recipe.versions["trl"].startswith("0.9.6 (the script")
+    assert port_file(path).recipe.versions["trl"].startswith("0.10.1 (the script")
+
+
+def test_what_a_notebook_installed_last_is_not_read_where_its_cells_cannot_run_on_it(tmp_path: Path) -> None:
+    """Colab's outputs are of the last run, which may have ended at the trainer: TRL 1.4 takes no max_seq_length."""
+    printed = '["Successfully installed transformers-5.8.0 trl-1.4.0\\n"]'
+    cells = [
+        f'{{"cell_type": "code", "metadata": {{}}, "execution_count": 1, "outputs": {out}, "source": {source}}}'
+        for out, source in (
+            (f'[{{"name": "stdout", "output_type": "stream", "text": {printed}}}]', '["!pip install trl"]'),
+            (
+                "[]",
+                json.dumps(
+                    SCRIPT.replace('SFTConfig("out")', "SFTConfig('out', max_seq_length=9)").splitlines(keepends=True)
+                ),
+            ),
+        )
+    ]
+    path = tmp_path / "train.ipynb"
+    path.write_text(f'{{"cells": [{",".join(cells)}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}')
+    found = port_file(path)
+    assert found.recipe.versions["trl"].startswith("0.19.1 (the newest release with")
+    said = [each.message for each in found.findings if "the notebook installed" in each.message]
+    assert said == [
+        "what the notebook installed: trl==1.4.0, which goes against what its cells use: SFTConfig(max_seq_length=) "
+        "(gone in 0.20): not read."
+    ]
 
 
 @pytest.mark.parametrize(

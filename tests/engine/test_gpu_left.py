@@ -105,3 +105,17 @@ def test_a_loop_that_tells_of_every_gpu_goes() -> None:
     ported = port(sft_script(loop, imports="import torch"))
     assert ported.status == "ported" and "torch" not in ported.after and "for " not in ported.after
     assert "for i in range(" in port(sft_script(f"{loop}print(i)\n", imports="import torch")).after
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["{'': torch.cuda.current_device()}", "torch.cuda.current_device()", "f'cuda:{torch.cuda.current_device()}'"],
+)
+def test_a_device_map_of_what_torch_loads_again_goes(place: str) -> None:
+    again = "AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', device_map=places).save_pretrained('copy')"
+    text = sft_script(
+        f"places = {place}", imports="import torch", load=", device_map=places", after=f"trainer.train()\n{again}"
+    )
+    ported = port(text)
+    assert ported.status == "ported", ported.findings
+    assert 'device_map="cpu"' in ported.after and "torch" not in ported.after.replace("tunix", "")

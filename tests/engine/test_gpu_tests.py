@@ -202,3 +202,33 @@ def test_a_complaint_and_what_tells_of_the_gpu_go_together() -> None:
     assert found.status == "ported" and "torch" not in found.after and "no GPU" not in found.after
     kept = asked.replace("print('no GPU')", "prepare()")
     assert "prepare()" in port(sft_script(kept, imports="import torch")).after
+
+
+HELD = "bnb = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4')\n"
+
+
+@pytest.mark.parametrize("asked", ["torch.cuda.is_available()", "HAS", "HAS and True"])
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("quantization_config=bnb if {} else None", 'quantization="nf4"'),
+        ("revision=sys.argv[1] if {} else sys.argv[2]", "revision=sys.argv[1])"),
+        ("revision=sys.argv[1] if not ({}) else sys.argv[2]", "revision=sys.argv[2])"),
+    ],
+)
+def test_what_a_setting_is_on_the_gpu_is_what_the_port_has(asked: str, where: str, left: str) -> None:
+    text = sft_script(
+        f"HAS = torch.cuda.is_available()\n{HELD}",
+        imports="import sys, torch\nfrom peft import LoraConfig\nfrom transformers import BitsAndBytesConfig",
+        load=f", {where.format(asked)}",
+        trainer=f", peft_config=LoraConfig(r=8) if {asked} else None",
+    )
+    found = port(text)
+    assert found.status == "ported", found.findings
+    assert left in found.after and "is_available" not in found.after and "rt.apply_lora(" in found.after
+
+
+def test_a_part_of_a_setting_is_what_it_is_on_the_gpu() -> None:
+    part = "revision='-'.join([sys.argv[1] if torch.cuda.is_available() else 'x', 'y'])"
+    found = port(sft_script(imports="import sys, torch", load=f", {part}"))
+    assert "revision='-'.join([sys.argv[1], 'y'])" in found.after

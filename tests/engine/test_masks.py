@@ -46,3 +46,41 @@ def test_transformers_collator_masks_padding_alone(before: str, collator: str, w
 def test_what_it_changes_besides_is_left_to_a_person(collator: str, arguments: str) -> None:
     found = port(SCRIPT.format(before="", collator=collator, arguments=arguments))
     assert found.status == "partial" and "IgnorePadding" not in found.after
+
+
+OLD = """from datasets import load_dataset
+from transformers import AutoTokenizer, DataCollatorForLanguageModeling, HfArgumentParser, TrainingArguments
+from trl import SFTTrainer
+
+{arguments}
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+trainer = SFTTrainer(
+    "Qwen/Qwen3-0.6B",
+    args=args,
+    train_dataset=load_dataset("x", split="train"),
+    dataset_text_field="text",
+    data_collator=DataCollatorForLanguageModeling({of}, mlm=False),{more}
+)
+trainer.train()
+"""
+PLAIN = 'args = TrainingArguments("out")'
+PARSED = "args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()"
+
+
+@pytest.mark.parametrize("arguments", [PLAIN, PARSED])
+@pytest.mark.parametrize(
+    ("of", "more", "masks"),
+    [
+        ("tokenizer", "", True),  # the trainer loads a tokenizer of its own, whose end token pads
+        ("tokenizer=tokenizer", " packing=True, tokenizer=tokenizer,", True),  # packed rows are masked by it alone
+        ("tokenizer", " tokenizer=other,", True),
+        ("tokenizer", " tokenizer=tokenizer,", False),
+        ("tokenizer=tokenizer", " tokenizer=tokenizer,", False),
+    ],
+)
+def test_a_collator_that_older_releases_make_has_the_trainers_tokenizer(
+    arguments: str, of: str, more: str, masks: bool
+) -> None:
+    found = port(OLD.format(arguments=arguments, of=of, more=more), source_trl="0.8.6")
+    assert (f"label_mask=rt.IgnorePadding({of}, mlm=False)," in found.after) == masks
+    assert "DataCollator" not in found.after

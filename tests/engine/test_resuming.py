@@ -209,3 +209,43 @@ def test_data_that_is_never_evaluated_is_dropped(config: str, after: str, fate: 
     assert "eval_dataset=rows" in text
     (field,) = [field for field in port(text).fields if field.source.endswith(".eval_dataset")]
     assert field.fate == fate
+
+
+CHOICE = """\
+if last is not None:
+    checkpoint = last
+elif {test}:
+    checkpoint = name
+else:
+    checkpoint = {other}
+trainer.train(resume_from_checkpoint=checkpoint)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        (CHOICE.format(test="os.path.isdir(name)", other="None"), "last or (name if os.path.isdir(name) else None)"),
+        (CHOICE.format(test="name", other="None"), "last or name"),
+        (CHOICE.format(test="resume", other="name"), "last or name"),
+        ("checkpoint = last\nif resume:\n    checkpoint = name\n" + TRAIN.format("checkpoint"),
+         "name if resume else last"),
+        ("checkpoint = None\nif resume:\n    if name:\n        checkpoint = name\n" + TRAIN.format("checkpoint"),
+         "name if resume else None"),
+    ],
+)  # fmt: skip
+def test_what_decides_among_checkpoints_stays_as_it_stands(lines: str, code: str) -> None:
+    before = "last, name = sys.argv[1:3]\nresume = name == 'x'"
+    for config in ("", ", save_strategy=sys.argv[3]"):
+        ported = port(sft_script(before, imports=IMPORTS, config=config, after=lines))
+        assert ported.status == "ported", ported.findings
+        said = " ".join(ported.after.split())
+        told = (f"_from_checkpoint = {code} ", f"_from_checkpoint = ({code}) ", f'rt.resume_dir("out", {code}) if')
+        assert any(each in said for each in told)
+
+
+@pytest.mark.parametrize("test", ["trainer.is_world_process_zero()", "later"])
+def test_a_condition_that_is_not_known_at_the_trainer_is_named(test: str) -> None:
+    lines = "later = len(sys.argv)\n" + CHOICE.format(test=test, other="None")
+    ported = port(sft_script("last, name = sys.argv[1:3]", imports=IMPORTS, after=lines))
+    assert any("set after the trainer" in found.message for found in ported.findings), ported.findings

@@ -1,9 +1,5 @@
 """What scripts do to a torch model around training, because a notebook did: each goes or has its counterpart."""
 
-import pytest
-
-from porter.engine.libraries.peft import all_linear
-
 from .porting import check_becomes, port
 
 HEAD = """from datasets import load_dataset
@@ -186,39 +182,3 @@ def test_a_port_that_still_imports_trl_is_left_to_a_person() -> None:
     )
     ported = port(lines + "trainer.train()\n")
     assert ported.status == "partial" and "# TODO(tpu-port TP001): trl is still used here" in ported.after
-
-
-LINEARS = """    def find_all_linear_names(model):
-        found = set()
-        for name, module in model.named_modules():
-            if isinstance(module, torch.nn.Linear):
-                found.add(name.split(".")[-1])
-        found.discard("lm_head")
-        return list(found)
-    names = find_all_linear_names(model)
-"""
-
-
-def _in_main(lines: str, wrap: str = WRAP) -> str:
-    body = "".join(f"    {line}\n" for line in (wrap + TRAIN + LAST).splitlines())
-    return f"{HEAD}def main(model):\n{lines}{body}    return trainer\n{LOAD}main(model)\n"
-
-
-def test_a_function_that_trains_is_none_that_collects_names() -> None:
-    """Neither where such a one stands inside it, nor where it goes through the layers itself."""
-    wrap = WRAP.replace('"all-linear"', "names")
-    check_becomes(_in_main(LINEARS, wrap), 'names = "all-linear"', ".train(batches)\n", "main(model)")
-    inline = """    names = set()
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.Linear) and "lm_head" not in name:
-            names.add(name.split(".")[-1])
-"""
-    assert "trainer.train(batches)" in port(_in_main(inline)).after
-
-
-def test_a_rule_that_takes_the_training_out_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(all_linear, "collects_linears", lambda module, function: function.name.value == "main")
-    taken = port(_in_main(""))
-    assert taken.status == "unsupported" and taken.after == taken.before
-    assert [each.rule for each in taken.recipe.findings] == ["TP199"]
-    assert "TP203 takes the training out" in taken.recipe.findings[0].message

@@ -296,3 +296,38 @@ print(training.learning_rate, get_peft_config(model).r, "jax" in sys.modules, "t
     assert done.stdout.split() == ["0.001", "5", "False", "False"], done.stderr
     shown = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
     assert "--per_device_train_batch_size" in shown.stdout, shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("release", "extra", "given", "ends"),
+    [
+        ("0.8.6", {}, ["--max_len", "4"], False),  # flags, too
+        ("0.9.6", {}, [], True),
+        ("0.9.6", {"ignore_extra_args": True}, [], False),
+        ("0.12.2", {}, [], True),
+        ("0.13.0", {}, [], False),
+        ("0.18.2", {}, [], False),
+        ("0.19.1", {}, [], True),
+        (None, {}, [], True),
+    ],
+)
+def test_keys_that_no_class_has_are_the_releases(
+    release: str | None,
+    extra: dict[str, bool],
+    given: list[str],
+    ends: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """TRL 0.8 and 0.13 to 0.18 left them alone: Phil Schmid's recipes have `max_seq_len` beside `max_seq_length`."""
+    (tmp_path / "recipe.yaml").write_text("max_seq_len: 3072\nlearning_rate: 3.0e-4\noutput_dir: out\n")
+    kind = arguments.SFTConfig if release is None else trl_arguments(release, "TrainingArguments")
+    parser = arguments.TrlParser((kind,), **extra)
+    words = ["--config", str(tmp_path / "recipe.yaml"), *given]
+    if ends:
+        with pytest.raises(ValueError, match="max_seq_len"):
+            parser.parse_args_and_config(words)
+        return
+    (made,) = parser.parse_args_and_config(words)
+    assert made.learning_rate == 3e-4
+    assert "no class has --max_seq_len 3072" in capsys.readouterr().err

@@ -106,6 +106,9 @@ def test_trainers_predictions(
     found = evaluate(own, batches.evaluation(rows(7), batch_size=3), metric_key_prefix="test")
 
     assert found["test_loss"] == pytest.approx(expected["test_loss"], rel=2e-6)
+    assert set(found) == set(expected) - {"test_model_preparation_time"}
+    both = [each["test_samples_per_second"] / each["test_steps_per_second"] for each in (found, expected)]
+    assert both == [pytest.approx(7 / 3, rel=0.02)] * 2
     assert (found["test_accuracy"], found["test_eval_rows"]) == (expected["test_accuracy"], expected["test_eval_rows"])
     same(ours, theirs)
     np.testing.assert_array_equal(ours.inputs, theirs.inputs)

@@ -12,7 +12,7 @@ import pytest
 
 from porter.runtime.batches.sft_batches import SFTBatches
 from porter.runtime.facts.field_tables import version_key
-from porter.runtime.rows.response_masks import CompletionOnly
+from porter.runtime.rows.response_masks import CompletionOnly, IgnorePadding
 from tests.fixtures import styles
 
 RELEASES: dict[str, Any] = json.loads((Path(styles.__file__).parent / "trl_releases.json").read_text())
@@ -57,6 +57,21 @@ def test_rows_are_those_of_the_release(trl: str, style: str) -> None:
             assert found[place][0] == ids
             assert found[place][1][1:] == labels[1:]  # nothing predicts the first
     assert len(found) == len(wanted)
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_a_collator_of_its_own_masks_the_tokens_that_its_tokenizer_pads_with(packing: bool) -> None:
+    """TRL before 0.16.1 handed it rows of tokens: labels are these, packed or not, without that padding."""
+    rows, settings, pad = styles.STYLES["text"]
+    own, trainers = styles.make_tokenizer(pad), styles.make_tokenizer(pad)
+    trainers.pad_token = trainers.eos_token
+    word = rows[0]["text"].split()[0]
+    own.pad_token = own.tokenize(word)[0]
+    given = {**settings, "packing": packing, "label_mask": IgnorePadding(own, mlm=False), "max_length": styles.LENGTH}
+    made = SFTBatches(rows, trainers, MESH, trl="0.8.6", epochs=1, batch_size=1, **given)  # type: ignore[arg-type]
+    held = [(token, label) for ids, labels in rows_of(made) for token, label in zip(ids[1:], labels[1:], strict=True)]
+    assert any(token == own.pad_token_id for token, _ in held)
+    assert all((label == -100) == (token == own.pad_token_id) for token, label in held)
 
 
 @pytest.mark.parametrize("trl", RELEASES)

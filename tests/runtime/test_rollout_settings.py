@@ -45,7 +45,7 @@ def test_completions_end_as_in_the_release(tmp_path: Path) -> None:
     assert settings("0.27.2", "GRPOConfig")["only_eos_token"] and settings("1.14.0", "RLOOConfig")["only_eos_token"]
     assert not settings("1.15.0", "GRPOConfig")["only_eos_token"]
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 8]}))
-    model: Any = SimpleNamespace(porter=SimpleNamespace(path=tmp_path, config={}))
+    model: Any = SimpleNamespace(porter=SimpleNamespace(path=tmp_path, config={}, generation_json="{}"))
     assert end_tokens(model, SimpleNamespace(eos_token_id=7)) == (7, 8)
     assert end_tokens(model, SimpleNamespace(eos_token_id=7), only_eos_token=True) == (7,)
     assert end_tokens(model, SimpleNamespace(eos_token_id=None), only_eos_token=True) == (7, 8)

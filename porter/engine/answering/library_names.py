@@ -13,7 +13,7 @@ from ...runtime.settings.post_init import OF_TRL
 from ..libraries.unsloth.patched_defaults import is_patched_class, unsloth_version
 from ..packs.packs import Rewrite
 from ..script.fill_from_tables import plain_version
-from ..script.porting import Porting
+from ..script.porting import KEPT, Porting
 from .member_uses import apply_rewrite, member_rules, stands_for_call
 from .python_rules import answer, in_turn, is_claimed
 
@@ -27,7 +27,10 @@ def apply_rewrites(porting: Porting) -> None:
     covered = [(edit.start, edit.end) for edit in porting.edits]
     written = "\n".join(edit.new for edit in porting.edits)
     found = _uses(porting, roots)
+    kept = porting.answers.get(KEPT, ())
     for node, name in found:
+        if node in kept:
+            continue
         parent = porting.module.parents[node]
         call = parent if isinstance(parent, cst.Call) and parent.func is node else None
         match = name if name in rules or call is None else f"{name}()"

@@ -19,6 +19,7 @@ from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.uses_of_training import Use, role_uses
 from ..settling.decisions import decide
+from .generation_settings import keep_setting, unused_setting
 from .python_rules import answer, in_turn
 from .scoped_names import carry, is_in_reach, named_at
 
@@ -61,8 +62,10 @@ def apply_members(porting: Porting) -> None:
             continue
         answered.add(use.name)
         match = use.match if use.match in rules else use.match.replace("@trainer.model.", "@model.")
-        rule = rules.get(match)
+        rule = rules.get(match) or unused_setting(rules, use)
         with named_at(porting, use) as text:
+            if keep_setting(porting, use, text):
+                continue
             for turn in in_turn(porting, rule, match) if rule is not None else ():
                 if isinstance(turn, Rewrite):
                     apply_rewrite(porting, turn, use.outer, text, use.kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -25,15 +26,17 @@ from .per_file import divided, own_edits, parts_of, take_back, view_of
 from .port_imports import with_imports
 from .todos import with_todos
 
+NOTHING = ("", "pass")
+
 
 def finish(porting: Porting, status: Status | None) -> Port:
     """Put the text together: edits, imports, TODO comments; the result has to parse."""
     module = porting.module
     edits = requoted(module, without_inner(module.text, porting.edits))
     if porting.trainer is not None and status is None:
-        _check_training(porting)
         edits = with_imports(porting, edits)
     if status is None:
+        _say_lost_training(porting, edits)
         refuse_keywords(porting, edits)
         say_own_modules(porting, edits)
         say_gone_names(porting, edits)
@@ -67,13 +70,18 @@ def finish(porting: Porting, status: Status | None) -> Port:
     return divided(port, module, edits) if isinstance(module, Merged) else port
 
 
-def _check_training(porting: Porting) -> None:
-    """No rule may take out all that trains: AssertionError, which the report calls a mistake of tpu-port."""
-    removals = [edit for edit in porting.edits if not edit.new.strip()]
-    trainers = porting.of_role("trainer") if porting.loop is None else []
-    gone = [[edit.rule for edit in removals if edit.start <= site.start < edit.end] for site in trainers]
-    if trainers and all(gone):
-        raise AssertionError(f"{gone[0][0]} takes the training out")
+def _say_lost_training(porting: Porting, edits: Sequence[Edit]) -> None:
+    """Something that took out a function, taking it for another, took the training along: no port is without it."""
+    trainers = [site for site in porting.sites if site.role == "trainer"]
+    takers = [
+        next((edit for edit in edits if edit.start < site.start < edit.end and edit.new.strip() in NOTHING), None)
+        for site in trainers
+    ]
+    for site, taker in zip(trainers, takers, strict=True):
+        if taker is not None and all(takers):
+            message = f"This training is gone from the port, with the lines that {taker.rule} took out: {taker.reason}."
+            fix = f"Port with --ignore {taker.rule}, and please report it."
+            porting.find(site.rule, "error", message, fix, site.line, site.column)
 
 
 def _file_of(row: Field) -> str:

@@ -97,6 +97,14 @@ Example: `model = PeftModel.from_pretrained(base, "out")`
 Use instead: `model = rt.apply_adapter(base, "out", mesh)`
 Safety: exact. Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
 """,
+    "TP316": """model.generation_config.eos_token_id = ... → `rt.generation_config(model).eos_token_id = ...`.
+
+What it does: reads and sets the settings of Tunix's model. Where the script saves adapters alone and samples nothing,
+a line that sets one goes: PEFT saves no such file.
+Why: they are saved in generation_config.json, and end what samples from the model.
+Example: `trainer.model.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids("<|im_end|>")`
+Safety: exact.
+""",
     "TP513": """Reports of the GPU: lines that only print or log what torch.cuda says of the device.
 
 What it does: takes out such lines, and the variables that were made for them alone.

@@ -158,11 +158,11 @@ def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
     later = [item for item in found[1] if item.kind != "parameter" and _start(porting, item) > trainer.statement_start]
     if not later:
         return text
-    choices = _choices(porting, later)
-    if choices is not None and len(later) == len(found[1]):
-        if NAMED in " ".join(choices):
+    chosen = _chosen(porting, later) if len(later) == len(found[1]) else None
+    if chosen is not None:
+        if NAMED in chosen:
             _say_names(porting, value)
-        return _of_runtime(porting, " or ".join(choices))
+        return _of_runtime(porting, chosen)
     _say_later(porting, value)
     return text
 
@@ -194,40 +194,70 @@ def _or_none(porting: Porting, value: cst.BaseExpression) -> cst.BaseExpression:
     return value
 
 
-def _choices(porting: Porting, bindings: list[Binding]) -> list[str] | None:
-    """What the variable may become, the one that wins first; None when another condition decides."""
+def _chosen(porting: Porting, bindings: list[Binding]) -> str | None:
+    """What the variable holds behind `bindings`, all that make it, as one expression; None where it can't be one.
+
+    `if a: x = a` ⏎ `elif test: x = b` is `a or (b if test else None)`.
+    """
     module = porting.module
-    found: list[str] = []
-    for binding in bindings:
-        if binding.kind != "assign" or binding.value is None:
-            return None
-        code = module.code(binding.value)
-        if code == "None":
+    if any(binding.kind != "assign" or binding.value is None for binding in bindings):
+        return None
+    above = [[*module.ancestors(binding.node)] for binding in bindings]
+    blocks = (node for node in above[0] if isinstance(node, cst.IndentedBlock | cst.Module))
+    block = next((node for node in blocks if all(node in others for others in above)), None)
+    makers = {binding.node: binding.value for binding in bindings if binding.value is not None}
+    if block is None:
+        return None
+    try:
+        return _behind(porting, block.body, makers, "None")
+    except _NotOneExpression:
+        return None
+
+
+class _NotOneExpression(Exception):
+    """A loop, a `try`, or a condition that isn't known at the trainer decides."""
+
+
+def _behind(
+    porting: Porting,
+    statements: Sequence[cst.CSTNode],
+    makers: dict[cst.CSTNode, cst.BaseExpression],
+    value: str,
+) -> str:
+    """What a variable that holds `value` holds behind some statements."""
+    for statement in statements:
+        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+        made = next((makers[part] for part in parts if part in makers), None)
+        if made is not None:
+            value = _known_at_trainer(porting, made)
+        elif not any(statement in porting.module.ancestors(maker) for maker in makers):
             continue
-        if not _is_there(porting, code, binding.node) or not _tests_itself(porting, binding, code):
-            return None
-        found.append(code) if _in_elif(porting, binding) else found.insert(0, code)
-    return found or None
+        elif isinstance(statement, cst.If):
+            value = _either(porting, statement, makers, value)
+        else:
+            raise _NotOneExpression
+    return value
 
 
-def _tests_itself(porting: Porting, binding: Binding, code: str) -> bool:
-    """Whether a binding is made without condition, or on the condition that there is such a value."""
-    assert porting.trainer is not None
-    around = set(porting.module.ancestors(porting.trainer.node))
-    for ancestor in porting.module.ancestors(binding.node):
-        if ancestor in around:
-            return True
-        if isinstance(ancestor, cst.If):
-            return code in porting.module.code(ancestor.test)
-        if isinstance(ancestor, cst.For | cst.While | cst.Try):
-            break
-    return False
+def _either(porting: Porting, branch: cst.If, makers: dict[cst.CSTNode, cst.BaseExpression], value: str) -> str:
+    test, other = _known_at_trainer(porting, branch.test), branch.orelse
+    one = _behind(porting, branch.body.body, makers, value)
+    if isinstance(other, cst.If):
+        value = _either(porting, other, makers, value)
+    elif other is not None:
+        value = _behind(porting, other.body.body, makers, value)
+    if one == value:
+        return one
+    if test in (one, f"{one} is not None"):
+        return one if value == "None" else f"{one} or {value}"
+    return f"({one} if {test} else {value})"
 
 
-def _in_elif(porting: Porting, binding: Binding) -> bool:
-    holder = next((node for node in porting.module.ancestors(binding.node) if isinstance(node, cst.If)), None)
-    parent = porting.module.parents.get(holder) if holder is not None else None
-    return isinstance(parent, cst.If) and parent.orelse is holder
+def _known_at_trainer(porting: Porting, node: cst.BaseExpression) -> str:
+    code = " ".join(porting.module.code(node).split())
+    if not _is_there(porting, code, node):
+        raise _NotOneExpression
+    return code
 
 
 def _is_there(porting: Porting, code: str, node: cst.CSTNode) -> bool:
@@ -241,7 +271,7 @@ def _is_there(porting: Porting, code: str, node: cst.CSTNode) -> bool:
             continue
         if found is None or same is None or found[0] is not same[0]:
             return False
-        if any(item.kind != "parameter" and _start(porting, item) > trainer.statement_start for item in found[1]):
+        if any(item.kind != "parameter" and _start(porting, item) >= trainer.statement_start for item in found[1]):
             return False
     return True
 

@@ -34,7 +34,7 @@ def reads_arguments(porting: Porting) -> bool:
 def reads_tokenizer(porting: Porting) -> bool:
     """Whether a callback of the file uses the tokenizer that the trainer gives it."""
     module = porting.module
-    return any(_given(module, method, name) for method in _methods(porting) for name in TOKENIZER)
+    return any(_given(module, method, name) for method in _given_methods(porting) for name in TOKENIZER)
 
 
 def models_of_callbacks(porting: Porting) -> list[Variable]:
@@ -42,7 +42,7 @@ def models_of_callbacks(porting: Porting) -> list[Variable]:
     module = porting.module
     found: list[Variable] = []
     starts: list[Place | cst.Call] = []
-    for method in _methods(porting):
+    for method in _given_methods(porting):
         if any(parameter.name.value == "model" for parameter in parameters_of(method)):
             starts.append(Place("model", module.scopes[method]))
         for node in _given(module, method, "model"):
@@ -65,6 +65,21 @@ def _methods(porting: Porting) -> Iterator[cst.FunctionDef]:
             for statement in definition.body.body:
                 if isinstance(statement, cst.FunctionDef) and statement.name.value in EVENTS:
                     yield statement
+
+
+def _given_methods(porting: Porting) -> list[cst.FunctionDef]:
+    """The events, and the functions of the file that an event hands its `**kwargs` on to as its own."""
+    module = porting.module
+    found = [*_methods(porting)]
+    for method in found:
+        rest = method.params.star_kwarg
+        for use in _loads(module, method, rest.name.value) if rest is not None else ():
+            spread = module.parents[use]
+            call = module.parents[spread]
+            if isinstance(spread, cst.Arg) and spread.star == "**" and isinstance(call, cst.Call):
+                callee = module.callees.get(call)
+                found += [callee] if callee is not None and callee not in found else []
+    return found
 
 
 def is_callback(module: Module, definition: cst.ClassDef) -> bool:
@@ -90,9 +105,15 @@ def _given(module: Module, method: cst.FunctionDef, name: str) -> list[Variable]
 
 
 def rest_reads(module: Module, method: cst.FunctionDef) -> Iterator[tuple[cst.Subscript | cst.Call, str]]:
-    """What a method reads of its `**kwargs`: `kwargs[key]` and `kwargs.get(key)`, with the key."""
+    """What is read of a method's `**kwargs`, with the key: `kwargs[key]`, `kwargs.get(key)`, `kwargs.pop(key)`.
+
+    By the method itself, and by functions of the file that it hands them to.
+    """
     rest = method.params.star_kwarg
-    for use in _loads(module, method, rest.name.value) if rest is not None else ():
+    if rest is None:
+        return
+    places, _ = followed(module, [Place(rest.name.value, module.scopes[method])], placed=False)
+    for use in (use for place in places for use in module.references(place.variable, place.scope)):
         around = module.parents[use]
         call = module.parents[around]
         if isinstance(around, cst.Subscript) and len(around.slice) == 1:
@@ -105,6 +126,6 @@ def rest_reads(module: Module, method: cst.FunctionDef) -> Iterator[tuple[cst.Su
 
 
 def is_get(node: cst.CSTNode) -> TypeGuard[cst.Call]:
-    """`kwargs.get(...)`."""
+    """`kwargs.get(...)`, `kwargs.pop(...)`."""
     called = node.func if isinstance(node, cst.Call) and node.args else None
-    return isinstance(called, cst.Attribute) and called.attr.value == "get"
+    return isinstance(called, cst.Attribute) and called.attr.value in ("get", "pop")

@@ -8,7 +8,7 @@ the script uses, of which releases lost some: it was written for the newest that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
@@ -18,7 +18,7 @@ from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import words_of_launches
-from ...source.project.pins import Asked, asked_of_project
+from ...source.project.pins import INSTALLED, Asked, asked_of_project
 from ..packs.facts import known_releases, release_by_use
 from .porting import Porting
 from .sites import Site
@@ -166,7 +166,8 @@ def _say_passed_over(porting: Porting, site: Site) -> None:
             counted.add(asked.where)
         elif asked.where not in counted:
             pins = ",".join(f"{sign}{version}" for sign, version in asked.pins)
-            message = f"{asked.where} installs trl{pins}, which goes against {asked.against}: not read."
+            said = f"{asked.where}{':' if asked.where == INSTALLED else ' installs'} trl{pins}"
+            message = f"{said}, which goes against {asked.against}: not read."
             fix = "Say --source-trl VERSION if it is meant."
             porting.find(site.rule, "info", message, fix, site.line, site.column)
 
@@ -395,7 +396,10 @@ def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str,
 def _asked(porting: Porting, library: str) -> Iterator[Asked]:
     notebook = porting.module.notebook
     raw = notebook.raw if notebook is not None else ""
-    yield from asked_of_project(Path(porting.module.path), porting.module.text, library, raw, _floors(porting))
+    for asked in asked_of_project(Path(porting.module.path), porting.module.text, library, raw, _floors(porting)):
+        if asked.where == INSTALLED and (wrong := contradictions(porting, library, asked.pins[0][1])):
+            asked = replace(asked, against=f"what its cells use: {', '.join(wrong[:4])}")
+        yield asked
 
 
 def _floors(porting: Porting) -> dict[str, str]:

@@ -34,6 +34,7 @@ FILLS = "peft.set_peft_model_state_dict"
 SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
 # An expression that may stand for a model or a trainer.
 Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
+ASSIGNS = (cst.Assign, cst.AnnAssign, cst.NamedExpr)
 MAX_DEPTH = 20
 MAX_NESTED = 6  # functions that hand a model on to one another
 Adapts = Literal["yes", "perhaps", "no"]
@@ -152,7 +153,8 @@ def _maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     """The one binding that makes what a variable holds; `model = prepare(model)` gives it its own value again.
 
     A question that comes up again while it is being answered (`a = b`, `b = a`) has no answer there. What was found
-    while another question was open may hang on that, and is kept until it is closed; the rest for good.
+    while another question was open, one of `_adapts` too, may hang on that, and is kept until it is closed; the rest
+    for good.
     """
     questions: _Questions = module.memory.setdefault("makers", _Questions())
     for answers in (questions.answered, questions.meanwhile):
@@ -165,7 +167,7 @@ def _maker(module: Module, node: cst.BaseExpression) -> Binding | None:
         answer = _find_maker(module, node)
     finally:
         questions.open.discard(node)
-    if questions.open:
+    if questions.open or _ASKED:
         questions.meanwhile[node] = answer
     else:
         questions.meanwhile.clear()
@@ -193,8 +195,11 @@ def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
 
 
 def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
-    """Whether a name is bound again behind the place where it is read, in the same function and in no loop with it."""
-    if binding.kind == "parameter" or module.span(binding.node)[0] < module.span(node)[1]:
+    """Whether a name is bound again behind the place where it is read, or by what is made of it there, in the same
+    function and in no loop with it."""
+    if binding.kind == "parameter" or module.span(binding.node)[1] <= module.span(node)[0]:
+        return False
+    if module.span(binding.node)[0] < module.span(node)[1] and not isinstance(binding.node, ASSIGNS):
         return False
     if function_around(module, binding.node) is not function_around(module, node):
         return False
@@ -235,6 +240,8 @@ def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> A
         return "perhaps" if others else "yes"
     finally:
         _ASKED.pop()
+        if not _ASKED and (questions := module.memory.get("makers")) is not None and not questions.open:
+            questions.meanwhile.clear()
 
 
 def _chains(module: Module, binding: Binding) -> list[list[cst.BaseExpression]]:

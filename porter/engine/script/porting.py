@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 TRAINER = "trainer"  # the part of the port (`Edit.part`) that makes the trainer, its data and its optimizer
 
+# A comparison with a half-width type, which the port writes otherwise.
+COMPARES = re.compile(r"([=!]=|\bis\b).*(float16|half)\b|(float16|half)\b.*([=!]=|\bis\b)")
+KEPT = "names that rewrites leave"  # of `Porting.answers`
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
 
@@ -273,15 +276,18 @@ class Porting:
     def text(self, place: str) -> str:
         """The code that stands for `place` at the trainer: the source's own spelling where it can be seen there."""
         value = self.recipe.values[place]
-        if value.known and ("\n" in value.text or any(name in value.text for name in SEES_GPU)):
-            return python(value.literal)
-        if value.kind == "expression" or (value.text and self.visible(value)):
+        told = value.known and ("\n" in value.text or COMPARES.search(value.text) or _asks_gpu(value.text))
+        if value.kind == "expression" and _asks_gpu(value.text):
+            return value.code
+        if not told and (value.kind == "expression" or (value.text and self.visible(value))):
             return value.text or value.code
         if not value.known:
             return value.code
         literal = value.literal
         if isinstance(literal, str):
             return quoted(literal)
+        if told and not isinstance(literal, float):
+            return python(literal)
         return re.sub(r"(?<=\de-)0(?=\d)", "", value.code) if isinstance(literal, float) else value.code
 
     def output_dir(self) -> str:
@@ -368,6 +374,10 @@ class Porting:
 def _is_import(statement: cst.CSTNode) -> bool:
     small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
     return isinstance(small, cst.Import | cst.ImportFrom)
+
+
+def _asks_gpu(text: str) -> bool:
+    return any(name in text for name in SEES_GPU)
 
 
 def in_reach(inner: Scope, outer: Scope) -> bool:

@@ -16,6 +16,7 @@ import libcst as cst
 from ...recipe import Origin, Value
 from ...source.filled import Item, built_items, chosen_items
 from ...source.module import Module
+from ...source.on_gpu import chosen_on_gpu
 from ...source.remarks import UNSAID, Remark, remarks_in
 from ...source.returned import ReturnedItem, returned_items
 from ...source.scopes import Scope
@@ -277,6 +278,7 @@ def _built(module: Module, item: Item, rule: str) -> Argument:
 
 
 def _argument(module: Module, name: str, value: cst.BaseExpression, rule: str) -> Argument:
+    value = chosen_on_gpu(module, value)
     line, column = module.location(value)
     reference = module.code(value) if isinstance(value, cst.Name) or module.meaning(value) is not None else None
     found = read_value(module, value, rule)

@@ -31,6 +31,7 @@ class TrainerEvaluation:
         self._dealt = training._deal.batches(np.arange(self.rows), batch_size)
         if not self._dealt:
             raise ValueError(f"{self.rows} evaluation rows don't fill one batch of {batch_size}")
+        self.gpu_batches = len(self._dealt)
         self.batch_size = divisible(batch_size, training._mesh)
         self._count = math.ceil(sum(map(len, self._dealt)) / self.batch_size)
         self._parts = (training, dataset, batch_size)

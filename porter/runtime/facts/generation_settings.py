@@ -201,15 +201,26 @@ def settle(model: Any, tokenizer: Any, config: Any, given: Mapping[str, Any], ba
 
 
 def checkpoint_settings(model: Any) -> dict[str, Any]:
-    """What the checkpoint's generation_config.json sets; without one, the special tokens of its config.json."""
-    file = Path(model.porter.path) / "generation_config.json"
-    if file.is_file():
-        found = json.loads(file.read_text("utf-8"))
-    else:
+    """What the checkpoint's generation_config.json sets, without one the special tokens of its config.json; and what
+    the script has set since (`rt.generation_config`)."""
+    found = saved_settings(model)
+    if found is None:
         names = ("bos_token_id", "eos_token_id", "pad_token_id")
         whole, text = model.porter.config, text_config(model.porter.config)
         found = {name: whole.get(name) if whole.get(name) is not None else text.get(name) for name in names}
+        found |= own_settings(model)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def saved_settings(model: Any) -> dict[str, Any] | None:
+    """What a saved model's generation_config.json holds; None where the checkpoint has none."""
+    file = Path(model.porter.path) / "generation_config.json"
+    return {**json.loads(file.read_text("utf-8")), **own_settings(model)} if file.is_file() else None
+
+
+def own_settings(model: Any) -> dict[str, Any]:
+    """What the script itself has set, see `rt.generation_config`."""
+    return dict(json.loads(model.porter.generation_json))
 
 
 def _aligned(own: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:

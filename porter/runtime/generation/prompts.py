@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ..facts.families import text_config
+from ..facts.generation_settings import own_settings, saved_settings
 from ..facts.releases import release
 from ..rows import tokenization
 from ..rows.rows import is_stream
@@ -44,8 +43,7 @@ def end_tokens(model: Any, tokenizer: Any, only_eos_token: bool = False) -> tupl
     """
     if only_eos_token and tokenizer.eos_token_id is not None:
         return (tokenizer.eos_token_id,)
-    file = Path(model.porter.path) / "generation_config.json"
-    config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    config = saved_settings(model) or own_settings(model)
     ends = config.get("eos_token_id", text_config(model.porter.config).get("eos_token_id"))
     found = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
     own = [] if tokenizer.eos_token_id is None or tokenizer.eos_token_id in found else [tokenizer.eos_token_id]

@@ -31,6 +31,7 @@ class ModelInfo:
     """Where a model comes from; static, so that it survives qwix, nnx.jit and nnx.clone as `model.porter`.
 
     `vocabulary`: the rows of its embedding where `resize_vocabulary` has taken some away, else None.
+    `generation_json`: what the script has set in its generation_config, as JSON.
     """
 
     id: str
@@ -39,6 +40,7 @@ class ModelInfo:
     config_json: str
     quantization: Quantization | None = None
     vocabulary: int | None = None
+    generation_json: str = "{}"
 
     @property
     def config(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..facts.releases import Release
 from . import packing as packer
 from . import tokenization
 from .older_texts import with_texts
-from .response_masks import LabelMask
+from .response_masks import IgnorePadding, LabelMask
 from .rows import Buffered, is_stream
 from .tokenization import IGNORED, Preparation, columns, is_conversational
 
@@ -96,7 +96,7 @@ def _plan(first: Mapping[str, Any], release: Release, *, formats: bool, **settin
         **own,
         release=release,
         special_tokens=not (chat and release.one_start_for_chats),
-        masks_padding=release.masks_padding_token or masked,
+        masks_padding=(release.masks_padding_token or masked) and not isinstance(base.label_mask, IgnorePadding),
         keep_masks=(release.packs_masks or not settings["packing"]) and not masked,
     )
 
@@ -119,7 +119,7 @@ def _plan_texts(
     tokenised = "input_ids" in first
     if skip_prepare and not tokenised:
         raise ValueError(f"skip_prepare_dataset needs an 'input_ids' column; the columns are {columns(first)}")
-    if packing and label_mask is not None:
+    if packing and label_mask is not None and not isinstance(label_mask, IgnorePadding):
         raise ValueError("a mask of responses doesn't go with packing=True: TRL refuses it too")
     return OlderPreparation(
         tokenizer=tokenizer,
@@ -132,7 +132,7 @@ def _plan_texts(
         length=_length(max_length, tokenizer, release),
         cuts=not packing,
         end=(tokenizer.eos_token_id or 0) if packing and append_concat_token else None,
-        masks_padding=not packing,  # packed rows brought their labels
+        masks_padding=not packing and not isinstance(label_mask, IgnorePadding),  # packed rows brought their labels
     )
 
 

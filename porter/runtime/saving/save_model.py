@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 from flax import nnx
 
 from ..facts.files import to_host, write_json, write_tensors
+from ..facts.generation_settings import checkpoint_settings, own_settings, saved_settings
 from ..hosts import processes as hosts
 from ..models import weights
 from ..models.load_model import Buffer
@@ -69,9 +69,9 @@ def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.
         write_json(
             folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map}
         )
-    generation = Path(info.path) / "generation_config.json"
-    if generation.exists():
-        write_json(folder / generation.name, json.loads(generation.read_text(encoding="utf-8")))
+    generation = checkpoint_settings(model) if own_settings(model) else saved_settings(model)
+    if generation is not None:
+        write_json(folder / "generation_config.json", generation)
     write_json(folder / "config.json", _config(info.config, _parameters(model), info.vocabulary))
 
 

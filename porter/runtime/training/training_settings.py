@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -179,8 +180,9 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
     """`Trainer.evaluate()`: the loss over `eval_batches`, as `{"eval_loss": ...}`, before or after training.
 
     The batches come from `SFTBatches.evaluation`, whose scales make the mean over batches transformers' loss. A
-    `MetricsTrainer` adds its metrics.
+    `MetricsTrainer` adds its metrics. Speed and epoch are under transformers' names, steps those of the GPU run.
     """
+    started = time.perf_counter()
     step = nnx.jit(trainer.create_eval_step_fn())
     gathered = trainer.gather(eval_batches) if isinstance(trainer, MetricsTrainer) else None
     losses = []
@@ -194,7 +196,23 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
     if not losses:
         raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
     found = {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
-    return found if gathered is None else found | gathered.metrics(metric_key_prefix)
+    found |= {} if gathered is None else gathered.metrics(metric_key_prefix)
+    return found | _speed(eval_batches, time.perf_counter() - started, metric_key_prefix) | _epoch(trainer)
+
+
+def _speed(eval_batches: Any, seconds: float, prefix: str) -> dict[str, float]:
+    """Seconds of an evaluation, its rows and the GPU run's batches by the second, rounded as transformers does."""
+    counts = {"samples": getattr(eval_batches, "rows", None), "steps": getattr(eval_batches, "gpu_batches", None)}
+    speed = {f"{prefix}_{name}_per_second": round(n / seconds, 3) for name, n in counts.items() if n is not None}
+    return {f"{prefix}_runtime": round(seconds, 4), **speed}
+
+
+def _epoch(trainer: Any) -> dict[str, float]:
+    """How far the training is, 0 before it; nothing where its epochs have no known steps."""
+    state = getattr(getattr(trainer, "training_hooks", None), "state", None)
+    if state is None or (state.epoch is None and trainer.train_steps):
+        return {}
+    return {"epoch": state.epoch or 0}
 
 
 def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:

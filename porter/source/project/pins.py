@@ -45,6 +45,7 @@ INSTALLS = re.compile(
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
+INSTALLED = "what the notebook installed"
 MAX_BYTES = 2_000_000  # of a file that is looked into
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
@@ -80,7 +81,7 @@ def asked_of_project(
     if own:
         yield Asked("the script", own)
     if notebook and (installed := _installed(notebook, library)):
-        yield Asked("what the notebook installed", [("==", installed)])
+        yield Asked(INSTALLED, [("==", installed)])
     commands: list[tuple[str, str]] = []
     declared: list[tuple[str, str]] = []
     for file in _files(script, text):

@@ -20,7 +20,7 @@ FORMATS = {
     "rng_state.pth, trainer_state.json, training_args.bin)",
     "weights": "training_args.bin and README.md beside the weights",
     "state": "trainer_state.json of save_state: the port's has a line for every step",
-    "metrics": "the files and tables of log_metrics and save_metrics, which the port doesn't write",
+    "metrics": "the figures of log_metrics and save_metrics, in their tables and files",
     "card": "the model card",
 }
 SHOWN = 6  # steps of a list

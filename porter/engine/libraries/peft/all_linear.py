@@ -11,8 +11,7 @@ import re
 import libcst as cst
 
 from ....recipe import Value
-from ....source.calls import calls_of, returned
-from ....source.module import Module
+from ....source.calls import calls_of
 from ....source.scopes import inside
 from ...script.flow import origins
 from ...script.porting import Porting
@@ -20,26 +19,21 @@ from ...script.sites import Site
 
 RULE = "TP203"
 ALL = '"all-linear"'
-SIGNS = (r"\.named_modules\(\)", r"\bisinstance\(", r"\bLinear(4bit|8bitLt)?\b", r"\.split\(")
+SIGNS = (r"\.named_modules\(\)", r"\bisinstance\(", r"\bLinear(4bit|8bitLt)?\b", r"\.split\(", r"\breturn\b")
 WITHOUT_HEAD = r"lm_head|output_layer|Linear4bit|Linear8bitLt"  # bitsandbytes never holds the head
-CALLS = frozenset(
-    """add append any discard endswith extend info debug isinstance issubclass join len list lower named_modules pop
-    print remove rsplit set sorted split startswith str tuple type update warning""".split()
-)  # all that collecting names calls
 
 
-def collects_linears(module: Module, function: cst.FunctionDef) -> bool:
+def collects_linears(porting: Porting, function: cst.FunctionDef) -> bool:
     """Whether a function of the script returns the names of all linear layers but the head, and does nothing else.
 
-    A function that such a one stands in, or that trains besides, is another.
+    One that loads a model or trains does more, and so does one around such a function.
     """
+    module = porting.module
     code = module.code(function)
     if not all(re.search(sign, code) for sign in SIGNS) or re.search(WITHOUT_HEAD, code) is None:
         return False
-    nodes = list(inside(function.body))
-    called = {module.code(node.func).rpartition(".")[2] for node in nodes if isinstance(node, cst.Call)}
-    nested = any(isinstance(node, cst.FunctionDef | cst.ClassDef) for node in nodes)
-    return not nested and called <= CALLS and bool(returned(module, function))
+    does_more = any(isinstance(node, cst.FunctionDef | cst.ClassDef) for node in inside(function.body))
+    return not does_more and not any(function in module.ancestors(site.node) for site in porting.sites)
 
 
 def read_linear_names(porting: Porting, config: Site) -> None:
@@ -49,7 +43,7 @@ def read_linear_names(porting: Porting, config: Site) -> None:
         return
     for value in origins(porting.module, given.node):
         called = porting.module.callees.get(value) if isinstance(value, cst.Call) else None
-        if called is not None and collects_linears(porting.module, called):
+        if called is not None and collects_linears(porting, called):
             porting.fill({"lora.targets": Value("literal", "'all-linear'", given.value.origin)})
             target = 'rt.apply_lora(targets="all-linear")'
             porting.change_fate(".target_modules", fate="exact", target=target, reason="")
@@ -60,7 +54,7 @@ def write_linear_names(porting: Porting) -> None:
     """The calls become the string, and the function goes when nothing else uses it."""
     module = porting.module
     for function in dict.fromkeys(module.callees.values()):
-        if not collects_linears(module, function):
+        if not collects_linears(porting, function):
             continue
         calls = calls_of(module, function)
         for call in calls:

@@ -14,6 +14,7 @@ import libcst as cst
 from ....source.calls import calls_of, function_around
 from ....source.module import Module
 from ...script.porting import Porting
+from ...settling.unused import drop_device_maps
 
 RULE = "TP536"
 # Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
@@ -37,22 +38,33 @@ def name_cuda_left(porting: Porting) -> None:
     module = porting.module
     if not any(word in module.text for word in ("cuda", "device")) or not porting.options.active(RULE):
         return
+    _move_loads(porting)
     said = {finding.line for finding in porting.findings if finding.severity == "error"}
     for call in module.calls:
         line, column = module.location(call)
-        if line in said or not _needs_gpu(module, call) or _is_answered(porting, call):
+        if line in said or not _ends_the_port(porting, call):
             continue
-        if _is_reached(porting, call):
-            said.add(line)
-            if place := _movable(module, call):
-                porting.edit(*module.span(place), '"cpu"', RULE, "torch holds it on the host: a TPU isn't torch's")
-                message = f"{module.code(call.func)}: torch loads it on the host's CPU, as a TPU isn't torch's."
-                porting.find(RULE, "warning", message, "", line, column)
-                continue
-            code, called = (" ".join(module.code(part).split()) for part in (call, call.func))
-            shown = code if len(code) <= 60 else f"{called}(...)" if len(called) <= 60 else f"{called[:57]}...(...)"
-            message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
-            porting.find(RULE, "error", message, FIX, line, column)
+        said.add(line)
+        code, called = (" ".join(module.code(part).split()) for part in (call, call.func))
+        shown = code if len(code) <= 60 else f"{called}(...)" if len(called) <= 60 else f"{called[:57]}...(...)"
+        message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
+        porting.find(RULE, "error", message, FIX, line, column)
+
+
+def _move_loads(porting: Porting) -> None:
+    """What torch loads on a GPU it loads on the host's CPU, where that can be done; device maps for it alone go."""
+    module = porting.module
+    for call in module.calls:
+        if (place := _movable(module, call)) is None or not _ends_the_port(porting, call):
+            continue
+        porting.edit(*module.span(place), '"cpu"', RULE, "torch holds it on the host: a TPU isn't torch's")
+        message = f"{module.code(call.func)}: torch loads it on the host's CPU, as a TPU isn't torch's."
+        porting.find(RULE, "warning", message, "", *module.location(call))
+    drop_device_maps(porting)
+
+
+def _ends_the_port(porting: Porting, call: cst.Call) -> bool:
+    return _needs_gpu(porting.module, call) and not _is_answered(porting, call) and _is_reached(porting, call)
 
 
 def _needs_gpu(module: Module, call: cst.Call) -> bool:
@@ -106,6 +118,8 @@ def _is_cuda(module: Module, value: cst.BaseExpression) -> bool:
         return all(not isinstance(held, cst.Name) and _is_cuda(module, held) for held in values)
     if isinstance(value, cst.Call) and module.qualified(value.func) == "torch.device" and value.args:
         value = value.args[0].value
+    if isinstance(value, cst.FormattedString):
+        return re.match(r"cuda\b", module.code(value).lstrip("fFrR").strip("\"'")) is not None
     return isinstance(value, cst.SimpleString) and re.match(r"cuda\b", str(value.evaluated_value)) is not None
 
 
@@ -117,6 +131,8 @@ def _is_gpu_place(module: Module, value: cst.BaseExpression) -> bool:
         return any(_is_gpu_place(module, element.value) for element in value.elements)
     if isinstance(value, cst.Attribute):  # a process's number, which is its GPU's
         return value.attr.value in ("process_index", "local_process_index", "local_rank")
+    if isinstance(value, cst.Call) and module.qualified(value.func) == "torch.cuda.current_device":
+        return True
     return isinstance(value, cst.Integer) or _is_cuda(module, value)
 
 

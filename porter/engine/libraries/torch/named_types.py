@@ -21,16 +21,29 @@ def rewrite_named_types(porting: Porting) -> None:
     if "getattr" not in module.text or not porting.options.active(RULE):
         return
     for call in module.calls:
-        if module.code(call.func) != "getattr" or len(call.args) != 2 or not NAMES_TYPE.search(module.code(call)):
+        if not _names_type(porting, call):
             continue
         place = call.args[0].value
-        if module.qualified(place) != "torch":
-            continue
         start, end = module.span(place)
         _respell(porting, module.code(call), module.code(place))
         if not porting.covered(start) and not _is_handed(porting, call):
             porting.edit(start, end, "jnp", RULE, REASON)
             porting.imports.add("import jax.numpy as jnp")
+
+
+def becomes_jnp(porting: Porting, call: cst.Call) -> bool:
+    """Whether the port looks a type up in JAX's numpy that the script looks up in torch."""
+    return porting.options.active(RULE) and _names_type(porting, call) and not _is_handed(porting, call)
+
+
+def _names_type(porting: Porting, call: cst.Call) -> bool:
+    """`getattr(torch, args.dtype)`, and `dtype = getattr(torch, name)`."""
+    module = porting.module
+    if module.code(call.func) != "getattr" or len(call.args) != 2 or module.qualified(call.args[0].value) != "torch":
+        return False
+    assign = module.parents[call]
+    targets = [target.target for target in assign.targets] if isinstance(assign, cst.Assign) else []
+    return any(NAMES_TYPE.search(module.code(each)) for each in (call, *targets))
 
 
 def _respell(porting: Porting, text: str, torch: str) -> None:

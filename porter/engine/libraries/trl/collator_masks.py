@@ -14,6 +14,7 @@ from ..unsloth.responses_only import read_responses_only, responses_only
 
 COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
 DEFAULT = "transformers.DataCollatorForLanguageModeling"
+PADDING = "TP125"
 
 
 def read_mask(porting: Porting, site: Site) -> None:
@@ -34,11 +35,11 @@ def read_mask(porting: Porting, site: Site) -> None:
     version = plain_version(porting.versions.get("trl", ""))
     if name is not None and name.startswith("trl.") and name.endswith(f".{COMPLETION_ONLY}"):
         porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason="")
-    elif name == DEFAULT and version_key(version) < (0, 16, 1):
+    elif name == DEFAULT and version_key(version) < (0, 16, 1) and _is_trainers_own(porting, site, made[-1]):
         reason = f"TRL {version} takes this collator anyway"
         porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
         porting.fill({"data.collator": Value("default", "None")})
-    elif name == DEFAULT and _masks_padding(porting, made[-1]):
+    elif name == DEFAULT and _masks_padding(porting, made[-1], packed=version_key(version) < (0, 16, 1)):
         _mask_padding(porting, argument, made[-1])
     else:
         porting.fill({"data.collator": Value("default", "None")})
@@ -46,12 +47,29 @@ def read_mask(porting: Porting, site: Site) -> None:
     porting.withdraw(".data_collator")
 
 
-def _masks_padding(porting: Porting, call: cst.Call) -> bool:
-    """Whether transformers' collator changes no more than that: a causal model, rows that are trained whole."""
+def _is_trainers_own(porting: Porting, site: Site, call: cst.Call) -> bool:
+    """Whether a release that makes this collator itself makes the same: of the trainer's tokenizer, without packing.
+
+    A trainer without a tokenizer loads its own, whose end token pads; packed rows bring labels of their own.
+    """
+    module = porting.module
+    if porting.known("data.packing", False) not in (False, None) or not call.args:
+        return False
+    named = (each.value for each in call.args if each.keyword is not None and each.keyword.value == "tokenizer")
+    collators = next(named, call.args[0].value if call.args[0].keyword is None else None)
+    trainers = next((site.argument(name) for name in ("tokenizer", "processing_class") if site.argument(name)), None)
+    return collators is not None and trainers is not None and module.code(collators) == trainers.text
+
+
+def _masks_padding(porting: Porting, call: cst.Call, *, packed: bool) -> bool:
+    """Whether transformers' collator changes no more than that: a causal model, rows that are trained whole.
+
+    `packed`: it does so with packed rows, too, as releases did that handed it whole rows of tokens.
+    """
     given = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
     mlm = given.get("mlm")
     known = set(given) <= {"tokenizer", "mlm", "return_tensors", "pad_to_multiple_of"}
-    partly = ("data.packing", "data.assistant_only_loss", "data.completion_only_loss")
+    partly = ("data.assistant_only_loss", "data.completion_only_loss", *(() if packed else ("data.packing",)))
     whole = all(porting.known(place, False) in (False, None) for place in partly)
     return known and whole and mlm is not None and porting.module.code(mlm) == "False"
 
@@ -62,8 +80,10 @@ def _mask_padding(porting: Porting, argument: Argument, call: cst.Call) -> None:
     start, end = module.span(call.func)
     if argument.node is call:
         code = function + module.text[end : module.span(call)[1]]
-        porting.fill({"data.collator": Value("expression", code, Origin("", argument.line, argument.column), code)})
+        porting.fill(
+            {"data.collator": Value("expression", code, Origin("", argument.line, argument.column, PADDING), code)}
+        )
     else:
-        porting.edit(start, end, function, "TP125", "the same tokens are masked, on the host")
+        porting.edit(start, end, function, PADDING, "the same tokens are masked, on the host")
     reason = "tokens equal to the padding token, such as an end token that pads, are not trained"
     porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason=reason)

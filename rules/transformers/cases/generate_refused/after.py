@@ -10,6 +10,7 @@ from porter import runtime as rt
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh)
+rt.generation_config(model).eos_token_id = 7
 batches = rt.SFTBatches(
     load_dataset("some/rows", split="train"),
     tokenizer,

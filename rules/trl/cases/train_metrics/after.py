@@ -51,4 +51,5 @@ with mesh:
 train_result = rt.train_result(trainer, batches)
 metrics = train_result.metrics
 metrics["train_samples"] = len(dataset)
+rt.log_metrics("train", metrics)
 logger.info("loss %f after %d steps: %s", train_result.training_loss, train_result.global_step, metrics)

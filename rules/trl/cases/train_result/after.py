@@ -43,4 +43,6 @@ trainer = PeftTrainer(
 trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
+result = rt.train_result(trainer, batches)
+rt.log_metrics("train", result.metrics)
 print(trainer.training_hooks.state.log_history)

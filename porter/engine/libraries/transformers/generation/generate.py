@@ -71,7 +71,6 @@ def apply_generation(porting: Porting) -> None:
     """Calls of generate and text-generation pipelines over the model that this trainer trains."""
     if not any(word in porting.module.text for word in ("generate(", "pipeline(", "setup_chat_format(")):
         return
-    generates = False
     again = [_Model(name, name.value, trained=False) for name in port_reloaded(porting)]
     for model in [*again, *_models(porting)]:
         parent = porting.module.parents[model.node]
@@ -80,15 +79,8 @@ def apply_generation(porting: Porting) -> None:
             continue
         if isinstance(parent, cst.Attribute) and call.func is parent and parent.attr.value == "generate":
             _port_generate(porting, call, model)
-            generates = True
         elif isinstance(parent, cst.Arg) and porting.module.qualified(call.func) == "transformers.pipeline":
             _port_pipeline(porting, call, model)
-            generates = True
-    for use in role_uses(porting) if generates else ():
-        if use.kind == "assign" and use.chain.endswith("generation_config.eos_token_id"):
-            message = f"{shortened(porting.module.code(use.outer))}: rt.generate takes it from the checkpoint."
-            fix = "Give it eos_token_id= where it is called."
-            porting.find(RULE, "warning", message, fix, *porting.module.location(use.outer))
     _answer_others(porting)
 
 

@@ -1,0 +1,34 @@
+"""`model.generation_config` of a Tunix model: what its checkpoint says, and what the script sets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from ..facts.generation_settings import DEFAULTS, checkpoint_settings, own_settings
+
+
+class GenerationConfig:
+    """The settings by name. One that is set holds for `rt.generate`, and is saved with the whole model."""
+
+    def __init__(self, model: Any) -> None:
+        object.__setattr__(self, "_model", model)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return checkpoint_settings(self._model).get(name, DEFAULTS.get(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        value = value.tolist() if hasattr(value, "tolist") else value
+        held = json.dumps({**own_settings(self._model), name: value})
+        self._model.porter = replace(self._model.porter, generation_json=held)
+
+
+def generation_config(model: Any) -> GenerationConfig:
+    """transformers' `model.generation_config`, of a model that `rt.load_model` has loaded: to be read and set.
+
+    A setting that nothing has set is transformers' default. TypeError for a value that JSON doesn't hold.
+    """
+    return GenerationConfig(model)

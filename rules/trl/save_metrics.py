@@ -1,0 +1,31 @@
+"""trainer.save_metrics("train", metrics) → `rt.save_metrics(folder, "train", metrics)`.
+
+What it does: `train_results.json`, `eval_results.json` and `all_results.json` in the output folder, and the table that
+`log_metrics` prints, as transformers' Trainer writes them.
+Why: PeftTrainer has neither; people and scripts read these files.
+Example: `trainer.save_metrics("train", result.metrics)`
+Use instead: `rt.save_metrics("out", "train", result.metrics)`
+Safety: exact for what the script gives it. What `rt.train_result` and `rt.evaluate` measure has transformers' names;
+`total_flos` and SFTTrainer's own entropy, accuracy and token counts aren't among it, and the report says so.
+"""
+
+ID = "TP133"
+MATCHES = ("@trainer.save_metrics()", "@trainer.log_metrics()")
+POSITIONAL = ("split", "metrics", "combined")
+LACKING = "total_flos, an estimate that transformers makes from the torch model"
+OF_TRL = ", and SFTTrainer's own entropy, mean_token_accuracy and num_tokens"
+
+
+def apply(site, porting):
+    module, call = porting.module, site.node
+    saves = site.qualified == "@trainer.save_metrics()"
+    reason = "the files that the Trainer writes" if saves else "the table that the Trainer prints"
+    porting.edit(*module.span(call.func), porting.rt("save_metrics" if saves else "log_metrics"), ID, reason)
+    if saves and call.args:
+        start = module.span(call.args[0])[0]
+        porting.edit(start, start, f"{porting.output_dir()}, ", ID, reason)
+    of_trl = OF_TRL if porting.trainer.qualified.endswith(".SFTTrainer") else ""
+    message = f"Of what the Trainer measures the port's figures lack {LACKING}{of_trl}."
+    fix = "trainer_state.json has the tokens of each step, where they can be counted."
+    made = porting.trainer  # said once, there, however often they are written
+    porting.find(ID, "info", message, fix, made.line, made.column)

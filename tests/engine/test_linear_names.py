@@ -1,0 +1,48 @@
+"""Functions that collect the names of all linear layers, and those around them."""
+
+from .porting import port
+
+COLLECTS = """\
+    names = set()
+    for name, module in model.named_modules():
+        if isinstance(module, bnb.nn.Linear4bit):
+            names.add(name.split(".")[-1])
+    names.discard("lm_head")
+"""
+HEAD = """\
+import bitsandbytes as bnb
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+"""
+TRAINS = """\
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+{names}    trainer = SFTTrainer(
+        model,
+        args=SFTConfig("out", report_to="none"),
+        train_dataset=load_dataset("some/rows", split="train"),
+        peft_config=LoraConfig(r=8, target_modules={targets}),
+    )
+    trainer.train()
+    return trainer
+"""
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}" for line in text.splitlines(keepends=True))
+
+
+def test_a_function_around_it_keeps_its_call() -> None:
+    nested = f"    def find_all_linear_names(model):\n{indented(COLLECTS)}        return list(names)\n"
+    body = TRAINS.format(names=nested, targets="find_all_linear_names(model)")
+    found = port(f"{HEAD}def main(rank):\n{body}\nmain(8)\n")
+    assert "main(8)\n" in found.after and "PeftTrainer(" in found.after
+    assert 'targets="all-linear"' in found.after and "named_modules" not in found.after
+
+
+def test_a_function_that_trains_as_well_keeps_its_call() -> None:
+    body = TRAINS.format(names=COLLECTS, targets="list(names)")
+    found = port(f"{HEAD}def main(rank):\n{body}\nmain(8)\n")
+    assert "main(8)\n" in found.after and "def main(rank):" in found.after

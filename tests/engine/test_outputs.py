@@ -1,0 +1,74 @@
+"""What a run leaves beside its weights: files of metrics, and the settings that are saved with a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import check_becomes, port, sft_script
+
+LORA = ", peft_config=LoraConfig(r=8)"
+SET = "model.generation_config.eos_token_id = 7\n"
+
+
+def test_metrics_are_printed_and_written_where_the_trainer_writes_them() -> None:
+    after = """\
+result = trainer.train()
+metrics = result.metrics
+metrics["train_samples"] = 7
+trainer.log_metrics("train", metrics)
+trainer.save_metrics("train", metrics)
+trainer.save_metrics(split="eval", metrics=trainer.evaluate(), combined=False)
+trainer.save_state()
+"""
+    found = check_becomes(
+        sft_script(trainer=", eval_dataset=load_dataset('some/rows', split='test')", after=after),
+        "result = rt.train_result(trainer, batches)\n",
+        'rt.log_metrics("train", metrics)\n',
+        'rt.save_metrics("out", "train", metrics)\n',
+        'rt.save_metrics("out", split="eval", metrics=rt.evaluate(trainer, eval_batches), combined=False)\n',
+        gone=("save_state",),
+    )
+    assert [finding.message.count("total_flos") for finding in found.findings if finding.rule == "TP133"] == [1]
+
+
+def test_in_another_function_the_trainer_says_where() -> None:
+    text = f"""\
+def finish(trainer):
+    trainer.save_metrics("train", trainer.train().metrics)
+
+
+def main(folder):
+{"".join(f"    {line}".rstrip() + chr(10) for line in sft_script(after="finish(trainer)").splitlines())}
+
+main("out")
+""".replace('output_dir="out"', "output_dir=folder")
+    found = port(text)
+    assert (
+        'rt.save_metrics(trainer.output_dir, "train", ' in found.after and "trainer.output_dir = folder" in found.after
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "keyword", "after", "line"),
+    [
+        (SET, "", "", "rt.generation_config(model).eos_token_id = 7\n"),
+        ("model.generation_config.do_sample = True\n", "", "", "rt.generation_config(model).do_sample = True\n"),
+        (
+            "",
+            "",
+            "print(trainer.model.generation_config.top_k)\n",
+            "print(rt.generation_config(trainer.model).top_k)\n",
+        ),
+        (SET, LORA, "model.generate(**rows, max_new_tokens=4)\n", "rt.generation_config(model).eos_token_id = 7\n"),
+        (SET, LORA, "", ""),
+        ("model.generation_config.temperature = None\n", LORA, "", ""),
+    ],
+)
+def test_generation_settings_are_kept_where_they_are_saved_or_taken(
+    head: str, keyword: str, after: str, line: str
+) -> None:
+    text = sft_script(
+        imports="from peft import LoraConfig", between=head, trainer=keyword, after=f"trainer.train()\n{after}"
+    )
+    found = port(text)
+    assert found.status == "ported" and (line in found.after if line else "generation_config" not in found.after)
