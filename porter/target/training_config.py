@@ -7,6 +7,7 @@ import re
 from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ..engine.libraries.transformers.metrics import LOSSES
 from ..engine.libraries.trl.uploading import names_uploads
+from ..engine.reading.trackers import say_trackers
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -22,6 +23,7 @@ def training_config(porting: Porting) -> Call:
     """`TrainingConfig(...)`, or `rt.training_config(args, batches)` where the script decides at run time."""
     names = porting.names
     _say_epoch_ends(porting)
+    say_trackers(porting)
     if porting.arguments_object:
         arguments = [Arg(porting.arguments_object), Arg(names.batches)]
         if names.eval_batches:

@@ -119,3 +119,19 @@ def test_a_device_map_of_what_torch_loads_again_goes(place: str) -> None:
     ported = port(text)
     assert ported.status == "ported", ported.findings
     assert 'device_map="cpu"' in ported.after and "torch" not in ported.after.replace("tunix", "")
+
+
+HOLDS = "again = AutoModelForCausalLM.from_pretrained(sys.argv[1], {})\nsys.argv.append(again)"
+
+
+@pytest.mark.parametrize("given", ["load_in_4bit=True", "quantization_config=held"])
+def test_a_model_of_torchs_that_bitsandbytes_would_hold(given: str) -> None:
+    """The port's BitsAndBytesConfig is for `rt.load_model`: transformers can't take it, nor hold the model on a TPU."""
+    made = "from transformers import BitsAndBytesConfig\nheld = BitsAndBytesConfig(load_in_4bit=True)\n"
+    (message,) = said(made, f"trainer.train()\n{HOLDS.format(given)}")
+    assert "bitsandbytes would hold this model of torch's" in message
+    assert not said(
+        made,
+        f"trainer.train()\nif torch.cuda.is_available():\n    {HOLDS.format(given).replace(chr(10), chr(10) + '    ')}",
+    )
+    assert not said(made, f"trainer.train()\n{HOLDS.format('load_in_4bit=False')}")
