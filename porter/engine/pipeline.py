@@ -44,6 +44,7 @@ from .libraries.torch.cuda_available import answer_gpu_tests
 from .libraries.torch.cuda_left import name_cuda_left
 from .libraries.torch.gpu_reports import drop_gpu_reports
 from .libraries.torch.gpu_tests_left import name_gpu_tests
+from .libraries.torch.handed_types import keep_handed_types
 from .libraries.torch.layer_casts import drop_casts
 from .libraries.torch.loop_trainer import LOOP, find_loops
 from .libraries.torch.named_types import rewrite_named_types
@@ -183,6 +184,7 @@ def _port_module(module: Module, options: Options) -> Port:
     keep_tokenizers(porting)
     apply_places(porting)
     answer_comparisons(porting)
+    keep_handed_types(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)
     apply_world_size(porting)

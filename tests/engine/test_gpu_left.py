@@ -96,7 +96,7 @@ def test_a_check_for_a_gpu_tells_nobody_that_there_is_none() -> None:
     more = check.replace("    print('fine')", "    sys.argv.append(torch.cuda.get_device_name(0))")
     left = port(sft_script(more, imports="import sys\nimport torch"))
     assert left.status != "ported"
-    assert any("tells its caller so" in finding.message for finding in left.findings)
+    assert any("or tells its caller" in finding.message for finding in left.findings)
 
 
 def test_a_loop_that_tells_of_every_gpu_goes() -> None:
@@ -119,19 +119,3 @@ def test_a_device_map_of_what_torch_loads_again_goes(place: str) -> None:
     ported = port(text)
     assert ported.status == "ported", ported.findings
     assert 'device_map="cpu"' in ported.after and "torch" not in ported.after.replace("tunix", "")
-
-
-HOLDS = "again = AutoModelForCausalLM.from_pretrained(sys.argv[1], {})\nsys.argv.append(again)"
-
-
-@pytest.mark.parametrize("given", ["load_in_4bit=True", "quantization_config=held"])
-def test_a_model_of_torchs_that_bitsandbytes_would_hold(given: str) -> None:
-    """The port's BitsAndBytesConfig is for `rt.load_model`: transformers can't take it, nor hold the model on a TPU."""
-    made = "from transformers import BitsAndBytesConfig\nheld = BitsAndBytesConfig(load_in_4bit=True)\n"
-    (message,) = said(made, f"trainer.train()\n{HOLDS.format(given)}")
-    assert "bitsandbytes would hold this model of torch's" in message
-    assert not said(
-        made,
-        f"trainer.train()\nif torch.cuda.is_available():\n    {HOLDS.format(given).replace(chr(10), chr(10) + '    ')}",
-    )
-    assert not said(made, f"trainer.train()\n{HOLDS.format('load_in_4bit=False')}")

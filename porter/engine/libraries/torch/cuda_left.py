@@ -3,7 +3,6 @@
 major, _ = torch.cuda.get_device_capability()
 scores = torch.zeros(8, device="cuda")
 again = AutoModelForCausalLM.from_pretrained("out", device_map={"": 0})
-held = AutoModelForCausalLM.from_pretrained("out", quantization_config=BitsAndBytesConfig(load_in_4bit=True))
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import libcst as cst
 
 from ....source.calls import calls_of, function_around
 from ....source.module import Module
-from ...script.flow import origins
 from ...script.porting import Porting
 from ...settling.unused import drop_device_maps
 
@@ -31,16 +29,15 @@ RAISING = frozenset(
 # A condition that may well be about the GPU, as the name of a variable has it, too.
 ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator", re.IGNORECASE)
 CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
+QUANTISES = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
 MAX_DEPTH = 4  # functions that call one another
-QUANTISED = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
-HELD = "Load it with rt.load_model(..., quantization=) and rt.apply_adapter, or without bitsandbytes."
 FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`."
 
 
 def name_cuda_left(porting: Porting) -> None:
     """An error for every call that raises without a GPU, where nothing keeps the port from it."""
     module = porting.module
-    if not any(word in module.text for word in ("cuda", "device", *QUANTISED)) or not porting.options.active(RULE):
+    if not any(word in module.text for word in ("cuda", "device", *QUANTISES)) or not porting.options.active(RULE):
         return
     _move_loads(porting)
     said = {finding.line for finding in porting.findings if finding.severity == "error"}
@@ -52,9 +49,7 @@ def name_cuda_left(porting: Porting) -> None:
         code, called = (" ".join(module.code(part).split()) for part in (call, call.func))
         shown = code if len(code) <= 60 else f"{called}(...)" if len(called) <= 60 else f"{called[:57]}...(...)"
         message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
-        if not _needs_gpu(module, call):
-            message = f"{shown}: bitsandbytes would hold this model of torch's, on a GPU."
-        porting.find(RULE, "error", message, FIX if _needs_gpu(module, call) else HELD, line, column)
+        porting.find(RULE, "error", message, FIX, line, column)
 
 
 def _move_loads(porting: Porting) -> None:
@@ -70,8 +65,7 @@ def _move_loads(porting: Porting) -> None:
 
 
 def _ends_the_port(porting: Porting, call: cst.Call) -> bool:
-    needs = _needs_gpu(porting.module, call) or _is_quantised(porting.module, call)
-    return needs and not _is_answered(porting, call) and _is_reached(porting, call)
+    return _needs_gpu(porting.module, call) and not _is_answered(porting, call) and _is_reached(porting, call)
 
 
 def _needs_gpu(module: Module, call: cst.Call) -> bool:
@@ -85,6 +79,8 @@ def _needs_gpu(module: Module, call: cst.Call) -> bool:
         if name == "torch.Generator":
             given += [argument.value for argument in call.args[:1] if argument.keyword is None]
         return any(_is_cuda(module, value) for value in given)
+    if name.endswith(".from_pretrained") and _is_quantised(module, call):
+        return True
     if place := _place(module, call):
         return _is_gpu_place(module, place)
     if not isinstance(call.func, cst.Attribute):
@@ -102,21 +98,15 @@ def _place(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     return next((a.value for a in call.args if a.keyword and a.keyword.value in ("device_map", "device")), None)
 
 
-def _is_quantised(module: Module, call: cst.Call) -> bool:
-    """Whether transformers is asked for a model that bitsandbytes holds."""
-    if not re.fullmatch(r"(transformers|peft)\.Auto\w+\.from_pretrained", module.qualified(call.func) or ""):
-        return False
-    given = {argument.keyword.value: argument.value for argument in call.args if argument.keyword}
-    made = origins(module, given["quantization_config"]) if "quantization_config" in given else ()
-    calls = [module.qualified(value.func) for value in made if isinstance(value, cst.Call)]
-    asked = any(name in given and module.code(given[name]) == "True" for name in ("load_in_4bit", "load_in_8bit"))
-    return asked or "transformers.BitsAndBytesConfig" in calls
-
-
 def _movable(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """The place of a load that the host's CPU can do as well: without bitsandbytes' kernels."""
-    names = {argument.keyword.value for argument in call.args if argument.keyword}
-    return None if names & QUANTISED else _place(module, call)
+    return None if _is_quantised(module, call) else _place(module, call)
+
+
+def _is_quantised(module: Module, call: cst.Call) -> bool:
+    """Whether a load asks bitsandbytes to quantise."""
+    given = [a.value for a in call.args if a.keyword is not None and a.keyword.value in QUANTISES]
+    return any(not isinstance(value, cst.Name) or value.value not in ("False", "None") for value in given)
 
 
 def _is_answered(porting: Porting, call: cst.Call) -> bool:
