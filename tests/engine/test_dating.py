@@ -520,3 +520,40 @@ def test_a_pin_of_before_all_that_is_known_is_read_as_its_neighbour(tmp_path: Pa
     assert any("transformers==4.30.2 is older than all" in finding.message for finding in found.recipe.findings)
     script.write_text(script.read_text().replace('"out"', '"out", eval_strategy="no"'))  # which is of 4.41
     assert not port_file(script).recipe.versions["transformers"].startswith("4.31.0 ")
+
+
+ADAPTED = """from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+config = LoraConfig(task_type="CAUSAL_LM")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+{model}
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows{config})
+trainer.train()
+"""
+PUT_IN = "model = get_peft_model(model, config)"
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "version"),
+    [
+        (
+            PUT_IN,
+            ", peft_config=config",
+            "0.26.2 (the newest release with SFTTrainer(get_peft_model(...), peft_config=)",
+        ),
+        (PUT_IN, "", "1.16.0 (newest table)"),
+        (PUT_IN, ", peft_config=None", "1.16.0 (newest table)"),
+        ("", ", peft_config=config", "1.16.0 (newest table)"),
+        ("if rows:\n    " + PUT_IN, ", peft_config=config", "1.16.0 (newest table)"),
+        ("", ", peft_config=config)\n" + PUT_IN + "\nprint(model", "1.16.0 (newest table)"),
+    ],
+)
+def test_a_model_with_adapters_and_a_config_of_them_is_of_before_trl_0_27(
+    model: str, config: str, version: str
+) -> None:
+    found = port(ADAPTED.format(model=model, config=config)).recipe.versions["trl"]
+    assert found.startswith(version)

@@ -82,7 +82,7 @@ def asked_of_project(
     own = _in_script(text, library)
     if own:
         yield Asked("the script", own)
-    if notebook and (installed := _installed(notebook, library)):
+    if notebook and (installed := installed_by(notebook, library)):
         yield Asked(INSTALLED, [("==", installed)])
     commands: list[tuple[str, str]] = []
     declared: list[tuple[str, str]] = []
@@ -147,7 +147,7 @@ def _text(file: Path) -> str:
     return read_file(file, MAX_BYTES).decode("utf-8", "replace")
 
 
-def _installed(raw: str, library: str) -> str | None:
+def installed_by(raw: str, library: str) -> str | None:
     """The release that pip named in the outputs that a notebook was saved with; the last, where it named several."""
     name = rf"\b{re.escape(library)}-{VERSION}"
     said = re.findall(rf"(?:Downloading|Using cached) {name}(?:-py|\.tar)|Successfully installed [^\"]*?{name}\b", raw)
