@@ -14,6 +14,7 @@ from porter.cli import run
 from porter.engine.pipeline import port_module
 from porter.errors import InputError
 from porter.front.port_file import port_file
+from porter.front.tree import port_tree
 from porter.port import Options
 from porter.recipe import literal_code, read_literal
 from porter.safety.limits import within_budget
@@ -334,3 +335,21 @@ def test_a_notebook_with_a_word_of_megabytes_is_looked_at_in_time(tmp_path: Path
     started = time.process_time()
     assert TRAINS.search("a" * 3_000_000 + "Trainer" * 100_000) is None
     assert time.process_time() - started < 5
+
+
+def test_a_mistake_of_ours_is_a_finding_and_ends_no_folders_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(script: Path, text: str) -> None:
+        if script.name == "broken.py":
+            raise KeyError("odd")
+
+    monkeypatch.delenv("TPU_PORT_TRACEBACK", raising=False)
+    monkeypatch.setattr("porter.engine.reading.launch.usual_launch", wrong)
+    for name in ("broken.py", "train.py"):
+        (tmp_path / name).write_text(sft_script())
+    ports = port_tree(tmp_path, Options()).ports
+    [finding] = ports[Path("broken.py")].findings
+    assert (finding.rule, finding.severity) == ("TP199", "error") and "KeyError: 'odd'" in finding.message
+    assert finding.line > 0 and ports[Path("broken.py")].after == sft_script()
+    assert ports[Path("train.py")].status == "ported"
