@@ -29,6 +29,7 @@ from .answering.member_uses import apply_members
 from .answering.pack_places import apply_places
 from .answering.scoped_names import is_in_reach
 from .answering.spread_arguments import spread_arguments
+from .answering.trained_again import say_trained_again
 from .answering.unclaimed_configs import say_other_calls
 from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
@@ -190,6 +191,7 @@ def _port_module(module: Module, options: Options) -> Port:
         view.edits = porting.edits
         name_handed(view)
         _check_trained(view)
+        say_trained_again(view)
     porting = merge_findings(porting, views)
     find_other_trainer(porting, todo=True)
     name_class_patches(porting)
