@@ -43,6 +43,7 @@ from .libraries.peft.parameter_counts import replace_counts
 from .libraries.torch.compared_types import answer_comparisons
 from .libraries.torch.cuda_available import answer_gpu_tests
 from .libraries.torch.cuda_left import name_cuda_left
+from .libraries.torch.gpu_branches import settle_gpu_branches
 from .libraries.torch.gpu_reports import drop_gpu_reports
 from .libraries.torch.gpu_tests_left import name_gpu_tests
 from .libraries.torch.layer_casts import drop_casts
@@ -177,6 +178,7 @@ def _port_module(module: Module, options: Options) -> Port:
     rename_annotations(porting, possible)
     drop_gpu_reports(porting)
     answer_gpu_tests(porting)
+    settle_gpu_branches(porting)
     drop_gpu_reports(porting)
     drop_gathered_weights(porting)
     answer_zero_tests(porting)

@@ -317,7 +317,7 @@ def _only_settings_read(porting: Porting, name: str, scope: Scope, depth: int = 
     calls = [site.node for site in porting.sites if site.role in SETTINGS]
     for use in module.references(name, scope):
         around = [*module.ancestors(use)]
-        if any(item in calls for item in around) or porting.covered(module.span(use)[0]) or _is_said(porting, around):
+        if any(item in calls for item in around) or porting.covered(module.span(use)[0]) or is_said(porting, around):
             continue
         further = _handed_on(porting, use)
         if further is None or depth > MAX_HANDED or not _only_settings_read(porting, *further, depth + 1):
@@ -325,7 +325,7 @@ def _only_settings_read(porting: Porting, name: str, scope: Scope, depth: int = 
     return True
 
 
-def _is_said(porting: Porting, around: list[cst.CSTNode]) -> bool:
+def is_said(porting: Porting, around: list[cst.CSTNode]) -> bool:
     call = next((item for item in around if isinstance(item, cst.Call | cst.BaseStatement)), None)
     return isinstance(call, cst.Call) and porting.module.code(call.func).rsplit(".", 1)[-1] in SAYS
 
