@@ -23,6 +23,7 @@ from ..source.module import Module
 from ..target.write import write
 from ..text.edits import line_start
 from .answering.annotations import drop_subclasses, rename_annotations
+from .answering.asked_gpus import name_asked_gpus
 from .answering.given_to_unknown_code import name_handed
 from .answering.library_names import apply_rewrites
 from .answering.member_uses import apply_members
@@ -208,6 +209,7 @@ def _port_module(module: Module, options: Options) -> Port:
     close_empty_blocks(porting)
     name_gpu_tests(porting)
     name_cuda_left(porting)
+    name_asked_gpus(porting)
     return finish(porting, None)
 
 
