@@ -22,7 +22,7 @@ LEAVES = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
 def say_trained_again(porting: Porting) -> None:
-    """Name the calls of train() that come again, in a loop around them or behind another one."""
+    """Name the first call of train() that comes again, in a loop around it or behind another one."""
     module, site = porting.module, porting.trainer
     if site is None or porting.loop is not None:
         return
@@ -32,10 +32,10 @@ def say_trained_again(porting: Porting) -> None:
     again += [
         later for earlier, later in pairwise(calls) if later not in again and not _instead(porting, earlier, later)
     ]
-    for call in again:
+    for call in sorted(again, key=lambda call: module.span(call)[0])[:1]:
         message = (
-            "train() is called again here: transformers starts anew each time, from the weights and the optimizer of "
-            "the time before, and Tunix's trainer has made its max_steps."
+            "train() is called again here: transformers starts anew each time, from the weights and moments of the "
+            "time before; Tunix's trainer has made its max_steps then, and trains nothing."
         )
         fix = "Train once with as many epochs, or make batches, optimizer and trainer anew for each time."
         porting.find(RULE, "error", message, fix, *module.location(call))
