@@ -16,7 +16,12 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ("tests/test_fuzz.py", "tests/test_fuzz_files.py", "tests/export/test_hostile.py")
+TESTS = (
+    "tests/test_fuzz.py",
+    "tests/test_fuzz_files.py",
+    "tests/compare/test_hostile.py",
+    "tests/export/test_hostile.py",
+)
 WORDS = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--hypothesis-show-statistics")
 MADE = re.compile(r"^tests/\S+::(?P<test>\w+)|^ +- (?P<passing>\d+) passing, (?P<failing>\d+) failing", re.MULTILINE)
 SUMMARY = re.compile(r"^(?:FAILED|ERROR) .*", re.MULTILINE)

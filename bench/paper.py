@@ -25,9 +25,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from porter.runtime.batches.step_packing import Shape, fewest_micro_batches, packed
-from porter.tpu.compile import CompileFailed, Request, Step, compile_steps
+from porter.tpu.compile import CompileFailed, Request, compile_steps
 from porter.tpu.memory import Candidate, estimate
 from porter.tpu.plan import QUERY_BLOCK, extrapolate, layer_counts
+from porter.tpu.results import Step
 from porter.tpu.slices import GIB, mesh_of, slice_named
 
 HERE = Path(__file__).parent / "paper"

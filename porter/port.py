@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from .recipe import Field, Finding, Recipe
+from .recipe import Finding, Receipt, Recipe
 from .safety.limits import BUDGET
 from .safety.masking import find_secrets, masked
 from .text.edit import Edit
@@ -67,7 +67,7 @@ class Port:
     modules: tuple[Port, ...] = ()
 
     @property
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[Receipt, ...]:
         return self.recipe.fields
 
     @property

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 Kind = Literal["literal", "expression", "default", "unknown"]
 Fate = Literal["exact", "changed", "dropped", "manual"]
+CARRIED = ("exact", "changed")  # the fates of what the port has
 Severity = Literal["error", "warning", "info"]
 
 
@@ -104,7 +105,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Field:
-    """The fate of one keyword of the source: a row of the review table."""
+    """What a rule says will become of one keyword of the source: owed, until what is written shows it."""
 
     source: str
     value: str
@@ -114,6 +115,30 @@ class Field:
     rule: str
     line: int
     column: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the port: its number (from 1) and its text; `file` where it isn't the file of the keyword's own."""
+
+    line: int
+    text: str
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Receipt(Field):
+    """The fate of one keyword, settled: a row of the review table.
+
+    `places` are the port's lines that have its value, the first of them its own: without one, nothing is `exact` or
+    `changed`, and ValueError says so.
+    """
+
+    places: tuple[Place, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.fate in CARRIED and not self.places:
+            raise ValueError(f"{self.source} can't be {self.fate}: no line of the port has its value")
 
 
 @dataclass(frozen=True)
@@ -144,7 +169,7 @@ class Recipe:
     family: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Value] = field(default_factory=dict)
-    fields: tuple[Field, ...] = ()
+    fields: tuple[Receipt, ...] = ()
     findings: tuple[Finding, ...] = ()
     others: tuple[Recipe, ...] = ()
 
@@ -180,7 +205,7 @@ class Recipe:
     @classmethod
     def _from_data(cls, data: dict[str, Any]) -> Recipe:
         values = {place: _value(row) for place, row in data.pop("values").items()}
-        fields = tuple(Field(**row) for row in data.pop("fields"))
+        fields = tuple(_receipt(row) for row in data.pop("fields"))
         findings = tuple(Finding(**row) for row in data.pop("findings"))
         others = tuple(cls._from_data(row) for row in data.pop("others", ()))
         return cls(values=values, fields=fields, findings=findings, others=others, **data)
@@ -189,3 +214,7 @@ class Recipe:
 def _value(row: dict[str, Any]) -> Value:
     origin = row.get("origin")
     return Value(row["kind"], row["code"], Origin(**origin) if origin else None, row.get("text", ""))
+
+
+def _receipt(row: dict[str, Any]) -> Receipt:
+    return Receipt(**{**row, "places": tuple(Place(**place) for place in row.get("places", ()))})

@@ -16,6 +16,7 @@ from porter.front.port_file import port_file
 from porter.port import Options
 from porter.recipe import literal_code, read_literal
 from porter.safety.limits import within_budget
+from porter.safety.nesting import MOST, nesting
 from porter.source.launch.launch_config import read_launch_config
 from porter.source.parsing import parse_module
 from porter.source.values import evaluate, is_small
@@ -105,6 +106,33 @@ def test_what_python_calls_too_deep_is_one_line(
     assert run([str(script)]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and "internal error" not in error
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "!ls\nx = " + "not " * 10_000 + "1",  # of what isn't Python's own, its compiler says nothing
+        "%cd x\nx = a" + ".b()" * 4000,
+        "!ls\nx = f'{a" + ".b()" * 4000 + "}'",
+        "match a:\n    case " + "{1: " * 30 + "1" + "}" * 30 + ":\n        pass",
+        ("x = " + "f(" * 190 + ")" * 190 + "\n") * 40,
+    ],
+    ids=["not", "calls", "field", "pattern", "brackets"],
+)
+def test_what_takes_libcst_minutes_is_refused_at_once(tmp_path: Path, deep: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(sft_script(before=deep))
+    started = time.process_time()
+    with pytest.raises(InputError, match="is nested too deeply to be read"):
+        port_file(script)
+    assert time.process_time() - started < 5
+
+
+def test_the_time_of_a_parse_is_bounded_by_its_nesting() -> None:
+    assert nesting("x = [[a.b(c)] for d in e]\nprint(f'{x} {{y}} {z!r:>{w}}')\nmatch = case(x)\n") == 0
+    assert nesting('x = """' + "(" * 500 + '"""  # ' + "-" * 500) == 0
+    for deep in ("x = " + "not " * 3000 + "1", "x = a" + ".b()" * 1500, "x = " + "f(" * 190 + ")" * 190):
+        assert 0 < nesting(deep) < MOST
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ PATH = click.Path(path_type=Path)
 @click.option("--tpu", required=True, metavar="SLICE", help="The slice, such as v5p-8.")
 @click.option("--mesh", metavar="AXES", help="Such as fsdp=4,tp=1. Default: as the port says.")
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a row. Default: the script's max_length.")
+@click.option("--prompt-len", type=click.IntRange(min=1), help="Tokens of the longest prompt that is sampled after.")
+@click.option("--completion-len", type=click.IntRange(min=1), help="Tokens of a completion. Default: the script's.")
 @click.option("--batch", type=click.IntRange(min=1), help="Rows of a micro-batch, whole mesh. Default: the script's.")
 @click.option(
     "--remat",
@@ -42,6 +44,8 @@ def command(
     tpu: str,
     mesh: str | None,
     seq_len: int | None,
+    prompt_len: int | None,
+    completion_len: int | None,
     batch: int | None,
     remat: str,
     query_block: int | None,
@@ -55,7 +59,8 @@ def command(
 ) -> int:
     """Compile the training step of a port (script or notebook) for a TPU slice: memory, FLOPs, collectives, time.
 
-    No weights and no data are loaded. Exit codes: 0 it fits, 1 out of memory, 2 bad input, 3 it doesn't compile.
+    And what its run computes beside it: a reference's or a teacher's pass, sampling, log-probabilities. No weights and
+    no data are loaded. Exit codes: 0 it fits, 1 out of memory, 2 bad input, 3 it doesn't compile.
     """
     from ..tpu.compile import CompileFailed, Request
     from ..tpu.slices import mesh_of, slice_named
@@ -74,6 +79,8 @@ def command(
         layers=layers,
         model=model,
         rows=rows,
+        prompt_len=prompt_len,
+        completion_len=completion_len,
         arguments=arguments,
         quick=quick,
     )
@@ -87,11 +94,11 @@ def command(
         from ..report.json import to_text
         from ..report.tpu import step_document
 
-        say(to_text(step_document(found.step, where, found.formula)))
+        say(to_text(step_document(found, where)))
     else:
         from ..report.tpu import show_step
 
-        show_step(found.step, where, found.formula, note=found.note, no_color=no_color)
+        show_step(found, where, no_color=no_color)
         if found.advice:
             say(found.advice)
-    return 1 if found.step.short_of_memory else 0
+    return 1 if found.lacking[1] else 0

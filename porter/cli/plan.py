@@ -22,6 +22,8 @@ PATH = click.Path(path_type=Path)
 @click.option("--force", is_flag=True, help="Replace what OUT names.")
 @click.option("--compare", is_flag=True, help="Show only each slice's best.")
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a row. Default: the script's max_length.")
+@click.option("--prompt-len", type=click.IntRange(min=1), help="Tokens of the longest prompt that is sampled after.")
+@click.option("--completion-len", type=click.IntRange(min=1), help="Tokens of a completion. Default: the script's.")
 @click.option("--batch", type=click.IntRange(min=1), help="Rows of a micro-batch, whole mesh. Default: tried out.")
 @click.option(
     "--remat",
@@ -51,6 +53,8 @@ def command(
     force: bool,
     compare: bool,
     seq_len: int | None,
+    prompt_len: int | None,
+    completion_len: int | None,
     batch: int | None,
     remat: str,
     candidates: int,
@@ -73,7 +77,7 @@ def command(
     if lengths and seq_len:
         raise click.UsageError("--lengths says how long rows are: leave out --seq-len")
     from ..front.output import check_output, replace_file
-    from ..tpu.apply import applied_to, port_of
+    from ..tpu.apply import applied_to, port_of, unwritten
     from ..tpu.compile import CompileFailed, Request
     from ..tpu.lengths import read_lengths
     from ..tpu.plan import longest_row, plan
@@ -98,6 +102,8 @@ def command(
             remat="script" if remat == "any" else remat,
             model=model,
             rows=rows,
+            prompt_len=prompt_len,
+            completion_len=completion_len,
             arguments=arguments,
         )
         tell = partial(say, err=True)
@@ -125,4 +131,6 @@ def command(
     if ported is not None and output is not None and plans[0].best is not None:
         replace_file(output, applied_to(ported, plans[0]))
         say(f"Wrote {output}", err=as_json)
+        if left := unwritten(plans[0]):
+            say(left, err=as_json)
     return 0 if all(found.best is not None for found in plans) else 1

@@ -28,12 +28,16 @@ from .answering.given_to_unknown_code import name_handed
 from .answering.library_names import apply_rewrites
 from .answering.member_uses import apply_members
 from .answering.pack_places import apply_places
+from .answering.saving_functions import replace_saving_functions
 from .answering.scoped_names import is_in_reach
 from .answering.spread_arguments import spread_arguments
 from .answering.trained_again import say_trained_again
 from .answering.unclaimed_configs import say_other_calls
+from .answering.wrapped_models import answer_wrapping
+from .assembling.gpu_contexts import share_mesh
 from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
+from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.accelerate.world_size import apply_world_size
@@ -47,6 +51,7 @@ from .libraries.torch.cuda_left import name_cuda_left
 from .libraries.torch.gpu_branches import settle_gpu_branches
 from .libraries.torch.gpu_reports import drop_gpu_reports
 from .libraries.torch.gpu_tests_left import name_gpu_tests
+from .libraries.torch.handed_types import keep_handed_types
 from .libraries.torch.layer_casts import drop_casts
 from .libraries.torch.loop_trainer import LOOP, find_loops
 from .libraries.torch.named_types import rewrite_named_types
@@ -59,7 +64,6 @@ from .libraries.transformers.generation.generate import apply_generation
 from .libraries.transformers.saving_patches import (
     drop_gathered_weights,
     drop_saving_patches,
-    replace_saving_functions,
 )
 from .libraries.transformers.tokenizers_of_4 import keep_tokenizers
 from .libraries.trl.class_patches import name_class_patches
@@ -73,6 +77,7 @@ from .reading.launch import read_launch
 from .reading.pack_readings import read_packs
 from .reading.precision import settle_compute_type
 from .reading.read_trainer import read_trainer
+from .reading.release_tests import answer_release_tests, settle_release_tests
 from .reading.resuming import resumed_from
 from .reading.unknown_training import find_unknown_training
 from .script.dating import say_release, versions_in
@@ -145,8 +150,11 @@ def _port_module(module: Module, options: Options) -> Port:
     porting = Porting(module, options, packs)
     mesh = parse_mesh(options.mesh) if options.mesh is not None else None
     find_sites(porting)
-    note_merged(porting)
     porting.versions = versions_in(porting) if porting.sites else {}
+    if answer_release_tests(porting):
+        porting.sites, porting.answers = [], {}
+        find_sites(porting)
+    note_merged(porting)
     porting.recipe = Recipe(module.path, versions=porting.versions)
     _check_release(porting)
     for cell, why in module.notebook.skipped if module.notebook is not None else ():
@@ -176,6 +184,8 @@ def _port_module(module: Module, options: Options) -> Port:
     for view in possible:
         _write(view, mesh)
     porting = merge(views)
+    settle_release_tests(porting)
+    share_mesh(porting)
     rename_annotations(porting, possible)
     drop_gpu_reports(porting)
     answer_gpu_tests(porting)
@@ -187,6 +197,7 @@ def _port_module(module: Module, options: Options) -> Port:
     keep_tokenizers(porting)
     apply_places(porting)
     answer_comparisons(porting)
+    keep_handed_types(porting)
     apply_rewrites(porting)
     rewrite_named_types(porting)
     apply_world_size(porting)
@@ -247,6 +258,7 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     answer_rows(porting)
     answer_configs(porting)
     apply_generation(porting)
+    answer_wrapping(porting)
     apply_members(porting)
     apply_reference_members(porting)
     answer_uses(porting)
@@ -259,7 +271,8 @@ def _without_trainer(porting: Porting) -> Port:
     name = find_other_trainer(porting) or (LOOP if len(porting.findings) else find_unknown_training(porting))
     status: Status = "unsupported" if name else "unchanged"
     say_other_calls(porting, (), status)
-    recipe = replace(porting.recipe, trainer=name, findings=tuple(porting.findings))
+    rows = receipts(porting, (), refused=True)
+    recipe = replace(porting.recipe, trainer=name, fields=rows, findings=tuple(porting.findings))
     kind = (module.bom, module.encoding, (), module.notebook)
     port = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
     return divided(port, module, ()) if isinstance(module, Merged) else port

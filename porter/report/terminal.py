@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,15 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from ..port import Port
-from ..recipe import Field, Finding
+from ..recipe import Field, Finding, Place, Receipt
 from ..safety.shown import visible
 from .batch import batch_line, keywords
 from .diff import Hunk, diff_hunks
 
 # Two columns of text need this much room.
 WIDE = 130
-HEADINGS = ("keyword = value", "→ where it went: why")
+HEADINGS = ("keyword = value", "→ where it is in the port: why")
 LONGEST_VALUE = 160
+LONGEST_LINE = 64
 FATES = {"exact": "green", "changed": "yellow", "dropped": "cyan", "manual": "bold red"}
 SEVERITIES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 STATUSES = {"ported": "bold green", "partial": "bold yellow", "unsupported": "bold red", "unchanged": "bold"}
@@ -102,7 +104,8 @@ def show_hunk(hunk: Hunk, out: Console) -> None:
 
 
 def field_table(fields: Sequence[Field], width: int) -> Table:
-    """Every keyword of the source: value → fate → where it went → why. Nothing is cut; long cells wrap.
+    """Every keyword of the source: value → fate → the port's line that has it → why; of a keyword of a rule's table,
+    which has no line, where it goes. Long cells wrap.
 
     On a narrow screen the two halves share a column, so that names and expressions stay in one piece.
     """
@@ -116,11 +119,33 @@ def field_table(fields: Sequence[Field], width: int) -> Table:
         line = [Text(str(field.line) if field.line else "", style="dim")] if places else []
         keyword, value = Text(field.source, style="bold"), Text(visible(_short(field.value)))
         said = Text(" = ").join([keyword, value]) if value else keyword
-        became = Text(f"→ {field.target}" if field.target else "", style="green")
+        became = Text(f"→ {went(field)}" if went(field) else "", style="green")
         where = Text(": ").join(filter(None, [became, Text(field.reason, style="dim")]))
         halves = [said, where] if width >= WIDE else [Text("\n").join(filter(None, [said, where]))]
         table.add_row(*line, Text(field.fate, style=FATES[field.fate]), *halves)
     return table
+
+
+def went(field: Field) -> str:
+    """Where a keyword is in the port: `line 41: learning_rate=1e-4`, and the line that reads it of an object."""
+    places = field.places if isinstance(field, Receipt) else ()
+    if not places:
+        return field.target
+    first, *further = places
+    where = f"{first.file} line {first.line}" if first.file else f"line {first.line}"
+    lines = f", and {_lines(further)}" if further else ""
+    return f"{where}: {_code(first.text)}{lines}"
+
+
+def _lines(places: Sequence[Place]) -> str:
+    numbers = [f"{place.file} {place.line}" if place.file else str(place.line) for place in places]
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def _code(line: str) -> str:
+    """A line of the port without the comma and the comment behind it, cut where it is long."""
+    code = re.sub(r"\s\s+#.*$", "", visible(line)).rstrip().removesuffix(",")
+    return code if len(code) <= LONGEST_LINE else f"{code[: LONGEST_LINE - 1]}…"
 
 
 def show_finding(place: str, finding: Finding, out: Console) -> None:

@@ -5,34 +5,39 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
-from ..tpu.compile import Step
 from ..tpu.memory import Estimate
 from ..tpu.plan import Plan, Row
+from ..tpu.results import Pass, Step
 from ..tpu.slices import GIB, Slice
+from ..tpu.step import Found
 from .json import TOOL
 from .terminal import console, show
 
 SHOWN = 8
 
 
-def step_document(step: Step, where: Slice, formula: Estimate) -> dict[str, Any]:
-    """`{tool, version, slice, step, estimate}`; bytes and seconds of one micro-batch on one device."""
+def step_document(found: Found, where: Slice) -> dict[str, Any]:
+    """`{tool, version, slice, step, estimate, passes}`; bytes and seconds of one micro-batch on one device."""
+    step, formula = found.step, found.formula
+    compiled = {"peak": step.peak, "step_seconds": step.step_seconds} if step.memory is not None else {}
     return {
         "tool": TOOL,
         "version": __version__,
         "slice": where.name,
         "hbm": where.hbm,
-        "step": step.to_dict(),
-        "estimate": {**asdict(formula), "peak": formula.peak},
+        "step": step.to_dict() | compiled,
+        "estimate": {**asdict(formula), "peak": formula.peak, "passes": [asdict(one) for one in found.passes]},
     }
 
 
-def show_step(step: Step, where: Slice, formula: Estimate, *, note: str = "", no_color: bool = False) -> None:
+def show_step(found: Found, where: Slice, *, no_color: bool = False) -> None:
     """Memory by kind, FLOPs, bytes, collectives and XLA's time; the formula's figures where nothing was compiled."""
+    step, formula = found.step, found.formula
     out = console(no_color=no_color)
     mesh = ",".join(f"{name}={size}" for name, size in step.mesh.items())
     layers = f"{step.layers} layers" if step.layers == step.all_layers else f"{step.layers} of {step.all_layers} layers"
@@ -44,24 +49,47 @@ def show_step(step: Step, where: Slice, formula: Estimate, *, note: str = "", no
             f"{step.model} on {where.name} ({where.chips} chips, {where.chip.title}): {mesh}, {layers}, {remat}", "bold"
         )
     )
+    kind = "" if step.kind == "SFT" else f"{step.kind}: "
     out.print(
-        f"micro-batch {step.batch_rows} x {step.length} tokens, {step.micro_batches} to a step of "
+        f"{kind}micro-batch {step.batch_rows} x {step.length} tokens, {step.micro_batches} to a step of "
         f"{step.effective_rows} rows; {step.trainable:,d} trainable of {step.parameters + step.trainable:,d}"
     )
-    if note:
-        out.print(Text(f"estimated by formula, not compiled: {note}", "yellow"))
+    if found.note:
+        out.print(Text(f"estimated by formula, not compiled: {found.note}", "yellow"))
     table = Table(box=None, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in ("a chip's memory" if where.chip.devices == 1 else "a device's memory", "GiB"):
         table.add_column(name, justify="right" if name == "GiB" else "left")
     for name, size in _memory_rows(step, formula):
         table.add_row(name, f"{size / GIB:.2f}")
     show(table, out)
-    if step.memory is None and step.short_of_memory:
-        out.print(Text(f"out of memory by {step.short_of_memory / GIB:.1f} GiB", "bold red"))
-        return
-    if step.memory is None:
+    if step.memory is None and not step.short_of_memory:
         out.print(f"{formula.flops / 1e12:.1f} TFLOPs, about {formula.seconds:.3f} s a micro-batch (formula)")
+    elif step.memory is not None:
+        _show_program(step, out)
+    if step.passes:
+        _show_passes(found, out)
+    if found.lacking[1]:
+        name = f" in {found.lacking[0]}" if step.passes else ""
+        out.print(Text(f"out of memory by {found.lacking[1] / GIB:.1f} GiB{name}", "bold red"))
+    if step.memory is None:
         return
+    for risk in step.varying:
+        out.print(Text(f"compiles again: {risk}", "yellow"))
+    took = (
+        "from the cache"
+        if step.cached
+        else f"traced in {step.trace_seconds:.0f} s, compiled in {_compile_seconds(step):.0f} s"
+    )
+    took += ", with XLA's least effort (--quick)" if step.quick else ""
+    out.print(Text(took, "dim"))
+
+
+def _compile_seconds(step: Step) -> float:
+    return step.compile_seconds + sum(one.compile_seconds for one in step.passes)
+
+
+def _show_program(step: Step, out: Console) -> None:
+    """The training step's FLOPs, bytes, collectives and time."""
     out.print(f"{step.flops / 1e12:.2f} TFLOPs, {step.bytes / 1e9:.1f} GB read and written, a chip and micro-batch")
     for kind, found in (step.collectives or {}).items():
         out.print(f"  {kind}: {found['count']}, {found['bytes'] / 1e9:.2f} GB")
@@ -70,18 +98,50 @@ def show_step(step: Step, where: Slice, formula: Estimate, *, note: str = "", no
         f"XLA's time: {step.seconds:.4f} s a micro-batch, {step.seconds * step.micro_batches:.3f} s a step, "
         f"{step.seconds_a_row:.4f} s a row, {tokens:,.0f} tokens/s"
     )
-    for risk in step.varying:
-        out.print(Text(f"compiles again: {risk}", "yellow"))
-    took = (
-        "from the cache"
-        if step.cached
-        else f"traced in {step.trace_seconds:.0f} s, compiled in {step.compile_seconds:.0f} s"
-    )
-    took += ", with XLA's least effort (--quick)" if step.quick else ""
-    out.print(Text(took, "dim"))
+
+
+def _show_passes(found: Found, out: Console) -> None:
+    """What the run computes beside its training step, and both together: the larger peak, the sum of the times."""
+    step = found.step
+    compiled = step.memory is not None and all(one.memory is not None for one in step.passes)
+    table = Table(box=None, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("an optimizer step", "runs", "GiB", "s a run", "s a step"):
+        table.add_column(name, justify="left" if name.startswith("an") else "right", overflow="fold")
+    rows: list[tuple[str, float, int, float]] = [
+        ("training", step.micro_batches, _training_peak(found), _training_seconds(found) * step.micro_batches)
+    ]
+    for one, guess in zip(step.passes, found.passes, strict=True):
+        peak = one.peak or (one.wanted_memory + one.resident if one.wanted_memory else guess.peak)
+        rows.append((_named(one), one.times, peak, one.step_seconds if one.memory is not None else guess.seconds))
+    for name, times, peak, seconds in rows:
+        table.add_row(name, f"{times:g}", f"{peak / GIB:.2f}", f"{seconds / times:.4f}", f"{seconds:.3f}")
+    show(table, out)
+    largest, total = max(rows, key=lambda row: row[2]), sum(row[3] for row in rows)
+    by = "" if compiled else " (not all of it compiled)"
+    out.print(f"peak {largest[2] / GIB:.2f} GiB, in {largest[0].partition(',')[0]}; {total:.3f} s a step{by}")
+    if any(one.samples for one in step.passes):
+        out.print(Text("sampling's time is that of completions which are all as long as they may be", "dim"))
+
+
+def _named(one: Pass) -> str:
+    if one.samples:
+        cache = f"keys and values {one.cache / GIB:.2f} GiB"
+        return f"{one.name}, {one.rows} x ({one.prompt} + {one.completion}) tokens, {cache}"
+    return f"{one.name}, {one.rows} x {one.length} tokens" + ("" if one.own else f", {one.model}")
+
+
+def _training_peak(found: Found) -> int:
+    step = found.step
+    return step.training_peak or (step.wanted_memory + step.resident if step.wanted_memory else found.formula.peak)
+
+
+def _training_seconds(found: Found) -> float:
+    return found.step.seconds if found.step.memory is not None else found.formula.seconds
 
 
 def _memory_rows(step: Step, formula: Estimate) -> list[tuple[str, int]]:
+    beside = step.resident if step.memory is not None or step.wanted_memory else formula.resident
+    held = [("reference or teacher, which the step isn't given", beside)] if beside else []
     if step.memory is None:
         rows = [
             ("weights", formula.weights),
@@ -94,8 +154,9 @@ def _memory_rows(step: Step, formula: Estimate) -> list[tuple[str, int]]:
             ("optimizer", formula.optimizer),
             ("activations", formula.activations),
             ("logits", formula.logits),
+            *held,
         ]
-        wanted = step.wanted_memory or formula.peak
+        wanted = step.wanted_memory + step.resident if step.wanted_memory else formula.peak
         return [*rows, ("peak" if not step.wanted_memory else "peak (the compiler's)", wanted)]
     found = step.memory
     return [
@@ -105,7 +166,8 @@ def _memory_rows(step: Step, formula: Estimate) -> list[tuple[str, int]]:
         ("outputs that are no input's memory", found.outputs - found.aliased),
         ("logits, one float32 copy", found.logits),
         ("activations and other temporaries", max(0, found.temporary - found.logits)),
-        ("peak", found.peak),
+        *held,
+        ("peak", step.training_peak),
     ]
 
 
@@ -119,6 +181,7 @@ def plan_document(plans: list[Plan]) -> dict[str, Any]:
                 "slice": found.slice.name,
                 "hbm": found.slice.hbm,
                 "model": found.step.model,
+                "kind": found.step.kind,
                 "best": _row_document(found.best) if found.best else None,
                 "rows": [_row_document(row) for row in found.rows],
                 "dropped": [{"mesh": mesh, "why": why} for mesh, why in found.dropped],
@@ -144,10 +207,11 @@ def show_plan(found: Plan, *, no_color: bool = False) -> None:
     """The candidates, the meshes that fell out, and what the run costs."""
     out = console(no_color=no_color)
     step, where = found.step, found.slice
+    kind = "" if step.kind == "SFT" else f"{step.kind}, "
     out.print(
         Text(
             f"{step.model} on {where.name} ({where.chips} chips, {where.hosts} host{'s' if where.hosts > 1 else ''}, "
-            f"{where.topology}): {step.effective_rows} rows of {step.length} tokens a step, {step.steps} steps",
+            f"{where.topology}): {kind}{step.effective_rows} rows of {step.length} tokens a step, {step.steps} steps",
             "bold",
         )
     )
@@ -155,8 +219,10 @@ def show_plan(found: Plan, *, no_color: bool = False) -> None:
         out.print(f"{step.query_block} queries of a row attend at a time (rt.attend_in_blocks)")
     if found.note:
         out.print(Text(f"by formula alone, nothing was compiled: {found.note}", "yellow"))
+    names = [one.name for one in step.passes]
     table = Table(box=None, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("candidate", "micro-batches", f"GiB of {where.hbm / GIB:.0f}", "s a step", "tokens/s", "by", ""):
+    heads = ("candidate", "micro-batches", f"GiB of {where.hbm / GIB:.0f}", "s a step")
+    for name in (*heads, *names, "tokens/s", "by", ""):
         table.add_column(name, overflow="fold")
     for row in found.rows[:SHOWN]:
         by = row.how if row.how == "formula" else f"{row.how}, {' and '.join(map(str, row.compiled_layers))} layers"
@@ -165,6 +231,7 @@ def show_plan(found: Plan, *, no_color: bool = False) -> None:
             str(row.micro_batches),
             f"{row.peak / GIB:.1f}",
             f"{row.step_seconds:.3f}",
+            *(f"{one.peak / GIB:.1f} GiB, {one.seconds:.3f} s" for one in row.passes),
             f"{row.tokens_a_second:,.0f}",
             by,
             row.why_not,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from .module import Module
-from .values import Unknown, dict_items, evaluate
+from .scopes import inside
+from .values import DECIDED, Unknown, dict_items, evaluate
 
 READS = ("get", "keys", "values", "items", "copy")
 
@@ -43,11 +44,48 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> lis
         if None in changes:
             return None
         for key, value in (change for change in changes if change is not None):
-            block = next(item for item in module.ancestors(use) if isinstance(item, cst.BaseSuite | cst.Module))
+            block = _block(module, use)
+            if block is None:
+                continue
             certain = block in blocks
+            if value is None:  # taken out
+                if not certain:
+                    return None
+                found.pop(key, None)
+                continue
             read = f'{name}["{key}"]' if certain or key in found else f'{name}.get("{key}")'
             found[key] = Item(key, value, certain, read)
     return list(found.values())
+
+
+def _block(module: Module, use: cst.CSTNode) -> cst.CSTNode | None:
+    """The block that a statement stands in, blocks of answered conditions left out; None where it never runs."""
+    below: cst.CSTNode = use
+    for item in module.ancestors(use):
+        if isinstance(item, cst.If):
+            answer = _answer(module, item)
+            if answer is not None and below is not item.test and (below is item.body) is not answer:
+                return None
+        elif isinstance(item, cst.Module):
+            return item
+        elif isinstance(item, cst.BaseSuite):
+            holder = module.parents[item]
+            around = module.parents[holder] if isinstance(holder, cst.Else) else holder
+            if not isinstance(around, cst.If) or _answer(module, around) is None:
+                return item
+        below = item
+    return None
+
+
+def _answer(module: Module, branch: cst.If) -> bool | None:
+    """What an `if` asks, where that was answered for the script's release."""
+    answered = module.memory.get(DECIDED)
+    if not answered or not any(part in answered for part in inside(branch.test)):
+        return None
+    try:
+        return bool(evaluate(module, branch.test))
+    except Unknown:
+        return None
 
 
 def chosen_items(module: Module, node: cst.BaseExpression) -> list[Item] | None:
@@ -92,8 +130,8 @@ def _first(module: Module, name: str, value: cst.BaseExpression) -> dict[str, It
     return found
 
 
-def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[str, cst.BaseExpression] | None]:
-    """The keys that a use of the dictionary sets; None for what can't be told."""
+def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[str, cst.BaseExpression | None] | None]:
+    """The keys that a use of the dictionary sets, or takes out (without a value); None for what can't be told."""
     parent = module.parents[use]
     if isinstance(parent, cst.Arg) and (parent.star or _only_looks(module, module.parents[parent])):
         return
@@ -111,6 +149,12 @@ def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[st
         call = module.parents[parent]
         if parent.attr.value == "update" and isinstance(call, cst.Call):
             yield from _updated(module, call)
+        elif parent.attr.value == "pop" and isinstance(call, cst.Call) and call.args:
+            try:
+                key = evaluate(module, call.args[0].value)
+            except Unknown:
+                key = None
+            yield (key, None) if isinstance(key, str) else None
         elif parent.attr.value not in READS:
             yield None
         return

@@ -197,10 +197,22 @@ class Module:
         found = scope.lookup(node.value)
         if found is None:
             return None
-        stands_for = self._stands_for(found[1])
+        stands_for = self._stands_for(self.meant(node, found[1]))
         if stands_for is None or isinstance(stands_for, str):
             return stands_for
         return self._qualified(stands_for, found[0], aliases - 1) if aliases else None
+
+    def meant(self, node: cst.Name, bindings: list[Binding]) -> list[Binding]:
+        """The bindings of a name that a use of it may mean: of `class Arguments(Arguments)` what was there before."""
+        base = self.parents.get(node)
+        holder = self.parents.get(base) if isinstance(base, cst.Arg) else None
+        if not isinstance(holder, cst.ClassDef) or len(bindings) < 2:
+            return bindings
+        key = ("meant", holder, id(bindings), len(bindings))
+        if key not in self.memory:
+            self.memory[key] = [binding for binding in bindings if binding.node is not holder]
+        found: list[Binding] = self.memory[key]
+        return found
 
     def _stands_for(self, bindings: list[Binding]) -> str | cst.BaseExpression | None:
         """What a name with these bindings is for all of them: an import's full name, or the name that it is an alias of

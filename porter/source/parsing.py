@@ -16,6 +16,7 @@ import libcst as cst
 from ..errors import InputError
 from ..files import is_folder, read_file
 from ..safety.limits import DEEP, FLATTEN
+from ..safety.nesting import MOST, nesting
 from .magics import masked
 from .module import Module
 from .notebook import Notebook, read_notebook
@@ -162,7 +163,8 @@ def _check_size(text: str, path: str) -> None:
 
 
 def _check_depth(text: str, path: str) -> None:
-    """InputError for what Python's own parser calls too deep; libcst's, which has no limit, would end the process."""
+    """InputError for what Python's own parser calls too deep; libcst's, which has no limit, would end the process. So
+    is what would take it longer than anybody waits."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -174,6 +176,8 @@ def _check_depth(text: str, path: str) -> None:
             raise InputError(DEEP, Path(path), fix=FLATTEN) from None
         except ValueError:
             pass
+    if nesting(text) > MOST:
+        raise InputError(DEEP, Path(path), fix=FLATTEN)
 
 
 def _syntax_error(path: str, text: str, error: cst.ParserSyntaxError) -> InputError:

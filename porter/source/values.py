@@ -60,6 +60,7 @@ SEES_GPU: dict[str, Any] = {
 }
 # Nodes whose span leaves out the parentheses that they need as an argument.
 BARE = (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)
+DECIDED = "conditions that are answered"  # of `Module.memory`: what an expression is, by itself
 MAX_DEPTH = 40
 MAX_SIZE = 10_000  # characters of a text, items of a collection with all that they hold
 MAX_BITS = 4_096  # of an integer: Python writes none of more than 4,300 digits
@@ -94,6 +95,8 @@ def evaluate(module: Module, node: cst.BaseExpression, depth: int = 0) -> Any:
     """
     if depth > MAX_DEPTH:
         raise Unknown
+    if node in module.memory.get(DECIDED, ()):
+        return module.memory[DECIDED][node]
     memory = module.memory.setdefault("values", {})
     if node not in memory:
         memory[node] = Unknown  # what asks for itself has no value

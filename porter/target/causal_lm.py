@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import libcst as cst
+
+from ..engine.libraries.torch.loop_trainer import loop_parts
 from ..engine.libraries.transformers.collators import collator_text, write_collators
 from ..engine.libraries.transformers.left_padding import attention_of_padding
+from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
+from ..engine.script.flow import origins
 from ..engine.script.porting import Porting
+from ..engine.script.sites import Argument
 from ..runtime.facts import releases
 from ..text.expressions import quoted
 from ..text.layout import Arg
@@ -61,6 +67,8 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
             _collator(porting),
             lambda: _batch_arguments(porting, writing),
             lambda: _release_arguments(porting),
+            defaults=DATA,
+            asks=_of_loop(porting),
         ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
@@ -71,6 +79,12 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     return joined([before, after], indent)
 
 
+def _of_loop(porting: Porting) -> str:
+    """Marks of a DataLoader's keywords: its order is the batches'."""
+    loader = loop_parts(porting)[0] if porting.loop is not None else None
+    return mark_keywords(porting, loader, "shuffle", "sampler", "generator")
+
+
 def _collator(porting: Porting) -> str:
     """The collator's code; without one, the collator that Trainer takes."""
     site = porting.trainer
@@ -78,12 +92,18 @@ def _collator(porting: Porting) -> str:
     argument = site.argument("data_collator")
     if argument is not None and not argument.value.is_literal(None):
         text = collator_text(porting, argument)
-        return moved(
-            porting, replace(argument, value=replace(argument.value, text=text)), site.indent + porting.module.indent
-        )
+        parts = [part for each in origins(porting.module, argument.node) for part in _keywords(porting, each)]
+        asked = mark_of(porting, parts)
+        given = replace(argument, value=replace(argument.value, text=text))
+        return asked + moved(porting, given, site.indent + porting.module.indent)
     if porting.names.tokenizer:
         return f"{_of_transformers(porting, 'DataCollatorWithPadding')}({porting.names.tokenizer})"
     return _of_transformers(porting, "default_data_collator")
+
+
+def _keywords(porting: Porting, node: cst.CSTNode) -> tuple[Argument, ...]:
+    """The arguments of a library's collator."""
+    return next((site.arguments for site in porting.of_role("collator") if site.node is node), ())
 
 
 def _of_transformers(porting: Porting, name: str) -> str:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import libcst as cst
 
+from ..engine.libraries.torch.loop_trainer import loop_parts
 from ..engine.libraries.torch.seeds import seed_given
 from ..engine.libraries.transformers.logit_functions import logit_function
 from ..engine.libraries.transformers.metrics import included, metrics_of
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
 from ..engine.script.may_be_none import is_none_somewhere
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument
@@ -23,9 +26,9 @@ from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
 from ..text.expressions import is_atom, python
 from ..text.layout import Arg, Call, render
-from .lora import apply_call, dropout_arguments, provider_code
+from .lora import adapters_mark, apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
-from .remarks import handed, placed, remarked, remarked_line, said_by
+from .remarks import handed, marked, placed, remarked, remarked_line, said_by, unwritten
 from .training_config import training_config, with_hooks
 
 
@@ -41,6 +44,24 @@ class Writing:
     provider_elsewhere: bool
     provider: str
     processes: int
+
+
+# What recomputes activations, by whom it is asked.
+MEMORY = (
+    "gradient_checkpointing",
+    "fsdp_activation_checkpointing",
+    "kbit_gradient_checkpointing",
+    "unsloth_gradient_checkpointing",
+)
+
+
+# Recipe place → keyword of all batches and the value that the runtime takes when it is left out.
+RUN: Mapping[str, tuple[str, Any]] = {
+    "batch.accumulation": ("accumulation", 1),
+    "run.data_seed": ("data_seed", None),
+    "run.max_steps": ("max_steps", -1),
+    "mesh.processes": ("processes", 1),
+}
 
 
 def assign(name: str, call: str | Call, indent: str, comment: str = "") -> str:
@@ -64,13 +85,18 @@ def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:
             arguments.append(placed(porting, "run.epochs", "epochs"))
     else:
         arguments.append(placed(porting, "run.epochs", "epochs"))
-    arguments.append(_batch_size(porting, writing))
+    arguments.append(marked(_batch_size(porting, writing), mark_row(porting, "effective batch")))
     accumulation = porting.value("batch.accumulation")
     if accumulation is not None and not accumulation.is_literal(1, None):
         arguments.append(placed(porting, "batch.accumulation", "accumulation"))
-    if writing.processes > 1:
-        arguments.append(Arg(str(writing.processes), "processes"))
-    return arguments
+    return arguments + processes_argument(porting, writing)
+
+
+def processes_argument(porting: Porting, writing: Writing) -> list[Arg]:
+    """`processes=8`, of the GPU run, where it had more than one."""
+    if writing.processes == 1:
+        return []
+    return [marked(Arg(str(writing.processes), "processes"), mark(porting, "mesh.processes"))]
 
 
 def seed_arguments(porting: Porting) -> list[Arg]:
@@ -109,23 +135,29 @@ def batch_lines(
     settings: Callable[[], list[Arg]],
     own: Callable[[], list[Arg]] = list,
     *,
+    defaults: Mapping[str, tuple[str, Any]] = MappingProxyType({}),
+    asks: str = "",
     from_object: bool | None = None,
 ) -> list[str]:
     """`batches = rt.SFTBatches(dataset, tokenizer, mesh, ...)`, and the batches of an evaluation set.
 
     `helper` is the class, `behind` what stands behind the dataset, `settings` the keywords. Where a config object has
     them (`from_object` None: whenever the script has one), it is `from_args` with what it is told besides, `own`.
+    `defaults`: recipe place → keyword and the value that the runtime takes when it is left out. `asks`: marks of what
+    else of the source the batches do.
     """
     site, names = porting.trainer, porting.names
     assert site is not None
     dataset = site.argument("train_dataset")
-    given = [handed(porting, dataset), Arg(behind), Arg(names.mesh)]
-    runtime = porting.rt(helper)
+    tokenizer = [site.argument(name) for name in ("processing_class", "tokenizer", "data_collator")]
+    data = [handed(porting, dataset), marked(Arg(behind), mark_of(porting, tokenizer)), Arg(names.mesh)]
+    runtime = mark_of(porting, [site.argument("args")]) + asks + porting.rt(helper)
     if bool(porting.arguments_object) if from_object is None else from_object:
-        processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
-        call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *given, *processes, *own()])
+        processes = processes_argument(porting, writing)
+        kept = Arg(given(porting, f"{helper}.from_args", porting.arguments_object))
+        call = Call(f"{runtime}.from_args", [kept, *data, *processes, *own()])
     else:
-        call = Call(runtime, [*given, *settings()])
+        call = Call(unwritten(porting, {**RUN, **defaults}) + runtime, [*data, *settings()])
     evaluation = eval_lines(porting, writing, indent, site.argument("eval_dataset"))
     return [assign(names.batches, call, indent), *evaluation]
 
@@ -162,17 +194,18 @@ def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argumen
     assert dataset is not None
     strategy = porting.value("eval.strategy")
     names.eval_batches = porting.fresh("eval_batches")
-    size = porting.eval_rows()
+    size = mark(porting, "batch.eval_per_device", "mesh.processes") + porting.eval_rows()
     packing = porting.value("data.eval_packing")
     extra = []
     if packing is not None and not packing.is_literal(None) and not porting.arguments_object:
-        extra = [Arg(porting.text("data.eval_packing"), "packing")]
+        extra = [marked(Arg(porting.text("data.eval_packing"), "packing"), mark(porting, "data.eval_packing"))]
     asked = strategy is not None and strategy.known and not is_none_somewhere(porting.module, dataset.node)
     data, lines = dataset.text, []
     if not asked and not dataset.reference:
         data = porting.fresh("eval_dataset")
         lines.append(f"{data} = {dataset.text}")
-    call = Call(f"{names.batches}.evaluation", [Arg(data), Arg(size, "batch_size"), *extra])
+    source = marked(Arg(data), mark_of(porting, [dataset]))
+    call = Call(f"{names.batches}.evaluation", [source, Arg(size, "batch_size"), *extra])
     if asked:
         lines.append(assign(names.eval_batches, call, indent))
     else:
@@ -201,7 +234,7 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
                 porting.rt("apply_peft"),
                 [
                     Arg(names.model),
-                    Arg(config),
+                    marked(Arg(given(porting, "apply_peft", config)), adapters_mark(porting)),
                     Arg(names.mesh),
                     Arg(seed, "seed"),
                     *dropout_arguments(porting),
@@ -233,18 +266,12 @@ def _is_outer(porting: Porting) -> bool:
 
 def memory_line(porting: Porting, indent: str) -> list[str]:
     """`model = rt.remat(model)`, after LoRA is in."""
-    places = (
-        "gradient_checkpointing",
-        "fsdp_activation_checkpointing",
-        "kbit_gradient_checkpointing",
-        "unsloth_gradient_checkpointing",
-    )
-    wanted = [porting.value(f"memory.{place}") for place in places]
+    wanted = [porting.value(f"memory.{place}") for place in MEMORY]
     model = porting.names.model
     line = f"{model} = {porting.rt('remat')}({model})"
     if any(value is not None and value.is_literal(True) for value in wanted):
         asked = [
-            place for place, value in zip(places, wanted, strict=True) if value is not None and value.is_literal(True)
+            place for place, value in zip(MEMORY, wanted, strict=True) if value is not None and value.is_literal(True)
         ]
         given = any(porting.given(f"memory.{place}") for place in asked)
         default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
@@ -254,7 +281,8 @@ def memory_line(porting: Porting, indent: str) -> list[str]:
         return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)
     unknown = next((value for value in wanted if value is not None and not value.known), None)
     if unknown is not None:
-        return [f"if {unknown.code}:", f"{porting.module.indent}{line}"]
+        marks = mark(porting, *(f"memory.{place}" for place in MEMORY if porting.value(f"memory.{place}") is unknown))
+        return [f"{marks}if {unknown.code}:", f"{porting.module.indent}{line}"]
     return []
 
 
@@ -282,9 +310,22 @@ def trainer_lines(porting: Porting, indent: str) -> list[str]:
     if not metrics:
         porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
     trainer = porting.rt("MetricsTrainer") if metrics else "PeftTrainer"
-    tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({porting.rt('token_loss')})"
-    call = Call(trainer, [Arg(names.model), Arg(names.optimizer), Arg(config), *metrics], tail=tail)
+    loss = mark(porting, "loss.type") + mark_keywords(porting, porting.config, "loss_type") + porting.rt("token_loss")
+    tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({loss})"
+    call = Call(trainer, [trained_model(porting), Arg(names.optimizer), Arg(config), *metrics], tail=tail)
     return [*resume_lines(porting), assign(names.trainer, call, indent), *with_hooks(porting, indent)]
+
+
+def trained_model(porting: Porting) -> Arg:
+    """The model as the trainer's argument: what is asked of its memory is the model's own by then."""
+    site = porting.trainer
+    assert site is not None
+    places = [f"memory.{place}" for place in MEMORY if porting.known(f"memory.{place}") is False]
+    optimizer = loop_parts(porting)[1] if porting.loop is not None else None
+    made = next((each for each in porting.sites if each.node is site.node), site)  # with adapters put in on the spot
+    given_models = [each.argument("model") for each in (made, site)]
+    marks = mark_of(porting, given_models) + mark_keywords(porting, optimizer, "params")
+    return marked(Arg(porting.names.model), marks + mark(porting, *places))
 
 
 def metrics_arguments(porting: Porting) -> list[Arg]:

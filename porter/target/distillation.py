@@ -7,8 +7,10 @@ trainer.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
+from ..engine.receipts.marking import mark_of
 from ..engine.script.fill_from_tables import plain_version, short_name
 from ..engine.script.porting import Porting
 from ..runtime.facts.field_tables import version_key
@@ -23,9 +25,10 @@ from .common_statements import (
     resume_lines,
     run_arguments,
     seed_arguments,
+    trained_model,
 )
 from .model_statements import load_by_name, model_lines, other_load_call
-from .remarks import placed
+from .remarks import marked, placed
 from .training_config import training_config, with_hooks
 
 EXACT_FROM = (1, 7)  # the first release of TRL whose loss is today's
@@ -74,12 +77,19 @@ def _teacher(porting: Porting, indent: str) -> tuple[str, list[str]]:
     return name, [assign(name, call, indent)]
 
 
+def teacher_of(porting: Porting, teacher: str) -> Arg:
+    """The teacher as an argument."""
+    site = porting.trainer
+    assert site is not None
+    return marked(Arg(teacher, "teacher_model"), mark_of(porting, [site.argument("teacher_model")]))
+
+
 def _is_name(text: str) -> bool:
     return re.search(r"name|path|_id$", text) is not None
 
 
 def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -> list[str]:
-    models = [Arg(porting.names.model, "model"), Arg(teacher, "teacher_model")]
+    models = [Arg(porting.names.model, "model"), teacher_of(porting, teacher)]
 
     def settings() -> list[Arg]:
         length = placed(porting, "data.max_length", "max_length")
@@ -89,7 +99,23 @@ def _data_lines(porting: Porting, writing: Writing, indent: str, teacher: str) -
             found.append(Arg(porting.text("batch.average_tokens_across_devices"), "average_tokens_across_devices"))
         return [*found, *seed_arguments(porting)]
 
-    return batch_lines(porting, writing, indent, "GKDBatches", porting.names.tokenizer, settings, lambda: models)
+    return batch_lines(
+        porting,
+        writing,
+        indent,
+        "GKDBatches",
+        porting.names.tokenizer,
+        settings,
+        lambda: models,
+        defaults=_left_out(porting),
+    )
+
+
+def _left_out(porting: Porting) -> Mapping[str, tuple[str, Any]]:
+    """What the batches take when it is left out; without sampling, what only samples."""
+    together = {"batch.average_tokens_across_devices": ("average_tokens_across_devices", True)}
+    never = {"distillation.lmbda": ("lmbda", 0), "distillation.seq_kd": ("seq_kd", False)}
+    return {**DATA, **together, **never}
 
 
 def _sampling(porting: Porting, models: list[Arg]) -> list[Arg]:
@@ -120,7 +146,12 @@ def _given(porting: Porting) -> list[Arg]:
 
 def _trainer_lines(porting: Porting, indent: str, teacher: str) -> list[str]:
     names = porting.names
-    arguments = [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting)), Arg(teacher, "teacher_model")]
+    arguments = [
+        trained_model(porting),
+        Arg(names.optimizer),
+        Arg(training_config(porting)),
+        teacher_of(porting, teacher),
+    ]
     arguments.append(placed(porting, "loss.beta", "beta"))
     skip = (
         f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"

@@ -8,29 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
 from ..recipe import Field
 from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
+from ..source.project.model_names import usual_value
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call
 from .common_statements import (
+    RUN,
     Writing,
     assign,
     joined,
     lora_lines,
     optimizer_lines,
+    processes_argument,
     resume_lines,
     run_arguments,
+    trained_model,
 )
 from .model_statements import (
     model_lines,
 )
-from .remarks import default_of, handed, placed, remarked
+from .remarks import default_of, handed, marked, placed, remarked, unwritten
 from .training_config import training_config, with_hooks
 
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
@@ -102,17 +108,21 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     assert site is not None
     rloo = table_of(porting, site).kind == "rloo"
     dataset, rewards = site.argument("train_dataset"), site.argument("reward_funcs")
-    runtime = porting.rt("RLOOBatches" if rloo else "GRPOBatches")
+    asked = mark_of(porting, [site.argument("args")]) + mark_row(porting, "generation batch")
+    asked += mark_keywords(porting, porting.config, "use_vllm")
+    runtime = asked + porting.rt("RLOOBatches" if rloo else "GRPOBatches")
+    tokenizer = [site.argument(name) for name in ("processing_class", "tokenizer")]
     data = [
         handed(porting, dataset),
-        Arg(names.tokenizer),
+        marked(Arg(names.tokenizer), mark_of(porting, tokenizer)),
         Arg(names.mesh),
         Arg(names.model),
     ]
     functions = handed(porting, rewards, "reward_funcs")
     if porting.arguments_object:
-        processes = [Arg(str(writing.processes), "processes")] if writing.processes > 1 else []
-        call = Call(f"{runtime}.from_args", [Arg(porting.arguments_object), *data, functions, *processes])
+        processes = processes_argument(porting, writing)
+        kept = Arg(given(porting, f"{'RLOO' if rloo else 'GRPO'}Batches.from_args", porting.arguments_object))
+        call = Call(f"{runtime}.from_args", [kept, *data, functions, *processes])
         return assign(names.batches, call, indent)
     settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}
     loss = [] if rloo else [_loss(porting)]
@@ -125,7 +135,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if is_raised_when_run(porting):
         arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))
-    return assign(names.batches, Call(runtime, arguments, spread=True), indent)
+    silent = unwritten(porting, {**RUN, **settings})
+    return assign(names.batches, Call(silent + runtime, arguments, spread=True), indent)
 
 
 def _keywords(porting: Porting, settings: Mapping[str, tuple[str, Any]]) -> list[Arg]:
@@ -166,15 +177,17 @@ def _loss(porting: Porting) -> Arg:
         arguments.append(remarked(porting, Arg(porting.text(place), keyword), place))
     correction = porting.value("loss.bias_correction")
     if correction is not None and not correction.is_literal(True) and not _is(porting.value("loss.beta"), 0.0):
-        arguments.append(Arg(porting.text("loss.bias_correction"), "use_bias_correction_kl"))
-    return Arg(Call(porting.rt("PolicyLoss"), arguments), "loss", comment)
+        arg = Arg(porting.text("loss.bias_correction"), "use_bias_correction_kl")
+        arguments.append(marked(arg, mark(porting, "loss.bias_correction")))
+    silent = unwritten(porting, {place: said[:2] for place, said in LOSS.items()})
+    return Arg(Call(silent + porting.rt("PolicyLoss"), arguments), "loss", comment)
 
 
 def _trainer_lines(porting: Porting, indent: str) -> list[str]:
     names = porting.names
     porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({names.batches}.loss)"
-    call = Call("PeftTrainer", [Arg(names.model), Arg(names.optimizer), Arg(training_config(porting))], tail=tail)
+    call = Call("PeftTrainer", [trained_model(porting), Arg(names.optimizer), Arg(training_config(porting))], tail=tail)
     skip = (
         f"{names.batches}.skip({names.trainer}.train_steps)  # what a resumed run has trained on is not sampled again"
     )
@@ -203,7 +216,15 @@ def _check(porting: Porting, writing: Writing) -> None:
         given = [porting.config.argument(name) for name in ("eval_strategy", "evaluation_strategy")]
         strategy = next((argument.value for argument in given if argument is not None), strategy)
     asked = strategy is not None and not strategy.is_literal("no", False)
-    if strategy is not None and asked and (strategy.known or not porting.arguments_object):
+    decided = strategy is not None and asked and (strategy.known or not porting.arguments_object)
+    if strategy is not None and asked and not decided and strategy.text:
+        path = Path(porting.module.path)
+        usual = usual_value(strategy.text, porting.module.text, path)
+        decided = usual is not None and usual[0] not in ("no", "False")
+        reason = "the port doesn't sample to evaluate: it ends at its start where the run asks for it"
+        for keyword in (".eval_strategy", ".evaluation_strategy"):
+            porting.change_fate(keyword, fate="changed", target="", reason=reason)
+    if strategy is not None and decided:
         said = (
             f"{short_name(site)}: eval_strategy={strategy.text or strategy.code}: the port doesn't sample to evaluate."
         )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..engine.receipts.marking import mark, mark_of
 from ..engine.script.porting import Porting, in_reach
 from ..engine.script.sites import Site
 from ..runtime.facts.families import Family
@@ -71,7 +72,9 @@ def provider_code(
         for place, keyword in KEYWORDS.items():
             if _is_asked(porting, place):
                 arguments.append(remarked(porting, Arg(porting.text(place), keyword), place))
-        return render(Call(provider, [Arg(Call(porting.rt("lora_rules"), arguments))]), indent, before=before)
+        silent = mark(porting, *(place for place in KEYWORDS if not _is_asked(porting, place)))
+        made = Call(silent + porting.rt("lora_rules"), arguments)
+        return render(Call(provider, [Arg(made)]), indent, before=before)
     rows = [Arg(_rule(porting, rule), comment=_row_comment(porting, rule)) for rule in rules]
     said = named_remarks(porting, *(place for place in KEYWORDS if _is_asked(porting, place)))
     said = tuple(line for line in said if SPELLS_OUT.fullmatch(line) is None)
@@ -97,21 +100,23 @@ def _rule(porting: Porting, rule: Rule) -> Call:
         alpha_text = number(scale, times(porting.text("lora.alpha"), factor))
     else:
         rank_text, alpha_text = str(rule.rank), repr(float(rule.alpha))
+    chosen = [place for place in KEYWORDS if place not in ("lora.r", "lora.alpha", "lora.init")]
+    if porting.known("lora.dropout") not in (0, 0.0):
+        chosen.remove("lora.dropout")
     arguments = [
-        Arg(python(rule.module_path), "module_path"),
-        Arg(rank_text, "rank"),
-        Arg(alpha_text, "alpha"),
+        Arg(mark(porting, *chosen) + python(rule.module_path), "module_path"),
+        Arg(mark(porting, "lora.r") + rank_text, "rank"),
+        Arg(mark(porting, "lora.alpha") + alpha_text, "alpha"),
     ]
     dropout = porting.value("lora.dropout")
     if dropout is not None and not dropout.is_literal(0, 0.0):
-        arguments.append(Arg(porting.text("lora.dropout"), "dropout"))
+        arguments.append(Arg(mark(porting, "lora.dropout") + porting.text("lora.dropout"), "dropout"))
     if porting.known("lora.init", True) is True:
-        arguments.append(Arg(porting.rt("PEFT_INIT"), "lora_a_initializer"))
+        arguments.append(Arg(mark(porting, "lora.init") + porting.rt("PEFT_INIT"), "lora_a_initializer"))
     elif porting.known("lora.init") == "gaussian":
         porting.imports.add("import jax")
-        arguments.append(
-            Arg(f"jax.nn.initializers.normal(1 / {rule.rank // len(_slots(rule) or '1')})", "lora_a_initializer")
-        )
+        code = f"jax.nn.initializers.normal(1 / {rule.rank // len(_slots(rule) or '1')})"
+        arguments.append(Arg(mark(porting, "lora.init") + code, "lora_a_initializer"))
     return Call("qwix.LoraRule", arguments, flat=True)
 
 
@@ -132,31 +137,50 @@ def _row_comment(porting: Porting, rule: Rule) -> str:
     return f"# {'; '.join(said)}" if said else ""
 
 
+SEEDS = ("run.seed", "lora.seed")
+
+
+def _is_said(porting: Porting, place: str, code: str) -> bool:
+    return porting.value(place) is not None and porting.text(place) == code
+
+
 def apply_call(porting: Porting, provider: str, seed: str) -> Call:
     """`rt.apply_lora(...)`: injects the adapters and checks layer by layer that all of PEFT's targets have one."""
+    given_model = porting.inject.argument("model") if porting.inject is not None else None
     arguments = [
-        Arg(porting.names.model),
-        Arg(provider),
+        Arg(mark_of(porting, [given_model]) + porting.names.model),
+        Arg(adapters_mark(porting) + provider),
         Arg(porting.names.mesh),
-        Arg(seed, "seed"),
+        Arg(mark(porting, *(place for place in SEEDS if _is_said(porting, place, seed))) + seed, "seed"),
     ]
     names = {"lora.targets": "targets", "lora.exclude": "exclude", "lora.layers": "layers"}
     for place, keyword in names.items():
         value = porting.value(place)
         if value is not None and (value.kind != "default" or place == "lora.targets") and not value.is_literal(None):
-            arguments.append(Arg(porting.text(place), keyword))
+            arguments.append(Arg(mark(porting, place) + porting.text(place), keyword))
     return Call(porting.rt("apply_lora"), arguments)
+
+
+def adapters_mark(porting: Porting) -> str:
+    """Marks of the `peft_config` that puts the adapters in."""
+    site = porting.inject or porting.trainer
+    return mark_of(porting, [site.argument("peft_config")] if site is not None else [])
 
 
 def saved_call(porting: Porting, site: Site, model: str, seed: str) -> Call:
     """`rt.apply_adapter(...)` for a saved adapter that is trained on."""
     folder = site.argument("model_id")
-    arguments = [Arg(model), Arg(folder.text if folder is not None else "None"), Arg(porting.names.mesh)]
-    arguments.append(Arg(seed, "seed"))
+    asked = [folder, site.argument("is_trainable")]
+    arguments = [
+        Arg(mark_of(porting, [site.argument("model")]) + model),
+        Arg(mark_of(porting, asked) + (folder.text if folder is not None else "None")),
+        Arg(porting.names.mesh),
+        Arg(seed, "seed"),
+    ]
     for name in ("subfolder", "revision"):
         given = site.argument(name)
         if given is not None and not given.value.is_literal(None, ""):
-            arguments.append(Arg(given.text, name))
+            arguments.append(Arg(mark_of(porting, [given]) + given.text, name))
     return Call(porting.rt("apply_adapter"), [*arguments, *dropout_arguments(porting, site)])
 
 
@@ -174,8 +198,8 @@ def dropout_arguments(porting: Porting, site: Site | None = None) -> list[Arg]:
             return [Arg("False", "dropout")]  # what these trainers do unless they are told otherwise
         return [] if given.value.is_literal(False) else [Arg("False", "dropout")]
     if asked.known:
-        return [Arg("False", "dropout")]
-    return [Arg(f"not {asked.text or asked.code}", "dropout")]
+        return [Arg(mark(porting, "lora.disable_dropout") + "False", "dropout")]
+    return [Arg(f"{mark(porting, 'lora.disable_dropout')}not {asked.text or asked.code}", "dropout")]
 
 
 def _is_made_before(porting: Porting, site: Site) -> bool:

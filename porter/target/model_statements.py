@@ -7,13 +7,14 @@ import re
 from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
 from ..engine.script.fill_from_tables import short_name
 from ..engine.script.porting import Porting, in_reach
 from ..engine.script.sites import Argument, Site, indentation
 from ..text.expressions import python, quoted, type_name
 from ..text.layout import Arg, Call
 from .common_statements import Writing, assign
-from .remarks import argument_of, handed, remarked, said_by
+from .remarks import argument_of, handed, marked, remarked, said_by
 
 # The keywords of a BitsAndBytesConfig that say the format's name.
 FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
@@ -22,6 +23,7 @@ FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
 def moved(porting: Porting, argument: Argument, indent: str) -> str:
     """The code of an argument that stands in a statement of its own, its further lines indented as that needs."""
     text = argument.text
+    text = marked_code(porting, argument.node, text)
     if argument.node is None or "\n" not in text or '"""' in text or "'''" in text:
         return text
     from_indent = indentation(porting.module.text, porting.module.span(argument.node)[0])
@@ -75,14 +77,17 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
 def load_call(porting: Porting, model: str | Argument) -> Call:
     """`rt.load_model(...)` in the precision that the source trains in."""
     first = handed(porting, model) if isinstance(model, Argument) else remarked(porting, Arg(model), "model.id")
+    prepared = [site.argument("model") for site in porting.of_role("prepare")]  # frozen as it is loaded
+    first = marked(first, mark_of(porting, prepared))
     arguments = [first, Arg(porting.names.mesh)]
     if porting.arguments_object and porting.model is None:
         release = release_of_loading(porting)
-        given = [Arg(porting.arguments_object)] + ([Arg(quoted(release), "transformers")] if release else [])
+        kept = Arg(given(porting, "load_arguments", porting.arguments_object))
+        told = [kept] + ([Arg(quoted(release), "transformers")] if release else [])
         for name in ("sharded", "frozen"):
             if porting.value(f"model.{name}") is not None:
-                given.append(Arg(porting.text(f"model.{name}"), name))
-        arguments.append(Arg(Call(f"**{porting.rt('load_arguments')}", given)))
+                told.append(Arg(porting.text(f"model.{name}"), name))
+        arguments.append(Arg(Call(f"**{porting.rt('load_arguments')}", told)))
         arguments += _quantization(porting)
         return Call(porting.rt("load_model"), arguments)
     for place, keyword in (("model.weights", "dtype"), ("model.compute", "compute_dtype")):
@@ -102,11 +107,46 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
     revision = porting.value("model.revision")
     if revision is not None and not revision.is_literal(None, "main"):
         arguments.append(remarked(porting, Arg(porting.text("model.revision"), "revision"), "model.revision"))
+    arguments = _with_types(porting, arguments)
     arguments += _quantization(porting)
     table = porting.known("model.family_table")
     if table is not None:
         arguments.append(Arg(python(table), "family"))
-    return Call(porting.rt("load_model"), arguments)
+    return Call(_unsaid(porting, arguments) + porting.rt("load_model"), arguments)
+
+
+# What decides in which types a model is held and multiplied, beside the call that loads it.
+TYPES = ("precision.bf16", "precision.fp16", "mesh.mixed_precision")
+
+
+def _with_types(porting: Porting, arguments: list[Arg]) -> list[Arg]:
+    """The arguments, the types in which a model is held and multiplied marked with what asked for them."""
+    names = [argument.name for argument in arguments]
+    asked = {"dtype": ["model.dtype"], "compute_dtype": []}
+    last = next((name for name in ("compute_dtype", "dtype") if name in names), None)
+    if last is not None:
+        asked[last] += TYPES
+    return [marked(argument, mark(porting, *asked.get(argument.name, ()))) for argument in arguments]
+
+
+def _unsaid(porting: Porting, arguments: list[Arg]) -> str:
+    """Marks of what `rt.load_model` does without a word: the checkpoint's type and revision, products in that type."""
+    names = {argument.name for argument in arguments}
+    places = [] if names & {"dtype", "compute_dtype"} else list(TYPES)
+    for place, name, silent in (
+        ("model.dtype", "dtype", (None, "auto")),
+        ("model.revision", "revision", (None, "main")),
+        ("model.load_in_4bit", "quantization", (None, False)),
+        ("model.load_in_8bit", "quantization", (None, False)),
+        ("model.load_in_16bit", "quantization", (None, True)),
+        ("model.full_finetuning", "quantization", (None, True)),
+        ("model.quantization_config", "quantization", (None,)),
+    ):
+        value = porting.value(place)
+        if value is not None and name not in names and value.is_literal(*silent):
+            places.append(place)
+    own = mark_keywords(porting, porting.model, "trust_remote_code")  # Tunix's own implementation of the family
+    return own + mark(porting, "model.init_kwargs", *places)  # of these kwargs each entry is judged where it is read
 
 
 def _quantization(porting: Porting) -> list[Arg]:
@@ -116,7 +156,11 @@ def _quantization(porting: Porting) -> list[Arg]:
     arg = Arg(python(value.literal) if value.known else value.code, "quantization")
     site = porting.quantization
     own = [site.argument(name) for name in FORMAT] if site is not None else []
-    return [said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)]
+    arg = said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)
+    configs = [site] if site is not None else porting.of_role("quantization") if not value.known else []
+    asked = [argument for config in configs for argument in config.arguments]
+    places = ("model.load_in_4bit", "model.load_in_8bit", "model.quantization_config")
+    return [marked(arg, mark_of(porting, asked) + mark(porting, "model.quantization", *places))]
 
 
 def load_by_name(porting: Porting, name: str) -> Call:
@@ -128,12 +172,13 @@ def other_load_call(porting: Porting, site: Site) -> Call:
     """`rt.load_model(...)` of a from_pretrained call whose model isn't trained, a reference or a teacher: with the
     type, revision and quantisation of that call alone."""
     identifier = site.argument("pretrained_model_name_or_path", "model_name")
-    call = load_by_name(porting, identifier.text if identifier is not None else porting.text("model.id"))
+    name = mark_of(porting, [identifier]) + identifier.text if identifier is not None else porting.text("model.id")
+    call = load_by_name(porting, name)
     call.arguments.extend(_types(porting, site))
     revision = site.argument("revision")
     if revision is not None and not revision.value.is_literal(None, "main"):
         call.arguments.append(handed(porting, revision, "revision"))
-    call.arguments.extend(_held(site))
+    call.arguments.extend(marked(each, mark_of(porting, site.arguments)) for each in _held(site))
     table = porting.known("model.family_table")
     if table is not None:
         call.arguments.append(Arg(python(table), "family"))

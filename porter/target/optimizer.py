@@ -6,8 +6,11 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from ..engine.libraries.torch.loop_trainer import loop_parts
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
+from ..engine.receipts.marking import mark, mark_keywords, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
 from ..recipe import Value
@@ -16,7 +19,7 @@ from ..runtime.facts.releases import release
 from ..text.expressions import is_atom, python, quoted
 from ..text.layout import Arg, Call, render
 from .multimodal import APART, own_mean
-from .remarks import default_of, remarked, remarked_line
+from .remarks import default_of, marked, remarked, remarked_line
 
 ADAMW = (
     "adamw_torch",
@@ -32,6 +35,7 @@ ADAMW = (
 )
 
 
+OF_BITSANDBYTES = ("paged_adamw", "paged_adamw_32bit", "paged_adamw_8bit", "adamw_8bit", "adamw_bnb_8bit")
 # What one statement is made of: its schedule, and how long it warms up.
 SAID_OF = (
     "optimizer.learning_rate",
@@ -49,6 +53,10 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
     A warmup that has to be calculated gets a line of its own.
     """
     rate, name = porting.text("optimizer.learning_rate"), _optax_name(porting)
+    counts = warmup_place(porting)
+    for place in ("schedule.warmup_ratio", "schedule.warmup_steps"):
+        if place != counts and not porting.arguments_object:
+            unread(porting, f"{counts.rpartition('.')[2]} counts", place)
     warmup = None if name is None else "0" if name == "constant" else warmup_steps(porting, steps)
     if name == "constant":
         for keyword in (".warmup_ratio", ".warmup_steps"):
@@ -71,6 +79,8 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
 
 
 def _with_comments(porting: Porting, line: str, indent: str) -> list[str]:
+    schedule = loop_parts(porting)[2] if porting.loop is not None else None
+    line = mark_keywords(porting, schedule, "optimizer", "num_training_steps") + line
     given = porting.given("optimizer.learning_rate")
     note = "" if given else f"# {default_of(porting, 'optimizer.learning_rate')} learning_rate"
     return remarked_line(porting, line, indent, *SAID_OF, note=note)
@@ -124,15 +134,16 @@ def _decay(porting: Porting, warmup: str, steps: str) -> str:
 
 def _general(porting: Porting, rate: str, steps: str) -> Call:
     """`rt.hf_schedule`: transformers' schedule by name, for a name or kwargs that Optax has no function for."""
-    arguments = [Arg(porting.text("schedule.name")), Arg(rate)]
+    name = mark(porting, "schedule.name") + porting.text("schedule.name")
+    arguments = [Arg(name), Arg(mark(porting, "optimizer.learning_rate") + rate)]
     place = warmup_place(porting)
     warmup = porting.value(place)
     if warmup is not None and not warmup.is_literal(None, 0, 0.0):
-        arguments.append(Arg(porting.text(place), "warmup_steps"))
+        arguments.append(Arg(mark(porting, place) + porting.text(place), "warmup_steps"))
     arguments.append(Arg(steps, "steps"))
     kwargs = porting.value("schedule.kwargs")
     if kwargs is not None and not kwargs.is_literal(None, {}):
-        arguments.append(Arg(porting.text("schedule.kwargs"), "kwargs"))
+        arguments.append(Arg(mark(porting, "schedule.kwargs") + porting.text("schedule.kwargs"), "kwargs"))
     return Call(porting.rt("hf_schedule"), arguments)
 
 
@@ -183,7 +194,11 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
         links.append(Arg(f"{porting.rt('separate_kv')}({porting.names.model})", comment=comment))
     links += _divided_otherwise(porting)
     links += _clip(porting)
-    links.append(Arg(_optimizer(porting, full=full, lora_maybe=lora_maybe)))
+    made = _optimizer(porting, full=full, lora_maybe=lora_maybe)
+    norm = porting.value("optimizer.max_grad_norm")
+    if norm is not None and norm.known and (norm.literal is None or norm.literal <= 0):  # nothing clips
+        made = replace(made, head=mark(porting, "optimizer.max_grad_norm") + made.head)
+    links.append(Arg(made))
     return Call("optax.chain", links, spread=len(links) > 1)
 
 
@@ -281,22 +296,29 @@ def _mask(porting: Porting, *, full: bool) -> Arg:
 def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     name = porting.value("optimizer.name")
     keywords = {"beta1": "b1", "beta2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
+    betas = mark(porting, "optimizer.betas")
     common = [
         remarked(porting, Arg(porting.text(f"optimizer.{name}"), keyword, _note(porting, name)), f"optimizer.{name}")
         for name, keyword in keywords.items()
     ]
+    common[:2] = [marked(argument, betas) for argument in common[:2]]
     decay = porting.value("optimizer.weight_decay")
     masked = (full or lora_maybe) and not (decay is not None and decay.is_literal(0, 0.0))
     # DeepSpeed decays every parameter, and so does a loop that gives its optimizer all of them.
     masked = masked and porting.loop is None and not porting.given("optimizer.deepspeed")
     if masked:
         common.append(_mask(porting, full=full))
+    if name is not None and name.known and str(name.literal) in OF_BITSANDBYTES and full and not lora_maybe:
+        if str(porting.known("model.weights")) == "bfloat16":
+            reason = "bitsandbytes keeps 8 or 32 bits of state whatever the weights; optax the weights' bfloat16"
+            porting.change_fate(".optim", fate="changed", reason=reason)
     if name is not None and name.known and str(name.literal) in ADAMW:
-        return Call("optax.adamw", [Arg(porting.names.schedule), *common])
+        return Call(f"{mark(porting, 'optimizer.name')}optax.adamw", [Arg(porting.names.schedule), *common])
     first = porting.text("optimizer.name")
     if name is not None and name.known:
         first = python(str(name.literal))
     extra = porting.value("optimizer.args")
     if extra is not None and not extra.is_literal(None):
-        common.append(Arg(porting.text("optimizer.args"), "args"))
+        common.append(marked(Arg(porting.text("optimizer.args"), "args"), mark(porting, "optimizer.args")))
+    first = mark(porting, "optimizer.name") + first
     return Call(porting.rt("hf_optimizer"), [Arg(first), Arg(porting.names.schedule), *common])

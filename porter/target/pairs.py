@@ -6,7 +6,7 @@ from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, pair_names
 from ..text.layout import Call, render
-from .remarks import MARKS
+from ..text.marks import MARKS
 
 
 def write_fast_model(porting: Porting, site: Site, call: Call) -> None:

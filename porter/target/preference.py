@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..engine.libraries.peft.saved_adapters import is_saved, starts_from_adapter
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version, table_of
 from ..engine.script.porting import Porting
 from ..runtime.facts import releases
@@ -26,9 +27,10 @@ from .common_statements import (
     resume_lines,
     run_arguments,
     seed_arguments,
+    trained_model,
 )
 from .model_statements import load_call, model_lines, other_load_call
-from .remarks import placed, remarked
+from .remarks import marked, placed, remarked, unwritten
 from .sft import release
 from .training_config import training_config, with_hooks
 
@@ -144,6 +146,7 @@ def preference_block(porting: Porting, writing: Writing) -> str:
                 *_trainers_own(porting, {"data.max_length": ("max_length", None), **_data(porting, kind)}),
                 *_release_arguments(porting, kind),
             ],
+            defaults=_data(porting, kind),
             from_object=_from_object(porting),
         ),
         lora_lines(porting, writing, indent),
@@ -205,13 +208,14 @@ def _given(porting: Porting, places: Defaults) -> list[Arg]:
 def _loss(porting: Porting, kind: str) -> Call:
     if _from_object(porting):
         terms = {"loss.beta": ("beta", None), "loss.rpo_alpha": ("rpo_alpha", None), **KINDS[kind].terms}
-        return Call(porting.rt("preference_loss"), [Arg(porting.arguments_object), *_trainers_own(porting, terms)])
+        kept = Arg(given(porting, "preference_loss", porting.arguments_object))
+        return Call(porting.rt("preference_loss"), [kept, *_trainers_own(porting, terms)])
     beta = placed(porting, "loss.beta", "beta")
     arguments = [beta, *_given(porting, KINDS[kind].terms)]
     likelihood = porting.value("loss.rpo_alpha")
     if kind == "dpo" and likelihood is not None and not likelihood.is_literal(None):
         arguments = _with_likelihood(porting, arguments)
-    return Call(porting.rt(KINDS[kind].loss), arguments)
+    return Call(unwritten(porting, KINDS[kind].terms) + porting.rt(KINDS[kind].loss), arguments)
 
 
 def _with_likelihood(porting: Porting, arguments: list[Arg]) -> list[Arg]:
@@ -227,11 +231,14 @@ def _with_likelihood(porting: Porting, arguments: list[Arg]) -> list[Arg]:
 def _trainer_lines(porting: Porting, indent: str, kind: str) -> list[str]:
     names = porting.names
     config = training_config(porting)
-    arguments = [Arg(names.model), Arg(names.optimizer), Arg(config), Arg(_loss(porting, kind), "loss")]
+    arguments = [trained_model(porting), Arg(names.optimizer), Arg(config), Arg(_loss(porting, kind), "loss")]
     reference = _reference(porting)
     if reference is not None:
         arguments.append(reference)
-    call = Call(porting.rt("PreferenceTrainer"), arguments)
+    beforehand = mark_keywords(porting, porting.config, "precompute_ref_log_probs")
+    beforehand += mark_keywords(porting, porting.trainer, "precompute_ref_log_probs")
+    without = mark_keywords(porting, porting.trainer, "ref_model") if reference is None else ""
+    call = Call(beforehand + without + porting.rt("PreferenceTrainer"), arguments)
     return [*resume_lines(porting), assign(names.trainer, call, indent), *with_hooks(porting, indent)]
 
 
@@ -242,15 +249,17 @@ def _reference(porting: Porting) -> Arg | None:
     saved = porting.inject is not None and is_saved(porting, porting.inject) and starts_from_adapter(porting)
     if argument is not None and not argument.value.is_literal(None):
         inside = next((each for each in porting.references if site.start <= each.start < site.end), None)
+        given = mark_of(porting, [argument])
         if inside is not None:
-            return Arg(other_load_call(porting, inside), "ref_model")
+            return marked(Arg(other_load_call(porting, inside), "ref_model"), given)
         if argument.value.known:
-            return Arg(load_call(porting, argument), "ref_model")
+            return marked(Arg(load_call(porting, argument), "ref_model"), given)
         if not saved:
-            return Arg(argument.text, "ref_model")
+            return marked(Arg(argument.text, "ref_model"), mark_of(porting, [argument]))
         porting.imports.add("from flax import nnx")
         copy = f"nnx.clone({porting.names.model})"
-        return Arg(f"{copy} if {argument.text} is None else {argument.text}", "ref_model")
+        code = f"{copy} if {argument.text} is None else {argument.text}"
+        return marked(Arg(code, "ref_model"), mark_of(porting, [argument]))
     if saved or (porting.inject is not None and porting.known("lora.init", True) is False):
         porting.imports.add("from flax import nnx")  # adapters that don't start at zero are part of the reference
         return Arg(f"nnx.clone({porting.names.model})", "ref_model")
@@ -286,7 +295,7 @@ def _trainers_own(porting: Porting, places: Defaults) -> list[Arg]:
     site = porting.trainer
     given = [argument.value for argument in site.arguments] if site is not None else []
     found = {place: keyword for place, (keyword, _) in places.items() if any(porting.value(place) is v for v in given)}
-    return [Arg(porting.text(place), keyword) for place, keyword in found.items()]
+    return [marked(Arg(porting.text(place), keyword), mark(porting, place)) for place, keyword in found.items()]
 
 
 def _loss_types(porting: Porting) -> list[str] | None:
@@ -327,5 +336,6 @@ def _check(porting: Porting, kind: str) -> None:
 
 def _name_targets(porting: Porting, kind: Kind) -> None:
     """The rows that every config shares speak of the batches that this trainer has."""
-    rows = tuple(replace(row, target=row.target.replace("SFTBatches", kind.batches)) for row in porting.recipe.fields)
-    porting.recipe = replace(porting.recipe, fields=rows)
+    porting.fields = tuple(
+        replace(row, target=row.target.replace("SFTBatches", kind.batches)) for row in porting.fields
+    )

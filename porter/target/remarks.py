@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
+from ..engine.receipts.marking import mark, mark_of
 from ..engine.script.fill_from_tables import table_of
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, indentation
+from ..recipe import Value
 from ..source.remarks import Heading
 from ..text.edits import line_start
 from ..text.layout import Arg, Call, commented
@@ -42,19 +45,55 @@ def handed(porting: Porting, argument: Argument | None, name: str = "") -> Arg:
 
 def remarked(porting: Porting, arg: Arg, *places: str) -> Arg:
     """An argument made of the values of some places, with what the source says of them."""
-    return said_by(porting, [argument_of(porting, place) for place in places], arg)
+    return _said_by(porting, [argument_of(porting, place) for place in places], arg, mark(porting, *places))
 
 
 def said_by(porting: Porting, arguments: Iterable[Argument | None], arg: Arg) -> Arg:
     """An argument made of some of the source's, with what it says of those."""
+    arguments = list(arguments)
+    return _said_by(porting, arguments, arg, mark_of(porting, arguments))
+
+
+def _said_by(porting: Porting, arguments: Iterable[Argument | None], arg: Arg, receipts: str) -> Arg:
     marks, above, behind = _taken(porting, arguments)
-    value = replace(arg.value, head=marks + arg.value.head) if isinstance(arg.value, Call) else marks + arg.value
+    arg = marked(arg, receipts + marks)
+    value = arg.value
     if len(behind) > 1:
         return replace(arg, value=value, above=_lines(above, behind))
     comments = [comment for _, comment in behind]
     if arg.comment:
         return replace(arg, value=value, above=(*above, *comments))
     return replace(arg, value=value, above=tuple(above), comment="".join(comments))
+
+
+def unwritten(porting: Porting, defaults: Mapping[str, tuple[str, Any]]) -> str:
+    """Marks of the values that a call takes anyway when they are left out: they stand where the call does."""
+    silent = []
+    for place, (_, default) in defaults.items():
+        value = porting.value(place)
+        if value is not None and is_default(value, default):
+            silent.append(place)
+    return mark(porting, *silent)
+
+
+def is_default(value: Value, default: Any) -> bool:
+    """Whether a value is what the runtime takes anyway, numbers by what they are worth."""
+    if not value.known:
+        return False
+    literal = value.literal
+    if literal in ("auto",) and default is None:  # pad_to_multiple_of: none but on Neuron
+        return True
+    if default is None:
+        return literal is None or (literal == 0 and not isinstance(literal, bool))
+    if isinstance(default, bool) != isinstance(literal, bool):
+        return False
+    return bool(literal == default or literal == [default])
+
+
+def marked(arg: Arg, marks: str) -> Arg:
+    """An argument with marks in front of its value."""
+    value = replace(arg.value, head=marks + arg.value.head) if isinstance(arg.value, Call) else marks + arg.value
+    return replace(arg, value=value)
 
 
 def remarked_line(porting: Porting, code: str, indent: str, *places: str, note: str = "") -> list[str]:
@@ -70,7 +109,8 @@ def remarked_line(porting: Porting, code: str, indent: str, *places: str, note: 
     else:
         lines = _lines(above, behind)
     long, code = commented(code, note, indent)
-    first, *rest = [*lines, *long, code]
+    own = "".join(char for char in mark(porting, *places) if char not in code)  # but what a line of its own says
+    first, *rest = [*lines, *long, own + code]
     return [marks + first, *rest]
 
 
@@ -132,15 +172,18 @@ def place_headings(porting: Porting) -> None:
         before = porting.module.text[line_start(porting.module.text, edit.start) : edit.start]
         top, *lines = edit.new.split(porting.module.newline)
         own = [line for mark in MARKS.findall(top) for line in headings.get(mark, ())]
-        below = [with_heading for line in lines for with_heading in _with_headings(line, headings)]
+        parts = [_with_headings(line, headings) for line in lines]
+        below = [line for part in parts for line in part]
         indent = indentation(porting.module.text, edit.start)
         above = "".join(f"{line}{porting.module.newline}{indent}" for line in own)
+        starts = [len(own) + sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
         if before.strip():  # the edit begins inside its line: what stands above goes above that
             start = edit.start - len(before.lstrip())
             porting.edits.append(replace(edit, start=start, end=start, new=above))
-            above = ""
+            above, starts = "", [number - len(own) for number in starts]
         new = porting.module.newline.join([above + MARKS.sub("", top), *below])
-        porting.edits[index] = replace(edit, new=new)
+        carries = tuple((starts[line], key) for line, key in edit.carries)
+        porting.edits[index] = replace(edit, new=new, carries=carries)
 
 
 def _first(porting: Porting, heading: Heading) -> str:

@@ -5,10 +5,13 @@ Statements come in the order a Tunix user writes them: mesh, model, data, LoRA, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.libraries.trl.collator_masks import PADDING
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
 from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
+from ..engine.receipts.marking import mark, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
 from ..runtime.facts import releases
@@ -29,7 +32,7 @@ from .model_statements import (
     model_lines,
 )
 from .multimodal import mean_arguments
-from .remarks import placed
+from .remarks import marked, placed
 
 PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
 
@@ -75,6 +78,7 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
             porting.names.tokenizer,
             lambda: _batch_arguments(porting, writing),
             lambda: _beside_object(porting),
+            defaults=_left_out(porting),
         ),
         lora_lines(porting, writing, indent),
         optimizer_lines(porting, indent),
@@ -85,11 +89,23 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     return joined([before, after], indent)
 
 
+def _left_out(porting: Porting) -> Mapping[str, tuple[str, object]]:
+    """`DATA` as the writer leaves it out: from TRL 0.12 on the rows' text is in `text`; one process has one mean."""
+    usual = dict(DATA)
+    if version_key(release(porting)) >= (0, 12):
+        usual["data.text_field"] = ("text_field", "text")
+    if porting.known("mesh.processes") == 1:
+        mean = "batch.average_tokens_across_devices"
+        usual[mean] = ("average_tokens_across_devices", porting.known(mean))
+    return usual
+
+
 def _beside_object(porting: Porting) -> list[Arg]:
     """What the batches are told beside a config object: what the script gives its trainer, and its release."""
     formatting = porting.value("data.formatting")
     asked = formatting is not None and not formatting.is_literal(None)
-    own = [Arg(porting.text("data.formatting"), "formatting_func")] if asked else []
+    place = "data.formatting"
+    own = [marked(Arg(porting.text(place), "formatting_func"), mark(porting, place))] if asked else []
     given = [argument for argument in data_arguments(porting, given_only=True) if argument.name != "formatting_func"]
     given += mean_arguments(porting)
     return [*own, *_trainers_length(porting), *given, *release_arguments(porting), *_unsloths_rows(porting)]
@@ -106,7 +122,10 @@ def _trainers_length(porting: Porting) -> list[Arg]:
     value = porting.value("data.max_length")
     of_trainer = _of_trainer(porting, "data.max_length") or is_of_unsloth(value)
     given = value is not None and of_trainer and not value.is_literal(None)
-    return [Arg(porting.text("data.max_length"), "max_length", _length_note(porting))] if given else []
+    if not given:
+        return []
+    arg = Arg(porting.text("data.max_length"), "max_length", _length_note(porting))
+    return [marked(arg, mark(porting, "data.max_length"))]
 
 
 def _unsloths_rows(porting: Porting) -> list[Arg]:
@@ -134,6 +153,7 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
         if value is None or value.is_literal(default) or (given_only and not _of_trainer(porting, place)):
             continue
         if place == "data.packing_strategy" and (porting.known("data.packing") is False or version < (0, 19)):
+            unread(porting, "nothing is packed", place)
             continue
         if place == "data.text_field" and value.is_literal("text") and version >= (0, 12):
             continue

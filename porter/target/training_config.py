@@ -7,6 +7,7 @@ import re
 from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ..engine.libraries.transformers.metrics import LOSSES
 from ..engine.libraries.trl.uploading import names_uploads
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -15,7 +16,7 @@ from ..runtime.facts.field_tables import version_key
 from ..runtime.facts.releases import release
 from ..text.expressions import python, quoted
 from ..text.layout import Arg, Call, render
-from .remarks import remarked, remarked_line
+from .remarks import marked, remarked, remarked_line
 
 
 def training_config(porting: Porting) -> Call:
@@ -23,7 +24,7 @@ def training_config(porting: Porting) -> Call:
     names = porting.names
     _say_epoch_ends(porting)
     if porting.arguments_object:
-        arguments = [Arg(porting.arguments_object), Arg(names.batches)]
+        arguments = [Arg(given(porting, "training_config", porting.arguments_object)), Arg(names.batches)]
         if names.eval_batches:
             arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
         if loads_best(porting):
@@ -31,7 +32,9 @@ def training_config(porting: Porting) -> Call:
         if names_uploads(porting):
             arguments.append(Arg("True", "uploads"))
         arguments += _release(porting)
-        return Call(porting.rt("training_config"), arguments)
+        asked = mark_keywords(porting, porting.config, "save_only_model")
+        asked += mark_row(porting, "train.resume_from_checkpoint") if porting.resumes else ""
+        return Call(asked + porting.rt("training_config"), arguments)
     own = "TunixTrainingConfig" if "TrainingConfig" in porting.module.bound_names else "TrainingConfig"
     alias = f" as {own}" if own != "TrainingConfig" else ""  # the file has another class of that name
     porting.imports.add(f"from tunix.sft.peft_trainer import TrainingConfig{alias}")
@@ -43,7 +46,18 @@ def training_config(porting: Porting) -> Call:
     ]
     arguments += _checkpoints(porting, steps)
     arguments += _metrics(porting)
-    return Call(own, arguments, spread=True)
+    return Call(_silent(porting) + own, arguments, spread=True)
+
+
+def _silent(porting: Porting) -> str:
+    """Marks of what TrainingConfig does without a word: it saves nothing, it reports to nobody."""
+    places = ["log.report_to"] if reporters(porting) == [] else []
+    if not _saves(porting):
+        places.append("save.strategy")
+    places += ["run.push_to_hub"] if porting.known("run.push_to_hub") is False else []
+    places += ["save.best_at_end"] if porting.known("save.best_at_end") is False else []
+    site = porting.trainer
+    return mark(porting, *places) + mark_of(porting, [site.argument("args")] if site is not None else [])
 
 
 def _release(porting: Porting) -> list[Arg]:
@@ -74,14 +88,23 @@ def _say_epoch_ends(porting: Porting) -> None:
 
 def _evaluates_every(porting: Porting, steps: str) -> Arg:
     if not porting.names.eval_batches:
-        return Arg(steps, "eval_every_n_steps")
+        unread(porting, "nothing is evaluated", *(f"eval.{name}" for name in OF_EVALUATION), "batch.eval_per_device")
+        if not porting.evaluates and porting.known("eval.strategy", "?") not in ("no", False, None):
+            unread(porting, "there is nothing to evaluate", "eval.strategy")
+        return marked(Arg(steps, "eval_every_n_steps"), mark(porting, "eval.strategy"))
     arg = Arg(_every(porting, "eval", steps), "eval_every_n_steps")
     return remarked(porting, arg, "eval.strategy", "eval.steps")
+
+
+# What a run reads of its evaluations, where there are any.
+OF_EVALUATION = ("steps", "on_start", "accumulation", "include", "include_inputs", "loss_only", "delay")
 
 
 def _every(porting: Porting, part: str, steps: str) -> str:
     """How often, in optimizer steps: `eval.steps` or `save.steps`, by strategy; below 1 it is a ratio of all steps."""
     strategy = str(porting.known(f"{part}.strategy", "no"))
+    if strategy in ("epoch", "no"):
+        unread(porting, f'{part}_strategy is "{strategy}"', f"{part}.steps")
     if strategy == "epoch":
         return f"{porting.names.batches}.steps_per_epoch"
     if strategy == "no":
@@ -100,6 +123,7 @@ def _every(porting: Porting, part: str, steps: str) -> str:
 
 def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     if not _saves(porting):
+        unread(porting, "no checkpoint is saved", "save.steps", "save.total_limit", "save.only_model", *BEST)
         if porting.resumes and porting.trainer is not None:
             message = 'resume_from_checkpoint with save_strategy "no": Tunix resumes and saves in one place.'
             site = porting.trainer
@@ -109,9 +133,9 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     start = f"{porting.rt('resume_dir' if porting.resumes == 'True' else 'fresh_dir')}({folder})"
     if porting.resumes not in ("", "True"):
         asked = re.sub(r"^\((.*)\)$", r"\1", porting.resumes)
-        given = f"{folder}, {asked}" if porting.resumes_from else folder
+        start_of = f"{folder}, {asked}" if porting.resumes_from else folder
         condition = f"({asked})" if re.search(r"\bif\b|\blambda\b", asked) else porting.resumes
-        start = f"{porting.rt('resume_dir')}({given}) if {condition} else {start}"
+        start = f"{porting.rt('resume_dir')}({start_of}) if {condition} else {start}"
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
     policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])
@@ -121,12 +145,15 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     if loads_best(porting):
         _check_strategies(porting)
         best = Arg(f"{porting.rt('KeepBest')}({'' if kept == 'None' else kept})", "preservation_policy")
+        best = marked(best, mark(porting, *(place for place in BEST if _is_usual(porting, place))))
         options.append(remarked(porting, best, "save.best_at_end", "save.total_limit"))
     else:
         options.append(remarked(porting, Arg(kept, "max_to_keep"), "save.total_limit"))
+    resumable = mark_keywords(porting, porting.config, "save_only_model")
+    start = mark_row(porting, "train.resume_from_checkpoint") + start if porting.resumes else start
     return [
         remarked(porting, Arg(start, "checkpoint_root_directory"), "run.output_dir"),
-        Arg(Call("ocp.CheckpointManagerOptions", options), "checkpointing_options"),
+        Arg(Call(f"{resumable}ocp.CheckpointManagerOptions", options), "checkpointing_options"),
     ]
 
 
@@ -189,6 +216,7 @@ def _reports_to_all(porting: Porting) -> bool:
 def _metrics(porting: Porting) -> list[Arg]:
     wanted = reporters(porting)
     if wanted == []:
+        unread(porting, "nothing is reported to a tracker", "log.dir", "log.run_name", "log.project")
         return []
     names = Arg(porting.text("log.report_to") if wanted is None else python(wanted))
     options = [remarked(porting, names, "log.report_to")]
@@ -200,6 +228,9 @@ def _metrics(porting: Porting) -> list[Arg]:
     name = porting.value("log.run_name")
     if name is not None and not name.is_literal(None):
         options.append(remarked(porting, Arg(porting.text("log.run_name"), "run_name"), "log.run_name"))
+    project = porting.value("log.project")
+    if project is not None and not project.is_literal(None, "huggingface"):
+        options.append(remarked(porting, Arg(porting.text("log.project"), "project"), "log.project"))
     return [Arg(Call(porting.rt("metrics_options"), options), "metrics_logging_options")]
 
 
@@ -216,6 +247,15 @@ def _best_metric(porting: Porting) -> list[Arg]:
     return arguments
 
 
+# What the best checkpoint is chosen by: rt.KeepBest keeps that of the lowest loss unless it is told otherwise.
+BEST = ("save.best_metric", "save.greater_is_better")
+
+
+def _is_usual(porting: Porting, place: str) -> bool:
+    value = porting.value(place)
+    return value is not None and value.is_literal(*LOSSES, False)
+
+
 def _runs(porting: Porting) -> str:
     folder = porting.value("run.output_dir")
     if folder is not None and folder.known and isinstance(folder.literal, str):
@@ -228,25 +268,33 @@ def _runs(porting: Porting) -> str:
 
 def _callbacks(porting: Porting, code: str) -> list[Arg]:
     tokenizer = porting.names.tokenizer if reads_tokenizer(porting) else ""
-    given = [Arg(code, "callbacks")] if code else []
-    return [*given, Arg(tokenizer, "processing_class")] if tokenizer else given
+    trainers = porting.trainer.argument("callbacks") if porting.trainer is not None else None
+    listed = [marked(Arg(code, "callbacks"), mark_of(porting, [trainers]))] if code else []
+    return [*listed, Arg(tokenizer, "processing_class")] if tokenizer else listed
 
 
 def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[str]:
     """The line that logs as the source logs; `metrics`: with those of the batches."""
     callbacks = callbacks_code(porting)
     if porting.arguments_object:
-        arguments = [Arg(porting.arguments_object), Arg(porting.names.batches), Arg(porting.names.schedule)]
+        arguments = [
+            Arg(given(porting, "training_hooks", porting.arguments_object)),
+            Arg(porting.names.batches),
+            Arg(porting.names.schedule),
+        ]
         arguments += _callbacks(porting, callbacks)
         hooks = Call(porting.rt("training_hooks"), arguments)
         return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
     strategy = porting.value("log.strategy")
     silent = strategy is not None and strategy.known and str(strategy.literal) == "no"
+    if strategy is not None and strategy.is_literal("no", "epoch"):
+        unread(porting, f'logging_strategy is "{strategy.literal}"', "log.steps")
     every = "None" if silent else porting.text("log.steps")
     if strategy is not None and strategy.is_literal("epoch"):
         every = f"{porting.names.batches}.steps_per_epoch"
     first = porting.value("log.first_step")
-    arguments = [Arg(every)]
+    off = [place for place in ("log.first_step", "eval.on_start") if porting.known(place) is False]
+    arguments = [Arg(mark(porting, *off) + every)]
     said_of = ["log.strategy", "log.steps"]
     if first is not None and not first.is_literal(False):
         arguments.append(Arg(porting.text("log.first_step"), "first_step"))
@@ -262,8 +310,11 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
     if callbacks or loads_best(porting):
         arguments += _best_metric(porting)
+    else:
+        unread(porting, "no checkpoint is chosen as the best", *BEST)
     if porting.value("save.strategy") is not None and not _saves(porting):
-        arguments.append(Arg(porting.output_dir(), "output_dir"))  # of the record, which lies with checkpoints else
+        folder = marked(Arg(porting.output_dir(), "output_dir"), mark(porting, "run.output_dir"))
+        arguments.append(folder)  # of the record, which lies with checkpoints else
     log = Call(porting.rt("log_every"), arguments)
     code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
     return remarked_line(porting, code, indent, *said_of)

@@ -16,8 +16,10 @@ from ..engine.libraries.peft.all_linear import write_linear_names
 from ..engine.libraries.peft.merged_adapters import write_merged
 from ..engine.libraries.peft.saved_adapters import is_saved, say_reference
 from ..engine.libraries.torch.seeds import seed_given
+from ..engine.libraries.trl.uploading import say_unread
 from ..engine.libraries.unsloth.responses_only import write_responses_only
 from ..engine.reading.model import reaches_trainer
+from ..engine.receipts.marking import given, mark, mark_of, mark_target
 from ..engine.script.fill_from_tables import bindings_of, table_of
 from ..engine.script.flow import unprepared
 from ..engine.script.porting import TRAINER, Porting, in_reach
@@ -30,7 +32,7 @@ from ..text.expressions import names_in
 from ..text.layout import Arg, Call, render
 from . import causal_lm, distillation, grpo, loop, sft
 from .common_statements import Writing
-from .lora import apply_call, dropout_arguments, literal_rules, provider_code, saved_call, vision_note
+from .lora import adapters_mark, apply_call, dropout_arguments, literal_rules, provider_code, saved_call, vision_note
 from .model_statements import load_call
 from .pairs import write_fast_model
 from .preference import KINDS, preference_block, without_dropout
@@ -78,6 +80,7 @@ def write(
     block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
     porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer", part=TRAINER)
     place_headings(porting)
+    say_unread(porting)
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
     if note:
@@ -128,7 +131,9 @@ def _fuses(porting: Porting, family: Family | None, rules: tuple[Rule, ...] | No
 def _mesh_code(porting: Porting, mesh: tuple[int, int] | None) -> str:
     porting.imports.add("import jax")
     shape = f"({mesh[0]}, {mesh[1]})" if mesh is not None else "(jax.device_count(), 1)"
-    return f'jax.make_mesh({shape}, ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)'
+    places = ("mesh.distributed_type", "mesh.fsdp", "mesh.fsdp_config")
+    marks = mark(porting, *places) + mark_target(porting, "the fsdp axis of the mesh")
+    return f'{marks}jax.make_mesh({shape}, ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)'
 
 
 def _write_mesh(porting: Porting, code: str) -> bool:
@@ -280,7 +285,12 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
         call = render(made, site.indent, before=before)
         porting.replace(site, call, "the saved adapter in Tunix's model, when the script loads it")
         return
-    arguments = [Arg(model.text), Arg(config.text), Arg(porting.names.mesh), Arg(_seed_at(porting, site), "seed")]
+    arguments = [
+        Arg(mark_of(porting, [model]) + model.text),
+        Arg(mark_of(porting, [config]) + given(porting, "apply_peft", config.text)),
+        Arg(porting.names.mesh),
+        Arg(_seed_at(porting, site), "seed"),
+    ]
     arguments += dropout_arguments(porting, site)
     call = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=before)
     porting.replace(site, call, "the same adapters in Tunix's model, when the script puts them in")
@@ -342,7 +352,8 @@ def _write_inject(
             reason = "the same weights in Tunix's model"
             porting.edit(site.statement_start, site.statement_start, text, porting.model.rule, reason)
     seed = porting.text("lora.seed") if porting.value("lora.seed") is not None else _seed_at(porting, site)
-    porting.fill({"run.seed": Value("expression", seed)})
+    of_adapters = porting.value("lora.seed")
+    porting.fill({"run.seed": Value("expression", seed, of_adapters.origin if of_adapters is not None else None)})
     if is_saved(porting, site):
         before = len(site.variable) + 3 if site.variable else 0
         code = render(
@@ -350,7 +361,11 @@ def _write_inject(
         )
         porting.replace(site, code, "the saved adapter in Tunix's model, to train on")
     elif porting.lora_object:
-        names = [Arg(porting.names.model), Arg(porting.lora_object), Arg(porting.names.mesh)]
+        names = [
+            Arg(mark_of(porting, [model]) + porting.names.model),
+            Arg(adapters_mark(porting) + given(porting, "apply_peft", porting.lora_object)),
+            Arg(porting.names.mesh),
+        ]
         arguments = [*names, Arg(porting.text("run.seed"), "seed"), *dropout_arguments(porting, site)]
         code = render(Call(porting.rt("apply_peft"), arguments), site.indent, before=len(site.variable or "") + 3)
         porting.replace(site, code, "the same adapters in Tunix's model")

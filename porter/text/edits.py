@@ -38,7 +38,7 @@ def without_inner(text: str, edits: Iterable[Edit]) -> list[Edit]:
     and line end are an edit's that is around the statement.
     """
     kept: list[Edit] = []
-    in_front: dict[int, str] = {}
+    in_front: dict[int, Edit] = {}
     for edit in sorted(dict.fromkeys(edits), key=lambda edit: (edit.start, -edit.end)):
         last = kept[-1] if kept else None
         if last is None or edit.start >= last.end:
@@ -55,16 +55,24 @@ def without_inner(text: str, edits: Iterable[Edit]) -> list[Edit]:
                 in_front[edit.start] = in_front.pop(last.start)
         elif edit.end <= last.end or (not edit.new and _statement_in(text, edit)[1] <= last.end):
             if edit.start == edit.end == last.start:
-                in_front[last.start] = in_front.get(last.start, "") + edit.new
+                in_front[last.start] = _behind(in_front.get(last.start), edit)
             elif edit.start == edit.end == first:  # behind the indentation of what is taken out
-                indented = text[last.start : first] + edit.new.rstrip(" \t")
-                in_front[last.start] = in_front.get(last.start, "") + indented
+                indented = replace(edit, new=text[last.start : first] + edit.new.rstrip(" \t"))
+                in_front[last.start] = _behind(in_front.get(last.start), indented)
         elif not last.new and not edit.new:  # two keywords of a call, each with the comma between them
             kept[-1] = _both(text, last, edit)
         else:
             kept.append(edit)  # two rules want the same text: `apply_edits` says so
-    fronts = [in_front.pop(edit.start, "") if edit.end > edit.start else "" for edit in kept]
-    return [replace(edit, new=front + edit.new) if front else edit for edit, front in zip(kept, fronts, strict=True)]
+    fronts = [in_front.pop(edit.start, None) if edit.end > edit.start else None for edit in kept]
+    return [
+        edit.below(front.new, front.carries) if front is not None else edit
+        for edit, front in zip(kept, fronts, strict=True)
+    ]
+
+
+def _behind(first: Edit | None, edit: Edit) -> Edit:
+    """An insertion behind another at its place, as one."""
+    return edit.below(first.new, first.carries) if first is not None else edit
 
 
 def _both(text: str, first: Edit, last: Edit) -> Edit:

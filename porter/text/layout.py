@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from .marks import columns, parted
+
 WIDTH = 120
 ROW_WIDTH = 150
 
@@ -42,19 +44,19 @@ def render(node: str | Call, indent: str = "", step: str = "    ", before: int =
     if isinstance(node, str) and "\n" in node:
         return _shifted(node, indent)
     if isinstance(node, str):
-        return node if len(indent) + before + len(node) <= WIDTH else _broken(node, indent, step)
+        return node if len(indent) + before + columns(node) <= WIDTH else _broken(node, indent, step)
     flat = _flat(node)
     room = ROW_WIDTH if isinstance(node, Call) and node.flat else WIDTH
-    if flat is not None and not node.spread and len(indent) + before + len(flat) <= room:
+    if flat is not None and not node.spread and len(indent) + before + columns(flat) <= room:
         return flat
     inner = indent + step
     if flat is not None and not node.spread:
         between = flat[len(node.head) + 1 : len(flat) - len(node.tail) - 1]
-        if len(inner) + len(between) <= WIDTH:
+        if len(inner) + columns(between) <= WIDTH:
             return f"{node.head}{node.brackets[0]}\n{inner}{between}\n{indent}{node.brackets[1]}{node.tail}"
     if len(node.arguments) == 1 and _hugs(node.arguments[0]):
         only = node.arguments[0].value
-        hugged = render(only, indent, step, before + len(node.head) + 1)
+        hugged = render(only, indent, step, before + columns(node.head) + 1)
         return f"{node.head}{node.brackets[0]}{hugged}{node.brackets[1]}{node.tail}"
     lines = [f"{node.head}{node.brackets[0]}"]
     for argument in node.arguments:
@@ -81,17 +83,18 @@ def _shifted(code: str, indent: str) -> str:
 
 def _broken(code: str, indent: str, step: str) -> str:
     """A conditional expression on three lines; other code as it is."""
+    marks, code = parted(code)
     try:
         tree = ast.parse(code, mode="eval").body
     except SyntaxError:
-        return code
+        return marks + code
     if not isinstance(tree, ast.IfExp) or "\n" in code:
-        return code
+        return marks + code
     body, test, orelse = (ast.get_source_segment(code, part) or "" for part in (tree.body, tree.test, tree.orelse))
     if len(body) + len(test) + len(orelse) + len(" if  else ") != len(code):
-        return code  # parentheses of its own
+        return marks + code  # parentheses of its own
     inner = f"\n{indent}{step}"
-    return f"({inner}{body}{inner}if {test}{inner}else {orelse}\n{indent})"
+    return f"{marks}({inner}{body}{inner}if {test}{inner}else {orelse}\n{indent})"
 
 
 def commented(code: str, comment: str, indent: str = "", width: int = WIDTH) -> tuple[list[str], str]:
@@ -100,10 +103,10 @@ def commented(code: str, comment: str, indent: str = "", width: int = WIDTH) -> 
     `indent` is what stands in front of code of one line, where it isn't part of `code`.
     """
     last = code.rsplit("\n", 1)[-1]
-    columns = len(last) + (0 if "\n" in code else len(indent))
+    width_of_last = columns(last) + (0 if "\n" in code else len(indent))
     if not comment:
         return [], code
-    fits = columns + 2 + len(comment) <= width or columns > width
+    fits = width_of_last + 2 + len(comment) <= width or width_of_last > width
     return ([], f"{code}  {comment}") if fits else ([comment], code)
 
 

@@ -25,6 +25,7 @@ ADAPTED, LOADED = (
     re.compile(rf"^(?P<indent>[ \t]*)(?P<model>\w+) = rt\.{name}\((?:[^()]|\([^()]*\))*\)\n", re.MULTILINE)
     for name in ("apply_(?:lora|peft)", "load_model")
 )
+TRAINED = re.compile(r"\b\w*Trainer\(\s*(\w+),")
 
 
 def port_of(path: Path) -> Port:
@@ -32,7 +33,7 @@ def port_of(path: Path) -> Port:
     if not path.is_file():
         raise InputError("there is no such file", path)
     port = port_file(path, Options())
-    if port.status == "unchanged" and re.search(r"rt\.\w+Batches\(", port.after) is None:
+    if port.status == "unchanged" and re.search(r"rt\.\w+Batches(?:\.from_args)?\(", port.after) is None:
         raise InputError("neither a script that tpu-port can port nor a port", path)
     if port.status in ("unsupported", "error"):
         raise InputError(f"can't be ported ({port.status})", path, fix="tpu-port FILE says why")
@@ -69,14 +70,15 @@ def edits_in(text: str, plan: Plan) -> list[tuple[int, int, str]]:
     candidate = best.candidate
     mesh = MESH.search(text)
     batches = BATCHES.search(text)
-    if mesh is None or batches is None:
+    told = _arguments(plan)
+    if mesh is None or (batches is None and told):
         what = (
             'jax.make_mesh((...), ("fsdp", "tp"), ...)'
             if mesh is None
             else "rt.SFTBatches(dataset, tokenizer, mesh, ...)"
         )
         raise InputError(f"the port has no {what} to write the plan into", fix="write the plan in by hand")
-    if plan.way is not None and not batches[0].startswith("rt.SFTBatches"):
+    if plan.way is not None and batches is not None and not batches[0].startswith("rt.SFTBatches"):
         raise InputError(
             f"{batches[0].partition('(')[0]} takes rows as the script's own code makes them: no buckets, no packing",
             fix="leave out --lengths",
@@ -91,19 +93,36 @@ def edits_in(text: str, plan: Plan) -> list[tuple[int, int, str]]:
     edits = [
         (line, line, indent + comment),
         (mesh.start(), mesh.end(), f"jax.make_mesh(({candidate.fsdp}, {candidate.tp}), "),
-        (batches.end(), batches.end(), "".join(f"{batches['indent']}{a},  # the plan's\n" for a in _arguments(plan))),
     ]
+    if batches is not None and told:
+        lines = "".join(f"{batches['indent']}{a},  # the plan's\n" for a in told)
+        edits.append((batches.end(), batches.end(), lines))
     edits += _remat(text, candidate.remat)
     return edits + _query_block(text, candidate.query_block)
 
 
 def _arguments(plan: Plan) -> list[str]:
-    """What `rt.SFTBatches` is told: the rows of a micro-batch, buckets for them, or the shapes to pack into."""
+    """What `rt.SFTBatches` is told: the rows of a micro-batch, buckets for them, or the shapes to pack into.
+
+    Nothing where the kind of the port makes its micro-batches of the script's batch size.
+    """
     assert plan.best is not None
+    if plan.step.own_batch is not None:
+        return []
     if plan.way is None:
         return [f"micro_batch={plan.best.candidate.batch}"]
     rows = [] if plan.way.kind == "packing" else [f"micro_batch={plan.way.shapes[0][0]}"]
     return [*rows, *([plan.way.argument] if plan.way.argument else [])]
+
+
+def unwritten(plan: Plan) -> str:
+    """What of a plan `applied` doesn't write for the port's kind, and why; empty where it writes all."""
+    if plan.step.own_batch is None:
+        return ""
+    return (
+        f"Mesh, remat and blocks of attention are written. The micro-batches of {plan.step.kind} are as large as the "
+        "script's batch size makes them; buckets and packing within the step are of supervised ports."
+    )
 
 
 def _remat(text: str, wanted: bool) -> list[tuple[int, int, str]]:
@@ -111,18 +130,26 @@ def _remat(text: str, wanted: bool) -> list[tuple[int, int, str]]:
     if there is not None and not wanted:
         return [(there.start(), there.end(), "")]
     if there is None and wanted:
-        adapted = ADAPTED.search(text)
-        if adapted is None:
-            raise InputError("the plan wants remat, and no rt.apply_lora(...) to put it after was found")
-        name = adapted["model"]
-        return [(adapted.end(), adapted.end(), f"{adapted['indent']}{name} = rt.remat({name})  # the plan's\n")]
+        made = _made(text)
+        if made is None:
+            raise InputError("the plan wants remat, and no rt.apply_lora(...) or rt.load_model(...) to put it after")
+        name = made["model"]
+        return [(made.end(), made.end(), f"{made['indent']}{name} = rt.remat({name})  # the plan's\n")]
     return []
+
+
+def _made(text: str) -> re.Match[str] | None:
+    """The statement that makes the model that trains, its adapters in: of several models the trainer's first."""
+    trained = TRAINED.search(text)
+    found = [match for pattern in (ADAPTED, LOADED) for match in pattern.finditer(text)]
+    own = [match for match in found if trained is not None and match["model"] == trained[1]]
+    return next(iter(own or found), None)
 
 
 def _query_block(text: str, wanted: int) -> list[tuple[int, int, str]]:
     if not wanted or "rt.attend_in_blocks(" in text:
         return []
-    made = ADAPTED.search(text) or LOADED.search(text)
+    made = _made(text)
     if made is None:
         fix = f"write `model = rt.attend_in_blocks(model, {wanted})` where the model is made, and plan again"
         raise InputError(

@@ -1,7 +1,7 @@
 """Compile a ported script's training step for a TPU slice, in a process of its own, and keep the result.
 
-`compile_step` starts porter.tpu.abstract_run and reads what it wrote. The result depends on the script, the request,
-the runtime's and the model family's files and the installed compiler alone: it is cached by a hash of these.
+`compile_step` starts porter.tpu.tracing.abstract_run and reads what it wrote. The result depends on the script, the
+request, the runtime's and the model family's files and the installed compiler alone: it is cached by a hash of these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,15 @@ from ..own_imports import PYTHON
 from ..source.program import is_notebook, read_program
 from ..tables import rules_folder
 from ..validate.running.processes import kill_group
-from .slices import Slice, xla_seconds
+from .results import Step, step_of
+from .slices import Slice
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "google-tunix", "qwix", "optax", "transformers")
 # `python -m` would look for the package in the current folder first; the script's own folder takes the first place.
 START = """
 import runpy, sys
 sys.path.insert(0, sys.executable)
-runpy.run_module("porter.tpu.abstract_run", run_name="__main__", alter_sys=True)
+runpy.run_module("porter.tpu.tracing.abstract_run", run_name="__main__", alter_sys=True)
 """
 REMAT = ("script", "none", "decoder")
 KEPT_LINES = 40
@@ -50,9 +51,10 @@ class Request:
     `mesh`: axes and sizes; `seq_len`: tokens of a row; `batch`: rows of a micro-batch over the whole mesh; `remat`:
     script, none or decoder; `query_block`: queries that attend at a time (`rt.attend_in_blocks`); `layers`: only the
     first of them, 0 for one period of the attention kinds; `model`: a folder or config.json in place of the script's
-    model; `rows`: assumed length of the dataset; `compile` False: only trace, which gives the sizes. `quick`: XLA
-    spends the least time on making the program fast; its figures are then within a few per cent of the whole
-    compile's (docs/plan.md), which takes two to six times as long.
+    model; `rows`: assumed length of the dataset; `prompt_len`, `completion_len`: tokens of prompts that completions are
+    sampled after, and of these; `compile` False: only trace, which gives the sizes. `quick`: XLA spends the least time
+    on making the program fast; its figures are then within a few per cent of the whole compile's (docs/plan.md), which
+    takes two to six times as long.
     """
 
     script: Path
@@ -65,81 +67,11 @@ class Request:
     layers: int | None = None
     model: Path | None = None
     rows: int = 10_000
+    prompt_len: int | None = None
+    completion_len: int | None = None
     arguments: tuple[str, ...] = ()
     compile: bool = True
     quick: bool = False
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes on one device. `outputs` less `aliased` are new buffers; `logits` is one float32 copy, part of `temporary`.
-
-    `peak` is the compiler's own figure for the whole step.
-    """
-
-    peak: int
-    weights: int
-    adapters: int
-    optimizer: int
-    arguments: int
-    outputs: int
-    aliased: int
-    temporary: int
-    code: int
-    logits: int
-
-
-@dataclass(frozen=True)
-class Step:
-    """What came of it. FLOPs, bytes and seconds are XLA's for one micro-batch on one device.
-
-    `query_block`: how many queries attend at a time, 0 for all of a row. `short_of_memory`: bytes wanted beyond the HBM
-    there is, 0 when it fits; the compiler gives no more figures then. `weights_returned`: the step gives back all
-    weights, as Tunix's own does. `state`: bytes of weights, adapters and optimizer over the whole mesh, by the mesh
-    axes that they are sharded on.
-    """
-
-    devices: int
-    mesh: Mapping[str, int]
-    batch_rows: int
-    length: int
-    micro_batches: int
-    effective_rows: int
-    steps: int
-    remat: bool
-    packing: bool
-    layers: int
-    all_layers: int
-    period: int
-    parameters: int
-    trainable: int
-    lora_tensors: int
-    model: str
-    family: str
-    sizes: Mapping[str, Any]
-    state: Mapping[str, Mapping[str, int]]
-    query_block: int = 0
-    varying: tuple[str, ...] = ()
-    weights_returned: bool = True
-    memory: Memory | None = None
-    flops: float = 0.0
-    bytes: float = 0.0
-    seconds: float = 0.0
-    collectives: Mapping[str, Mapping[str, int]] | None = None
-    trace_seconds: float = 0.0
-    compile_seconds: float = 0.0
-    short_of_memory: int = 0
-    wanted_memory: int = 0
-    quick: bool = False
-    cached: bool = False
-
-    @property
-    def seconds_a_row(self) -> float:
-        """XLA's seconds for one row, on all chips together."""
-        return self.seconds / self.batch_rows
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class CompileFailed(Exception):
@@ -198,7 +130,7 @@ def compile_step(
     file = cache_folder() / f"{key(request)}.json"
     if file.is_file():
         try:
-            return _step(json.loads(file.read_text(encoding="utf-8")), request.slice, cached=True)
+            return step_of(json.loads(file.read_text(encoding="utf-8")), request.slice, cached=True)
         except (ValueError, TypeError, KeyError):
             file.unlink(missing_ok=True)
     found = _run(request, say, timeout, stop or threading.Event())
@@ -206,7 +138,7 @@ def compile_step(
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     temporary.write_text(json.dumps(found), encoding="utf-8")
     os.replace(temporary, file)  # whole or not at all: a compile that is killed leaves no entry
-    return _step(found, request.slice, cached=False)
+    return step_of(found, request.slice, cached=False)
 
 
 def cache_folder() -> Path:
@@ -222,7 +154,7 @@ def key(request: Request) -> str:
     for package in PACKAGES:
         digest.update(f"{package}={_version(package)}\n".encode())
     here = Path(__file__).parent
-    parts = [*here.glob("*.py"), *here.parent.glob("runtime/**/*.py"), *rules_folder().glob("models/*.toml")]
+    parts = [*here.glob("**/*.py"), *here.parent.glob("runtime/**/*.py"), *rules_folder().glob("models/*.toml")]
     parts += request.script.absolute().parent.glob("porter_runtime/**/*.py")
     if request.model is not None:
         parts.append(request.model if request.model.is_file() else request.model / "config.json")
@@ -317,7 +249,10 @@ def _run(request: Request, say: Callable[[str], None], timeout: float, stop: thr
             raise
         reader.join(5)
         if answer.is_file():
-            return dict(json.loads(answer.read_text(encoding="utf-8")))
+            found = dict(json.loads(answer.read_text(encoding="utf-8")))
+            if "refused" in found:
+                raise InputError(found["refused"], request.script)
+            return found
         crash = Path(folder) / "crash.txt"
         output = crash.read_text(encoding="utf-8") if crash.is_file() else "\n".join(last)
         if is_notebook(request.script):
@@ -344,19 +279,11 @@ def _message(request: Request) -> dict[str, Any]:
         "layers": request.layers,
         "model": str(request.model) if request.model else None,
         "rows": request.rows,
+        "prompt_len": request.prompt_len,
+        "completion_len": request.completion_len,
         "compile": request.compile,
         "quick": request.quick,
     }
-
-
-def _step(found: dict[str, Any], where: Slice, *, cached: bool) -> Step:
-    """XLA's cost analysis counts -1 second for an instruction whose time it doesn't know: those are taken out."""
-    memory = found.pop("memory", None)
-    if found.get("seconds", 0.0) < xla_seconds(found.get("flops", 0.0), 0.0, where):
-        missing = xla_seconds(found["flops"], found["bytes"], where) - found["seconds"]
-        found["seconds"] += max(0, round(missing))
-    found["varying"] = tuple(found.get("varying", ()))
-    return Step(**{**found, "memory": Memory(**memory) if memory else None, "cached": cached})
 
 
 def _version(package: str) -> str:

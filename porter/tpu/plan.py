@@ -17,8 +17,10 @@ from ..runtime.facts.families import families
 from ..runtime.facts.lengths import rounded
 from ..runtime.facts.mesh import mesh_problems
 from .batching import Batching, batchings
-from .compile import CompileFailed, Request, Step, compile_step, compile_steps, libtpu_problem
+from .compile import CompileFailed, Request, compile_step, compile_steps, libtpu_problem
 from .memory import Candidate, Estimate, estimate
+from .passes import PassFigure, estimate_passes
+from .results import Step
 from .slices import GIB, Price, Slice, unlaid
 
 SPARE = (
@@ -31,7 +33,8 @@ SLOWER = 2.0  # the cost's upper end: XLA's time is an estimate without the host
 
 @dataclass(frozen=True)
 class Row:
-    """A candidate with what is known of it. `seconds` of one micro-batch, `peak` bytes on one device.
+    """A candidate with what is known of it. `seconds` of one micro-batch, `peak` bytes on one device at most, be it in
+    the training step or in one of the `passes` beside it.
 
     `how`: "formula", "compiled" or "extrapolated" (from the layers in `compiled_layers`); `why_not` when it fell out.
     """
@@ -44,15 +47,16 @@ class Row:
     how: str
     compiled_layers: tuple[int, ...] = ()
     why_not: str = ""
+    passes: tuple[PassFigure, ...] = ()
 
     @property
     def step_seconds(self) -> float:
-        """One optimizer step."""
-        return self.seconds * self.micro_batches
+        """One optimizer step: its micro-batches, and what the run computes beside them."""
+        return self.seconds * self.micro_batches + sum(one.seconds for one in self.passes)
 
     @property
     def tokens_a_second(self) -> float:
-        return self.candidate.batch * self.candidate.length / self.seconds
+        return self.candidate.batch * self.candidate.length * self.micro_batches / self.step_seconds
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,10 @@ def plan(
     row says so.
     """
     where = request.slice
+    if lengths and (kind := compile_step(_traced(request)).kind) != "SFT":
+        raise InputError(
+            f"--lengths: buckets and packing within the step are of supervised ports, and this is one of {kind}"
+        )
     if lengths:
         request = replace(request, seq_len=compiled_length(lengths))
     say("tracing the step")
@@ -120,7 +128,7 @@ def plan(
         request, traced = replace(request, query_block=QUERY_BLOCK), replace(traced, query_block=QUERY_BLOCK)
     meshes, dropped = fitting_meshes(traced, where)
     rows = [
-        _by_formula(traced, candidate, where) for candidate in candidates(traced, meshes, request.batch, request.remat)
+        by_formula(traced, candidate, where) for candidate in candidates(traced, meshes, request.batch, request.remat)
     ]
     rows.sort(key=_order)
     if not rows:
@@ -164,12 +172,18 @@ def fitting_meshes(step: Step, where: Slice) -> tuple[list[tuple[int, int]], lis
 
 
 def candidates(step: Step, meshes: list[tuple[int, int]], batch: int | None, remat: str = "script") -> list[Candidate]:
-    """Every mesh with 1, 2, 4... rows a device, as far as the effective batch fills them, with remat and without."""
+    """Every mesh with 1, 2, 4... rows a device, as far as the effective batch fills them, with remat and without.
+
+    Where the port's kind makes its micro-batches of the GPU run's, each mesh has the one that it makes.
+    """
     found = []
     for fsdp, tp in meshes:
+        if step.own_batch is not None:
+            unit = math.lcm(fsdp, step.own_batch["unit"])
+            batch = -(-step.own_batch["rows"] // unit) * unit
         most = max(1, math.ceil(step.effective_rows / fsdp))
         sizes = [batch // fsdp] if batch and batch % fsdp == 0 else [2**n for n in range(most.bit_length())]
-        for rows in dict.fromkeys(min(size, most) for size in sizes):
+        for rows in dict.fromkeys(size if step.own_batch else min(size, most) for size in sizes):
             for with_remat in {"none": (False,), "decoder": (True,)}.get(remat, (False, True)):
                 found.append(Candidate(fsdp, tp, rows * fsdp, step.length, with_remat, step.query_block))
     return found
@@ -226,10 +240,19 @@ def usable(where: Slice) -> int:
     return int(where.hbm * (1 - SPARE))
 
 
-def _by_formula(step: Step, candidate: Candidate, where: Slice) -> Row:
-    found = estimate(step, candidate, where)
-    micro = max(1, math.ceil(step.effective_rows / candidate.batch))
-    return Row(candidate, found, micro, found.peak, found.seconds, "formula", (), _why_not(found.peak, where))
+def by_formula(step: Step, candidate: Candidate, where: Slice, layers: int | None = None) -> Row:
+    """A candidate by formula, with all layers or `layers` of them."""
+    found = estimate(step, candidate, where, layers)
+    micro = micro_batches_of(step, candidate)
+    passes = tuple(estimate_passes(step, candidate, micro, where, layers))
+    peak = max(found.peak, *(one.peak for one in passes), 0)
+    return Row(candidate, found, micro, peak, found.seconds, "formula", (), _why_not(peak, where), passes)
+
+
+def micro_batches_of(step: Step, candidate: Candidate) -> int:
+    """Micro-batches of an optimizer step."""
+    whole = step.own_batch["micro_batches"] if step.own_batch is not None else 0
+    return whole or max(1, math.ceil(step.effective_rows / candidate.batch))
 
 
 def _why_not(peak: int, where: Slice) -> str:
@@ -286,8 +309,8 @@ def _measure(
                 replace(
                     request,
                     mesh=candidate.mesh,
-                    batch=candidate.batch,
-                    seq_len=candidate.length,
+                    batch=None if step.own_batch else candidate.batch,
+                    seq_len=candidate.length if step.kind == "SFT" else request.seq_len,
                     remat="decoder" if candidate.remat else "none",
                     layers=None if count == step.all_layers else count,
                     quick=True,
@@ -306,13 +329,29 @@ def _measured(
     for count, compiled in zip(counts, found, strict=True):
         if isinstance(compiled, CompileFailed):
             return replace(row, why_not=f"XLA: {compiled}")
-        if compiled.short_of_memory:
-            why = f"XLA: {compiled.short_of_memory / GIB:.1f} GiB more than the chip has, at {count} layers"
-            return replace(row, how="compiled", compiled_layers=(count,), peak=compiled.wanted_memory, why_not=why)
+        name, short = compiled.shortage(where.hbm)
+        if short:
+            what = f"{name}: " if compiled.passes else ""
+            why = f"XLA: {what}{short / GIB:.1f} GiB more than the chip has, at {count} layers"
+            return replace(row, how="compiled", compiled_layers=(count,), peak=where.hbm + short, why_not=why)
         steps.append(compiled)
     peak, seconds = extrapolate(steps, layers)
+    passes = tuple(_passes(steps, number) for number in range(len(steps[0].passes)))
+    peak = max(peak, *(one.peak for one in passes), 0)
     how = "compiled" if len(steps) == 1 else "extrapolated"
-    return replace(row, peak=peak, seconds=seconds, how=how, compiled_layers=counts, why_not=_why_not(peak, where))
+    why_not = _why_not(peak, where)
+    return replace(row, peak=peak, seconds=seconds, how=how, compiled_layers=counts, why_not=why_not, passes=passes)
+
+
+def _passes(steps: Sequence[Step], number: int) -> PassFigure:
+    """A pass of the steps compiled, at all layers of its model."""
+    found = [step.passes[number] for step in steps]
+    one = found[0]
+    peak, seconds = (
+        along([(one.layers, value) for one, value in zip(found, values, strict=True)], one.all_layers)
+        for values in ([one.peak for one in found], [one.step_seconds for one in found])
+    )
+    return PassFigure(one.name, int(peak), seconds)
 
 
 def layer_counts(step: Step) -> tuple[int, ...]:
@@ -327,11 +366,12 @@ def layer_counts(step: Step) -> tuple[int, ...]:
 
 
 def extrapolate(found: list[Step], layers: int) -> tuple[int, float]:
-    """Peak bytes and seconds at `layers` layers on the line through the steps compiled (through one: as it is)."""
-    first, last = found[0], found[-1]
-    assert first.memory is not None and last.memory is not None
-    if first is last:
-        return first.memory.peak, first.seconds
-    slope = (layers - first.layers) / (last.layers - first.layers)
-    peak = first.memory.peak + slope * (last.memory.peak - first.memory.peak)
-    return int(peak), first.seconds + slope * (last.seconds - first.seconds)
+    """Peak bytes of the training step and its seconds at `layers` layers, on the line through the steps compiled."""
+    peak = along([(step.layers, step.training_peak) for step in found], layers)
+    return int(peak), along([(step.layers, step.seconds) for step in found], layers)
+
+
+def along(points: Sequence[tuple[int, float]], layers: int) -> float:
+    """The value at `layers` layers on the line through the first and the last point (through one: as it is)."""
+    (first, low), (last, high) = points[0], points[-1]
+    return low if first == last else low + (layers - first) / (last - first) * (high - low)

@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..meshes import AXES, parse_mesh
 
 GIB = 2**30
+LINK_SHARE = 0.75  # of the links' bandwidth
 XLA_SHARE = 1.035  # of the time by FLOPs and bytes; libtpu 0.0.42
 
 
@@ -166,6 +167,11 @@ def xla_seconds(flops: float, moved: float, where: Slice) -> float:
     the other. It knows nothing of overlap (docs/plan.md)."""
     chip = where.chip
     return XLA_SHARE * (flops / (chip.bf16_tflops * 1e12) + moved / (chip.hbm_gbps * 1e9)) * chip.devices
+
+
+def link_bandwidth(where: Slice) -> float:
+    """Bytes a second that a chip gets over its links, one way."""
+    return where.chip.ici_link_gbps * 1e9 / 2 * where.axes * LINK_SHARE
 
 
 def mesh_of(text: str, wanted: Slice) -> dict[str, int]:

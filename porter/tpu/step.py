@@ -5,30 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .compile import Request, Step, compile_step, libtpu_problem
+from .compile import Request, compile_step, libtpu_problem
 from .memory import Candidate, Estimate, estimate
-from .plan import candidates, fitting_meshes, usable
+from .passes import PassFigure, estimate_passes
+from .plan import by_formula, candidates, fitting_meshes
+from .results import Step
 from .slices import GIB
 
 
 @dataclass(frozen=True)
 class Found:
-    """`note` says why nothing was compiled; `advice` is the cheapest change that fits, when the step doesn't."""
+    """`passes`: by formula, what the run computes beside the step. `note` says why nothing was compiled; `lacking`:
+    which program lacks how many bytes ("", 0 where all fit); `advice` is the cheapest change that fits, else."""
 
     step: Step
     formula: Estimate
+    passes: tuple[PassFigure, ...] = ()
     note: str = ""
+    lacking: tuple[str, int] = ("", 0)
     advice: str = ""
 
 
 def compile_or_estimate(request: Request, *, say: Callable[[str], None], timeout: float = 3600) -> Found:
     """Compile `request`, or trace it and estimate when libtpu is missing or doesn't match."""
-    note = libtpu_problem()
+    note, hbm = libtpu_problem(), request.slice.hbm
     step = compile_step(replace(request, compile=not note), say, timeout=timeout)
     asked = Candidate(step.mesh["fsdp"], step.mesh["tp"], step.batch_rows, step.length, step.remat, step.query_block)
     formula = estimate(step, asked, request.slice, step.layers)
-    short = step.short_of_memory or (formula.peak > request.slice.hbm if step.memory is None else 0)
-    return Found(step, formula, note, _advice(request, step, asked) if short else "")
+    passes = tuple(estimate_passes(step, asked, step.micro_batches, request.slice, step.layers))
+    lacking = step.shortage(hbm)
+    if note:
+        name, peak = max(
+            [("training", formula.peak), *((one.name, one.peak) for one in passes)], key=lambda one: one[1]
+        )
+        lacking = (name, peak - hbm) if peak > hbm else ("", 0)
+    return Found(step, formula, passes, note, lacking, _advice(request, step, asked) if lacking[1] else "")
 
 
 def _advice(request: Request, step: Step, asked: Candidate) -> str:
@@ -36,16 +47,24 @@ def _advice(request: Request, step: Step, asked: Candidate) -> str:
     meshes, _ = fitting_meshes(step, request.slice)
     fitting = []
     for other in candidates(step, meshes, None):
-        found = estimate(step, other, request.slice, step.layers)
-        if found.peak <= usable(request.slice):
+        found = by_formula(step, other, request.slice, step.layers)
+        if not found.why_not:
             changes: list[str] = [
                 f"--remat {'decoder' if other.remat else 'none'}" if other.remat != asked.remat else "",
-                f"--batch {other.batch}" if other.batch != asked.batch else "",
+                f"--batch {other.batch}" if other.batch != asked.batch and not step.own_batch else "",
                 f"--mesh fsdp={other.fsdp},tp={other.tp}" if other.mesh != asked.mesh else "",
             ]
             said = [change for change in changes if change]
-            fitting.append((len(said), found.seconds / other.batch, " ".join(said), found.peak))
+            fitting.append((len(said), found.step_seconds, " ".join(said), found.peak))
+    if not fitting and step.own_batch is not None:
+        shorter = "a shorter --completion-len" if any(one.samples for one in step.passes) else "a smaller --seq-len"
+        return (
+            "no mesh or remat fits this slice by formula: take a larger slice, a smaller batch with more accumulation "
+            f"(per_device_train_batch_size), or {shorter}"
+        )
     if not fitting:
         return "no mesh, remat or micro-batch fits this slice by formula: take a larger slice, or a smaller --seq-len"
     _, _, change, peak = min(fitting)
+    if not change:
+        return "the formula says that it fits as it is: it is off here"
     return f"what should fit: {change} ({peak / GIB:.1f} GiB by formula)"

@@ -53,7 +53,7 @@ def apply(site, porting):
     if loads_best(porting):
         new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
     new += upload_code(porting, site)
-    porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh")
+    porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh", part="training")
 
 
 def _is_read(site, porting):

@@ -13,7 +13,8 @@ import porter.tpu.compile as compiling
 import porter.tpu.plan as planning
 import porter.tpu.step as stepping
 from porter.cli import run
-from porter.tpu.compile import CompileFailed, Memory
+from porter.tpu.compile import CompileFailed
+from porter.tpu.results import Memory
 from porter.tpu.slices import GIB
 from tests.tpu.test_plan import gemma4
 

@@ -208,7 +208,7 @@ def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
 
 def test_what_a_notebook_installed_last_is_not_read_where_its_cells_cannot_run_on_it(tmp_path: Path) -> None:
     """Colab's outputs are of the last run, which may have ended at the trainer: TRL 1.4 takes no max_seq_length."""
-    printed = '["Successfully installed transformers-5.8.0 trl-1.4.0\\n"]'
+    printed = '["Successfully installed datasets-4.0.0 transformers-5.8.0 trl-1.4.0 unsloth-2025.1.1\\n"]'
     cells = [
         f'{{"cell_type": "code", "metadata": {{}}, "execution_count": 1, "outputs": {out}, "source": {source}}}'
         for out, source in (

@@ -61,6 +61,28 @@ def test_a_guard_goes(guard: str) -> None:
     assert "is_available" not in ported.after and "needs a GPU" not in ported.after
 
 
+RETURNS = """def train():
+    {tail}
+
+def main():
+    {guard}:
+        print("no GPU")
+        return{value}
+    {call}()
+
+main()
+"""
+
+
+@pytest.mark.parametrize("value", ["", " None"])
+@pytest.mark.parametrize(("call", "goes"), [("train", True), ("print", False)])
+def test_a_function_that_trains_doesnt_end_where_there_is_no_gpu(value: str, call: str, goes: bool) -> None:
+    tail = TAIL.format(more="", folder='"out"', extra="").replace("\n", "\n    ")
+    ported = port(HEAD + RETURNS.format(tail=tail, guard="if not torch.cuda.is_available()", call=call, value=value))
+    assert ("return" not in ported.after) is goes
+    assert any("is False on a TPU machine" in finding.message for finding in ported.findings) is not goes
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -203,7 +203,7 @@ def test_other_folders_are(before: str, after: str) -> None:
     ("launch", "processes", "fate"),
     [
         ("N=${1:-1}\ntorchrun --nproc_per_node $N train.py\n", None, "changed"),
-        ("N=${1:-1}\ntorchrun --nproc_per_node $N train.py\n", 4, "changed"),
+        ("N=${1:-1}\ntorchrun --nproc_per_node $N train.py\n", 4, "dropped"),
         ("N=1\ntorchrun --nproc_per_node ${N:-4} train.py\n", None, "exact"),
     ],
 )

@@ -115,3 +115,31 @@ def test_a_models_name_is_loaded_by_the_same_rule(tmp_path: Path) -> None:
 def test_each_branch_that_loads_is_trained_so(tmp_path: Path) -> None:
     lines = PARSED + f"if args.seed:\n    {LOADS}else:\n    {LOADS.replace('0.6B', '1.7B')}"
     assert ported(tmp_path, lines, "zero.yaml").after.count(FLOAT32) == 2
+
+
+PRODUCTS = "from_pretrained('Qwen/Qwen3-0.6B', dtype=torch.float32)\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "left"),
+    [
+        ("bf16=cli.half", "cli.half"),
+        ("bf16=False, fp16=cli.half", "cli.half"),
+        ("bf16=cli.half, fp16=cli.ds", "cli.half or cli.ds"),
+        ("bf16=False", ""),
+    ],
+)
+def test_products_of_float32_weights_as_the_run_decides(tmp_path: Path, config: str, left: str) -> None:
+    lines = f"{CLI}model = AutoModelForCausalLM.{PRODUCTS}args = SFTConfig('out', {config})\n"
+    found = ported(tmp_path, lines)
+    assert found.status == "ported", found.findings
+    given = f", compute_dtype=jnp.bfloat16 if {left} else None" if left else ""
+    assert loaded(found).startswith(f", dtype=jnp.float32{given})")
+
+
+def test_products_that_are_decided_behind_the_model_are_a_warning(tmp_path: Path) -> None:
+    lines = f"model = AutoModelForCausalLM.{PRODUCTS}{CLI}args = SFTConfig('out', bf16=cli.half)\n"
+    said = [
+        finding.severity for finding in ported(tmp_path, lines).findings if "Autocast multiplies" in finding.message
+    ]
+    assert said == ["warning"]

@@ -146,3 +146,19 @@ def test_a_training_config_of_the_script_s_own_keeps_its_name(own: str) -> None:
     assert ported.status == "ported" and "print(TrainingConfig.steps)" in ported.after
     assert "import PeftTrainer, TrainingConfig as TunixTrainingConfig\n" in ported.after
     assert "    TunixTrainingConfig(\n" in ported.after
+
+
+@pytest.mark.parametrize(
+    ("made", "lines"),
+    [
+        ("from mine import BNB", 1),
+        ("from mine import bnb\nBNB = bnb(4)", 1),
+        ("import sys, transformers\nBNB = transformers.BitsAndBytesConfig(load_in_8bit=bool(sys.argv))", 0),
+    ],
+)
+def test_a_base_s_format_of_another_file_is_said(made: str, lines: int) -> None:
+    model = "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', quantization_config=BNB)\n"
+    trainer = TRAINER.replace("'Qwen/Qwen3-0.6B'", "model", 1)
+    ported = port(f"{TOP}{made}\n{model}trainer = {trainer}\ntrainer.train()\n")
+    found = [text for _, text in said(ported) if "as transformers' own object" in text]
+    assert len(found) == lines

@@ -10,6 +10,8 @@ from porter.engine.pipeline import port_module
 from porter.port import Options, Port
 from porter.source.parsing import parse_module
 
+from .porting import port, sft_script
+
 HEAD = """\
 import torch
 from datasets import load_dataset
@@ -169,3 +171,23 @@ def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(
     lines += 'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\n'
     found = ported(tmp_path, lines, "trl==0.15.2\ntransformers==4.48.3\n", more=more)
     assert f'"Qwen/Qwen3-0.6B", mesh{expected}' in " ".join(found.after.split())
+
+
+def row(text: str, keyword: str) -> tuple[str, str]:
+    (found,) = [field for field in port(text).fields if field.source.endswith(keyword)]
+    return found.fate, found.reason
+
+
+def test_codes_of_float16_weights_are_others() -> None:
+    imports = "import torch\nfrom peft import LoraConfig\nfrom transformers import BitsAndBytesConfig"
+    for kind, fate in (("float16", "changed"), ("bfloat16", "exact")):
+        load = f", torch_dtype=torch.{kind}, quantization_config=BitsAndBytesConfig(load_in_4bit=True)"
+        text = sft_script(imports=imports, load=load, trainer=", peft_config=LoraConfig(r=8)")
+        assert row(text.replace(', dtype="bfloat16"', ""), ".load_in_4bit")[0] == fate
+
+
+def test_the_state_of_bitsandbytes_optimizers_over_bfloat16_weights() -> None:
+    optim = ', optim="paged_adamw_32bit"'
+    assert row(sft_script(config=optim), ".optim")[0] == "changed"
+    lora = {"imports": "from peft import LoraConfig", "trainer": ", peft_config=LoraConfig(r=8)"}
+    assert row(sft_script(config=optim, **lora), ".optim") == ("exact", "")

@@ -176,7 +176,7 @@ def test_an_optimizer_that_is_no_more_was_known_to_its_release() -> None:
 
 def test_a_port_that_still_imports_trl_is_left_to_a_person() -> None:
     lines = "import inspect\nfrom datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n"
-    lines += "known = inspect.signature(SFTTrainer.__init__).parameters\nprint('args' in known)\n"
+    lines += "known = inspect.signature(SFTTrainer.__init__).parameters\nprint(list(known))\n"
     lines += (
         'trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out"), train_dataset=load_dataset("x")["train"])\n'
     )

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from porter.tpu.compile import CompileFailed, Request, Step, compile_step, compile_steps, libtpu_problem
+from porter.errors import InputError
+from porter.tpu.compile import CompileFailed, Request, compile_step, compile_steps, libtpu_problem
 from porter.tpu.memory import Candidate, estimate
+from porter.tpu.results import Step
 from porter.tpu.slices import GIB, slice_named
 from tests.real.long import mostly_long
 from tests.tiny import hf_config
@@ -137,7 +139,7 @@ def test_a_command_that_is_terminated_ends_its_compile(tmp_path: Path) -> None:
 
 def test_heads_that_do_not_divide_are_named(tmp_path: Path) -> None:
     asked = request(tmp_path, "gemma2", "v5p-16", mesh={"fsdp": 1, "tp": 8}, compile=False)
-    with pytest.raises(CompileFailed, match="kv_heads = 4 does not divide by tp = 8"):
+    with pytest.raises(InputError, match="kv_heads = 4 does not divide by tp = 8"):
         compile_step(asked)
 
 

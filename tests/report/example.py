@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from porter.port import Port
-from porter.recipe import Field, Finding, Origin, Recipe, Value
+from porter.recipe import Finding, Origin, Place, Receipt, Recipe, Value
 from porter.text.edit import Edit
 
 BEFORE = '''"""Fine-tune."""
@@ -49,8 +49,18 @@ def port(path: Path | str = "train.py", **changes: object) -> Port:
         target="tunix.PeftTrainer",
         versions={"trl": "1.16.0 (newest table)"},
         fields=(
-            Field("learning_rate", "1e-4", "exact", "learning rate of the optax optimizer", "", "TP101", 12, 5),
-            Field(
+            Receipt(
+                "learning_rate",
+                "1e-4",
+                "exact",
+                "learning rate of the optax optimizer",
+                "",
+                "TP101",
+                12,
+                5,
+                (Place(20, "schedule = optax.constant_schedule(1e-4)  # the source's"),),
+            ),
+            Receipt(
                 "per_device_train_batch_size",
                 "2",
                 "changed",
@@ -59,8 +69,12 @@ def port(path: Path | str = "train.py", **changes: object) -> Port:
                 "TP101",
                 13,
                 5,
+                (
+                    Place(8, "args = SFTConfig(per_device_train_batch_size=2)"),
+                    Place(14, "rt.SFTBatches.from_args(args)"),
+                ),
             ),
-            Field(
+            Receipt(
                 "effective batch",
                 "2 a GPU x 8 accumulated x 4 processes = 64 rows a step",
                 "exact",
@@ -69,9 +83,10 @@ def port(path: Path | str = "train.py", **changes: object) -> Port:
                 "TP102",
                 13,
                 5,
+                (Place(14, "rt.SFTBatches.from_args(args)"),),
             ),
-            Field("torch_compile", "True", "dropped", "", "jax compiles every step anyway", "TP101", 15, 5),
-            Field("target_modules", repr(REGEX), "manual", "", "a person has to look at it", "TP120", 16, 5),
+            Receipt("torch_compile", "True", "dropped", "", "jax compiles every step anyway", "TP101", 15, 5),
+            Receipt("target_modules", repr(REGEX), "manual", "", "a person has to look at it", "TP120", 16, 5),
         ),
         findings=(Finding("TP120", "warning", "matches vision layers", "name the layers", 16, 5),),
     )

@@ -4,13 +4,17 @@ import json
 from pathlib import Path
 
 from porter import __version__
+from porter.engine.pipeline import port_module
 from porter.errors import InputError
+from porter.port import Options
 from porter.report.json import error_document, port_document, to_text
+from porter.source.parsing import parse_notebook
 
 from . import example
 
 KEYS = ["tool", "version", "source", "output", "status", "trainer", "target", "fields", "findings", "edits"]
 FIELD = ["source", "value", "fate", "target", "reason", "rule", "line", "column"]
+FIELD += ["port_line", "port_text", "port_file", "port_lines"]
 FINDING = ["rule", "severity", "message", "fix", "line", "column"]
 
 
@@ -21,6 +25,29 @@ def test_a_port_has_the_documented_keys_in_their_order() -> None:
     assert (document["source"], document["output"], document["status"]) == ("train.py", "out.py", "partial")
     assert [list(field) for field in document["fields"]] == [FIELD] * 5
     assert [list(finding) for finding in document["findings"]] == [FINDING]
+
+
+def test_a_keyword_has_the_ports_line_and_what_reads_it() -> None:
+    rows = {row["source"]: row for row in port_document(example.port(), None)["fields"]}
+    rate, batch, dropped = (rows[name] for name in ("learning_rate", "per_device_train_batch_size", "torch_compile"))
+    assert (rate["port_line"], rate["port_file"]) == (20, "train.py")
+    assert rate["port_text"] == "schedule = optax.constant_schedule(1e-4)  # the source's"
+    assert [place["line"] for place in batch["port_lines"]] == [8, 14]
+    assert (dropped["port_line"], dropped["port_lines"]) == (None, [])
+
+
+def test_a_line_of_a_notebook_counts_in_its_cell() -> None:
+    cells = [
+        "from trl import SFTConfig, SFTTrainer",
+        "args = SFTConfig(\n    output_dir='out', max_steps=5\n)",
+        "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\ntrainer.train()",
+    ]
+    code = [{"cell_type": "code", "source": cell, "metadata": {}, "outputs": []} for cell in cells]
+    text = json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    port = port_module(parse_notebook(text.encode(), "train.ipynb"), Options(processes=1))
+    [row] = [row for row in port_document(port, None)["fields"] if row["source"] == "SFTConfig.max_steps"]
+    made = json.loads(port.data)["cells"][row["port_cell"] - 1]["source"]
+    assert "".join(made).splitlines()[row["port_line"] - 1].strip() == row["port_text"] == "max_steps=5,"
 
 
 def test_edits_say_what_became_what_and_why() -> None:

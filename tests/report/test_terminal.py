@@ -29,8 +29,15 @@ def test_every_keyword_value_and_reason_is_there_in_any_width(width: int) -> Non
         assert field.source in text, "a keyword's own name is never broken"
         assert field.fate in text
     assert "…" not in text
-    for word in ("learning", "optax", "SFTBatches(batch_size=8)", "compiles", "vision", "name the layers"):
+    for word in (
+        "line 20: schedule = optax.",
+        "line 8: args = SFTConfig(",
+        "and line 14",
+        "compiles",
+        "name the layers",
+    ):
         assert word.replace(" ", "") in squeezed
+    assert "the source's" not in text, "a comment of the port's line"
     assert max(len(line) for line in text.splitlines()) <= max(width, 100)
 
 

@@ -199,3 +199,12 @@ def test_evaluation_is_named_also_where_the_config_stays_an_object(more: str) ->
     assert any("doesn't sample to evaluate" in f.message and f.severity == "error" for f in found.recipe.findings)
     if not more:  # without evaluation no checkpoint is the best
         assert "best" not in found.after.lower()
+
+
+@pytest.mark.parametrize(("default", "status"), [('"steps"', "partial"), ('"no"', "ported"), ("None", "ported")])
+def test_evaluation_that_the_run_asks_for(default: str, status: str) -> None:
+    parser = f"p = argparse.ArgumentParser()\np.add_argument('--e', default={default})\na = p.parse_args()\n"
+    found = port(f"import argparse\n{parser}" + script("bf16=False, eval_strategy=a.e, learning_rate=float(a.e or 1)"))
+    assert found.status == status, found.findings
+    (row,) = [field for field in found.fields if field.source.endswith("eval_strategy")]
+    assert row.fate == "changed" and "doesn't sample to evaluate" in row.reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.tpu.hlo import collectives, out_of_memory
+from porter.tpu.tracing.hlo import collectives, out_of_memory
 
 HLO = """
   %all-gather.3 = bf16[64,128]{1,0:T(8,128)(2,1)} all-gather(bf16[16,128]{1,0} %p), dimensions={0}

@@ -15,9 +15,10 @@ from porter.errors import InputError
 from porter.runtime.facts.families import find_family
 from porter.tpu.apply import applied, applied_to, port_of
 from porter.tpu.batching import Batching
-from porter.tpu.compile import CompileFailed, Memory, Request, Step
+from porter.tpu.compile import CompileFailed, Request
 from porter.tpu.lengths import lognormal, read_lengths
 from porter.tpu.memory import Candidate, estimate
+from porter.tpu.results import Memory, Step
 from porter.tpu.slices import GIB, slice_named
 
 V5P = slice_named("v5p-8")
@@ -136,12 +137,12 @@ def written(folder: Path, text: str) -> Path:
 
 def test_attention_in_blocks_is_written_once(tmp_path: Path) -> None:
     text = Path("examples/sft_lora_qwen3_tunix.py").read_text()
-    row = planning._by_formula(gemma4(), Candidate(4, 1, 4, 1024, False, 512), V5P)
+    row = planning.by_formula(gemma4(), Candidate(4, 1, 4, 1024, False, 512), V5P)
     once = applied(text, planning.Plan(V5P, gemma4(), (row,), (), ()))
     assert once.count("model = rt.attend_in_blocks(model, 512)  # the plan's\n") == 1
     assert once.index("rt.apply_lora(") < once.index("rt.attend_in_blocks(") < once.index("PeftTrainer(\n")
     assert applied(once, planning.Plan(V5P, gemma4(), (row,), (), ())) == once
-    whole = planning._by_formula(gemma4(), Candidate(4, 1, 4, 512, False), V5P)
+    whole = planning.by_formula(gemma4(), Candidate(4, 1, 4, 512, False), V5P)
     assert "attend_in_blocks" not in applied(once, planning.Plan(V5P, gemma4(), (whole,), (), ()))
     own = text.replace("trainer = PeftTrainer(", "rt.attend_in_blocks(model, 256)\ntrainer = PeftTrainer(")
     assert applied(own, planning.Plan(V5P, gemma4(), (row,), (), ())).count("attend_in_blocks") == 1
@@ -276,7 +277,7 @@ def test_known_lengths_choose_between_padding_buckets_and_packing(monkeypatch: p
 def test_a_way_to_fill_micro_batches_is_written_into_the_port() -> None:
     text = Path("examples/sft_lora_qwen3_tunix.py").read_text()
     step = gemma4()
-    row = planning._by_formula(step, Candidate(4, 1, 4, 1024, False), V5P)
+    row = planning.by_formula(step, Candidate(4, 1, 4, 1024, False), V5P)
     ways = {
         "packing": Batching("packing", ((4, 1024), (4, 2048)), 2, 0.1, 0.1),
         "buckets": Batching("buckets", ((4, 512), (4, 1024)), 4, 0.1, 0.3),

@@ -191,7 +191,7 @@ def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, s
 
 def _is_imported(porting: Porting, name: cst.Name) -> bool:
     found = porting.module.scope(name).lookup(name.value)
-    return found is not None and all(binding.kind == "import" for binding in found[1])
+    return found is not None and all(binding.kind == "import" for binding in porting.module.meant(name, found[1]))
 
 
 def _bound_to(porting: Porting, roots: set[str]) -> set[str]:

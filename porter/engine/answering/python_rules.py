@@ -16,6 +16,7 @@ from ...safety.limits import frames_of
 from ...text.edits import whole_lines
 from ..draft.findings import Findings
 from ..packs.packs import Rewrite, SiteRule
+from ..receipts.marking import carry
 from ..script.porting import Names, Porting
 from ..script.sites import Site, read_site
 
@@ -54,7 +55,7 @@ def answer_site(porting: Porting, rule: SiteRule, site: Site) -> bool:
     if rule.apply is None:
         return False
     before = {name: copy(value) if isinstance(value, DRAFT) else value for name, value in vars(porting).items()}
-    count = len(porting.edits)
+    count, known = len(porting.edits), set(porting.fields)
     try:
         answered = rule.apply(site, porting) is not porting.NOT_MINE
         _check_claim(porting, site, count)
@@ -68,6 +69,7 @@ def answer_site(porting: Porting, rule: SiteRule, site: Site) -> bool:
         message = f"{mistake(rule, error, begins)}: the line stays as it is."
         porting.find(rule.id, "error", message, mended(rule), site.line, site.column)
         return True
+    carry(porting, count, [row for row in porting.fields if row not in known])
     if answered:
         porting.answers.setdefault(CLAIMED, {})[site.node] = rule
     return answered

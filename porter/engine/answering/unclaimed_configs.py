@@ -14,16 +14,17 @@ import libcst as cst
 
 from ...port import Status
 from ...recipe import Field
+from ...runtime.settings.consumed import CONSUMED
 from ...source.values import read_value
 from ...text.edit import Edit
 from ..packs.packs import TableRule
-from ..script.fill_from_tables import judge, mentions_import, plain_version, tables_by_class
+from ..receipts.marking import STAYS
+from ..script.fill_from_tables import JUDGED, judge, mentions_import, plain_version, tables_by_class
 from ..script.porting import Porting
 from ..script.sites import assigned_name, shown
 
 LIBRARIES = ("trl", "peft", "transformers", "unsloth")
 CONFIGURES = re.compile(rf"^({'|'.join(LIBRARIES)})\.\w*(Config|Arguments|Trainer)$")
-STAYS = "stays as it is"
 
 
 def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | None) -> None:
@@ -32,7 +33,7 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
     if not mentions_import(module.text, LIBRARIES):
         return
     tables = tables_by_class(porting.packs)
-    fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.recipe.fields}
+    fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.fields}
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
     for call in module.calls_that(lambda call: CONFIGURES.match(module.qualified(call.func) or "") is not None):
         name = module.qualified(call.func) or ""
@@ -48,8 +49,21 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
             row = Field(source, value, "exact", STAYS, "", "TP001", line, column)
             row = _of_holder(porting, call, row) or _of_call(porting, argument, row, edits, status)
             if name in porting.moved and row.target == STAYS and _is_used(porting, call):
+                if read := _is_read(porting, call, keyword, edits):
+                    porting.marks.objects[("", line, column)] = [(read, keyword)]
                 row = _judged(argument.value, row, tables.get(name), porting, versions)
             porting.fate(row)
+
+
+def _is_read(porting: Porting, call: cst.Call, keyword: str, edits: Sequence[Edit]) -> str:
+    """The variable of an object that the port gives to a helper which reads a keyword of it; else nothing."""
+    statement = porting.module.statement(call)
+    inner = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    target = inner.targets[0].target if isinstance(inner, cst.Assign) else getattr(inner, "target", None)
+    name = porting.module.code(target) if target is not None else ""
+    given = {key[1:] for edit in edits for _, key in edit.carries if key[0] == "given"}
+    read = any((name, helper) in given and keyword in names for helper, names in CONSUMED.items())
+    return name if read else ""
 
 
 def _is_used(porting: Porting, call: cst.Call) -> bool:
@@ -65,7 +79,8 @@ def _of_holder(porting: Porting, call: cst.Call, row: Field) -> Field | None:
         if not isinstance(node, cst.Arg) or node.keyword is None:
             continue
         line = module.location(node.value)[0]
-        for held in porting.recipe.fields:
+        for held in porting.fields:
+            porting.marks.stays.add(("stays", row.line, row.column))
             if held.line == line and held.source.rpartition(".")[2] == node.keyword.value and held.fate != "exact":
                 return replace(row, fate=held.fate, target=held.target, reason=held.reason, rule=held.rule)
     return None
@@ -96,5 +111,8 @@ def _judged(
         porting.find(rule.id, "error", f"{row.source}={row.value}: {reason}", "", row.line, row.column)
         return replace(row, fate=fate, target="", reason=reason, rule=rule.id)
     if not value.known and known.judged_later:
-        fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
-    return replace(row, fate=fate, target="" if fate == "dropped" else known.target, reason=reason, rule=rule.id)
+        fate, reason = "changed", JUDGED
+    if fate == "dropped":
+        return replace(row, fate=fate, target="", reason=reason, rule=rule.id)
+    target = known.target if porting.marks.objects.get(("", row.line, row.column)) else STAYS
+    return replace(row, fate=fate, target=target, reason=reason or row.reason, rule=rule.id)

@@ -9,6 +9,8 @@ from .installs import GPU_ONLY, NEEDED
 
 RULE = "TP002"
 BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t]*$", re.MULTILINE)
+# A list of TOML, whose strings may have brackets: `"trl[peft]"`.
+DEPENDENCIES = re.compile(r"""dependencies\s*=\s*\[(?P<list>(?:[^\]"']|"[^"]*"|'[^']*')*)\]""")
 
 
 def script_metadata(porting: Porting) -> None:
@@ -17,7 +19,7 @@ def script_metadata(porting: Porting) -> None:
     block = BLOCK.search(text) if "# /// script" in text else None
     if block is None:
         return
-    found = re.search(r"dependencies = \[(?P<list>[^\]]*)\]", block["body"])
+    found = DEPENDENCIES.search(block["body"])
     if found is None:
         return
     names = re.findall(r"[\"']([^\"']+)[\"']", found["list"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from dataclasses import replace
 
 import libcst as cst
 
@@ -41,7 +42,7 @@ def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
             line, column = module.line_column(offset)
             if clash is not None:
                 result.remove(clash)
-                result.append(Edit(clash.start, clash.end, text + clash.new, clash.rule, clash.reason, line, column))
+                result.append(replace(clash.below(text), line=line, column=column))
             else:
                 result.append(Edit(offset, offset, text, "TP190", "something for a person to decide", line, column))
     return result

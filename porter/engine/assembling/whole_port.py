@@ -24,6 +24,7 @@ from .lost_names import find_lost_names
 from .own_modules import say_own_modules
 from .per_file import divided, own_edits, parts_of, take_back, view_of
 from .port_imports import with_imports
+from .receipts import receipts, refuse_unsettled
 from .todos import with_todos
 
 NOTHING = ("", "pass")
@@ -49,6 +50,8 @@ def finish(porting: Porting, status: Status | None) -> Port:
     if not isinstance(module, Merged):
         todos = [module.offset(line, 1) for line in porting.findings.standing()]
         edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
+    if status is None:
+        refuse_unsettled(porting, edits)
     edits = with_todos(porting, edits)
     before = module.as_written
     after = apply_edits(module.text, edits) if edits else before
@@ -63,7 +66,8 @@ def finish(porting: Porting, status: Status | None) -> Port:
             raise InputError(said, module.path) from error
     ordered = tuple(sorted(edits, key=lambda edit: edit.start))
     # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
-    fields = tuple(sorted(porting.recipe.fields, key=lambda row: (_file_of(row), row.line, row.column)))
+    porting.fields = tuple(sorted(porting.fields, key=lambda row: (_file_of(row), row.line, row.column)))
+    fields = receipts(porting, edits, refused=status in ("unsupported", "unchanged"))
     recipe = replace(porting.recipe, fields=fields, findings=tuple(porting.findings))
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, before, after, status, recipe, ordered, *kind)

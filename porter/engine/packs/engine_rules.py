@@ -68,6 +68,14 @@ like of the libraries of the GPU's side.
 Why: the TPU machine has today's transformers and no TRL; the port does what the script's own release did.
 Example: `assert "LlamaTokenizer" in transformers._import_structure["models.llama"]`
 """,
+    "TP008": """Conditions that ask a release what it takes: decided as the release that the script is read as.
+
+What it does: `if "tokenizer" in inspect.signature(SFTTrainer.__init__).parameters: ... else: ...` keeps the branch that
+the dated release takes; `hasattr(SFTConfig, "max_length")`, `__dataclass_fields__` and `fields()` likewise.
+Why: the TPU machine has no TRL to ask, and one release decides everything in the port.
+Example: `if "processing_class" in inspect.signature(SFTTrainer.__init__).parameters:`
+Safety: exact for the release that the report names; `--source-trl` names another one.
+""",
     "TP311": """model.generate(...) of the model that is trained → `rt.generate(model, ...)`.
 
 What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's

@@ -11,6 +11,7 @@ import libcst as cst
 from ..libraries.peft.all_linear import read_linear_names
 from ..libraries.peft.saved_adapters import is_saved, read_saved
 from ..libraries.unsloth.fast_model import read_adapters
+from ..receipts.marking import keep_object
 from ..script.fill_from_tables import fill_defaults, fill_site, follow, object_values, short_name, table_of
 from ..script.flow import origins
 from ..script.may_be_none import may_be_none
@@ -52,6 +53,7 @@ def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
     porting.lora_object = config.text
     fill_site(porting, replace(made, unknown_keywords=""), rule, versions)
     name = config.text if config.reference is not None else porting.fresh("peft_config")
+    keep_object(porting, made, name, rule.table)
     porting.fill(object_values(rule.table.rows(versions), name))
     target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
     porting.change_fate(".peft_config", target=target, reason=reason)

@@ -58,6 +58,8 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         if fate == "manual" and porting.trainer is not None:
             message = f"{source}={setting.value}: {reason}."
             porting.find(name, "error", message, "", porting.trainer.line, porting.trainer.column)
+        if row is not None and row.place == "mesh.processes" and porting.options.processes is not None:
+            fate, target, reason = "dropped", "", f"--processes {porting.options.processes} is given in its place"
         porting.fate(Field(source, str(setting.value), fate, target, reason, name, setting.line, 1))
     if porting.options.processes is not None:
         values["mesh.processes"] = Value("literal", str(porting.options.processes))
@@ -97,6 +99,6 @@ def _say_over(porting: Porting, place: str, source: str) -> None:
     value = porting.value(place)
     if value is None or value.kind == "default" or value.origin is None:
         return
-    for row in porting.recipe.fields:
+    for row in porting.fields:
         if (row.line, row.column) == (value.origin.line, value.origin.column) and row.fate in ("exact", "changed"):
-            porting.fate(replace(row, fate="changed", reason=f"{source} goes over it"))
+            porting.fate(replace(row, fate="dropped", target="", reason=f"{source} goes over it"))

@@ -25,6 +25,7 @@ from ..script.subclasses import class_of, imported_base
 
 DEEPEST = 12  # values that lead to one another
 BY_NAME = "hydra.utils.instantiate"  # of a class that a file names
+OWNERS = {"arguments": "TRL's", "lora": "PEFT's", "quantization": "transformers'"}  # of objects of a role
 COPIES = ("copy.copy", "copy.deepcopy", "dataclasses.replace")
 
 
@@ -37,13 +38,16 @@ class Elsewhere:
 
 
 def say_elsewhere(porting: Porting) -> None:
-    """Name a trainer's arguments and its adapters' config where another file, or a library, makes them."""
+    """Name a trainer's arguments, its adapters' and its base's config where another file, or a library, makes them."""
     site = porting.trainer
     assert site is not None
     if porting.arguments_object and porting.config is None:
         _say(porting, site, "args", "arguments")
     if porting.lora_object not in ("", "None") and porting.lora is None:
         _say(porting, porting.inject or site, "peft_config", "lora")
+    held = porting.value("model.quantization")
+    if porting.model is not None and held is not None and not held.known:
+        _say(porting, porting.model, "quantization_config", "quantization")
 
 
 def _say(porting: Porting, site: Site, name: str, role: str) -> None:
@@ -54,20 +58,20 @@ def _say(porting: Porting, site: Site, name: str, role: str) -> None:
     made = {site.node for site in porting.sites if site.role == role}
     if found is None or any(node in made for node in origins(porting.module, argument.node)):
         return
-    library = "PEFT" if role == "lora" else "TRL"
+    library = OWNERS[role]
     said = f"{short_name(site)}.{argument.name}={argument.text}"
     folder = "Port the project's folder (tpu-port DIR -o OUT), where it is followed, or make it here."
     here = "Make it here, or of the classes of porter.runtime.arguments."
     file = project_file(porting.module.path, found.name) if found.name else ""
     alone = not isinstance(porting.module, Merged)
     if found.function:
-        message = f"{said}: {found.function}() is given it by another file, as {library}'s own object."
+        message = f"{said}: {found.function}() is given it by another file, as {library} own object."
     elif file and alone:
-        message = f"{said}: it comes from {file}, which isn't ported with this file, as {library}'s own object."
+        message = f"{said}: it comes from {file}, which isn't ported with this file, as {library} own object."
     else:
-        message = f"{said}: it comes from {found.name.lstrip('.')}, which can't be followed, as {library}'s own object."
+        message = f"{said}: it comes from {found.name.lstrip('.')}, which can't be followed, as {library} own object."
     fix = folder if alone and (file or found.function) else here
-    porting.change_fate(f".{argument.name}", fate="manual", target="", reason=f"made elsewhere as {library}'s own")
+    porting.change_fate(f".{argument.name}", fate="manual", target="", reason=f"made elsewhere as {library} own")
     porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 

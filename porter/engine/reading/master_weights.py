@@ -65,6 +65,8 @@ def settle_masters(porting: Porting, settings: Sequence[Setting]) -> None:
         return
     masters = _are_float32(porting, settings)
     if masters is False:
+        _settle_products(porting, settings)
+    if masters is False:
         return
     target = "rt.load_model(dtype=, compute_dtype=)"
     if masters is True:
@@ -87,6 +89,31 @@ def settle_masters(porting: Porting, settings: Sequence[Setting]) -> None:
     fix = f"Give rt.load_model {code} if that holds, or decide it before the model is loaded."
     porting.find(RULE, "warning", message, fix, site.line, site.column)
     _change_types(porting, target, f"as it is loaded, also where {masters}: {SAID}; give it {code} there")
+
+
+def _settle_products(porting: Porting, settings: Sequence[Setting]) -> None:
+    """bfloat16 products of float32 weights where the run decides that: `bf16=args.bf16`."""
+    site, weights = porting.model, porting.value("model.weights")
+    if site is None or weights is None or not weights.is_literal("float32") or _is_frozen(porting) is not False:
+        return
+    halved = _is_halved(porting, settings, by_config=False)
+    if isinstance(halved, str) and not _is_read_at(porting, site, halved):
+        halved = _is_halved(porting, settings, by_config=True)
+    if not isinstance(halved, str):
+        return
+    reason = f"float32 weights, and bfloat16 products where {halved}, as autocast computes"
+    if _is_read_at(porting, site, halved):
+        porting.imports.add("import jax.numpy as jnp")
+        porting.fill({"model.compute": Value("expression", f"jnp.bfloat16 if {halved} else None")})
+    else:
+        message = f"Autocast multiplies in bfloat16 where {halved}, which is decided behind this line."
+        fix = (
+            f"Give rt.load_model compute_dtype=jnp.bfloat16 if {halved} holds, or decide it before the model is loaded."
+        )
+        porting.find(RULE, "warning", message, fix, site.line, site.column)
+        reason = f"float32 products, also where {halved}; give rt.load_model compute_dtype=jnp.bfloat16 there"
+    for name in (".bf16", ".fp16"):
+        porting.change_fate(name, fate="changed", target="rt.load_model(compute_dtype=)", reason=reason)
 
 
 def _are_float32(porting: Porting, settings: Sequence[Setting], *, by_config: bool = False) -> Term:

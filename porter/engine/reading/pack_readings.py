@@ -16,6 +16,7 @@ from ...source.module import Module
 from ..answering.pack_places import definitions, patterned
 from ..answering.python_rules import mended, mistake, positional
 from ..packs.packs import SiteRule
+from ..receipts.marking import about
 from ..script.dead_blocks import is_dead
 from ..script.porting import Porting
 from ..script.sites import Site, read_site
@@ -85,11 +86,13 @@ def _read(porting: Porting, rule: SiteRule, site: Site, reading: Reading) -> Non
         message = f"{mistake(rule, error, begins)}: what the line says of the training is not read."
         porting.find(rule.id, "error", message, mended(rule), site.line, site.column)
         return
+    places = [item.place for item in found if isinstance(item, Fill)]
     for item in found:
         if isinstance(item, Fill):
             porting.fill({item.place: item.value})
         elif isinstance(item, Field):
             porting.fate(item)
+            about(porting, item, places)
         else:
             porting.find(item.rule, item.severity, item.message, item.fix, item.line, item.column)
 

@@ -46,6 +46,10 @@ def read_precision(porting: Porting) -> None:
         reason = "a TPU computes in bfloat16, which needs no loss scaling"
         for name in (source, source.replace("dtype", "torch_dtype")):
             porting.change_fate(name, fate="changed", target="rt.load_model(dtype=jnp.bfloat16)", reason=reason)
+        if held is not None:
+            reason = "the codes are those of bfloat16 weights, 0.4 % of which are others than those of float16 ones"
+            for name in (".load_in_4bit", ".load_in_8bit", ".quantization_config"):
+                porting.change_fate(name, fate="changed", reason=reason)
         weights = "bfloat16"
     config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
     lora = porting.inject is not None or follow(porting, config, "lora") is not None

@@ -27,6 +27,7 @@ from ..libraries.trl.reference_model import read_reference
 from ..libraries.trl.reward_functions import check_rewards
 from ..libraries.unsloth.patched_defaults import fill_patched_defaults, settle_patched
 from ..packs.packs import TableRule
+from ..receipts.marking import keep_object
 from ..script.fill_from_tables import (
     bindings_of,
     fill_defaults,
@@ -69,6 +70,7 @@ def read_trainer(porting: Porting) -> None:
     if porting.arguments_object and base is not None:
         if config is not None and table is not None:
             fill_site(porting, replace(config, unknown_keywords=""), table, versions)
+            keep_object(porting, config, porting.arguments_object, table.table)
         if _holds_plain_arguments(porting, site):
             plain = tables["transformers.TrainingArguments"]
             porting.fill(object_values(plain.table.rows(versions), porting.arguments_object))

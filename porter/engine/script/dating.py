@@ -13,7 +13,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from ...releases.history import history
+from ...releases.history import LIBRARIES, history
 from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import at_version, version_key
@@ -397,7 +397,8 @@ def _asked(porting: Porting, library: str) -> Iterator[Asked]:
     notebook = porting.module.notebook
     raw = notebook.raw if notebook is not None else ""
     for asked in asked_of_project(Path(porting.module.path), porting.module.text, library, raw, _floors(porting)):
-        if asked.where == INSTALLED and (wrong := contradictions(porting, library, asked.pins[0][1])):
+        told = asked.where == INSTALLED and library in LIBRARIES
+        if told and (wrong := contradictions(porting, library, asked.pins[0][1])):
             asked = replace(asked, against=f"what its cells use: {', '.join(wrong[:4])}")
         yield asked
 

@@ -64,6 +64,8 @@ def _has_asked(site: Site, rule: TableRule) -> bool:
     return keyword is None or (argument is not None and argument.value.is_literal(True))
 
 
+JUDGED = "judged when the script starts, which refuses by name what can't be ported"
+
 # Expressions that are not evaluated just once where they stand.
 CONDITIONAL = (cst.Lambda, cst.CompFor, cst.GeneratorExp, cst.ListComp, cst.DictComp, cst.IfExp, cst.BooleanOperation)
 
@@ -234,7 +236,8 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
         fate, reason = judge(argument.value, row)
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
-            fate, reason = "changed", "judged when the script starts, which refuses by name what can't be ported"
+            fate, reason = "changed", JUDGED
+            porting.marks.stays.add(("stays", argument.line, argument.column))
         if otherwise and fate != "dropped":
             fate, reason = otherwise
         target = "" if fate in ("dropped", "manual") else row.target
@@ -254,9 +257,11 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
 def _otherwise(porting: Porting, row: Row) -> tuple[Fate, str] | None:
     """The fate and the reason of a keyword that the trainer takes no notice of; None where it does, or may."""
     trainer = porting.trainer
-    if not row.kinds or trainer is None or porting.arguments_object or table_of(porting, trainer).kind in row.kinds:
+    if not row.kinds or trainer is None or table_of(porting, trainer).kind in row.kinds:
         return None
     fate = cast(Fate, row.otherwise.get("fate", "dropped"))
+    if porting.arguments_object and fate != "dropped":
+        return None  # the object is judged when the script runs
     reason = row.otherwise.get("reason", "{trainer} takes no notice of it")
     return fate, reason.replace("{trainer}", short_name(trainer))
 

@@ -344,6 +344,8 @@ def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) ->
 def handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst.Call]:
     """The variables, and the calls of its function, that get the value of `node` from the place where it stands."""
     parent = module.parents[node]
+    while isinstance(parent, cst.IfExp) and asks_for_wrapper(module, parent.test) and parent.orelse is node:
+        node, parent = parent, module.parents[parent]
     if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
         yield from _bound_by(module, parent.targets[0].target, 0 if makes_pair(module, node) else None)
     elif isinstance(parent, cst.AnnAssign) and parent.value is node:
@@ -365,6 +367,22 @@ def handed_on(module: Module, node: cst.BaseExpression) -> Iterator[Place | cst.
 def held_by(module: Module, node: cst.BaseExpression) -> list[Place]:
     """The variables that directly get the value of an expression."""
     return [place for place in handed_on(module, node) if isinstance(place, Place)]
+
+
+# What torch's DistributedDataParallel and compiled models have, and a model of transformers or Tunix hasn't.
+OF_WRAPPERS = ("module", "_set_static_graph", "_orig_mod", "_ddp_params_and_buffers_to_ignore")
+WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DDP", "FSDP", "DeepSpeedEngine")
+
+
+def asks_for_wrapper(module: Module, test: cst.BaseExpression) -> bool:
+    """`hasattr(model, "module")`, `isinstance(model, DistributedDataParallel)`."""
+    if not isinstance(test, cst.Call) or len(test.args) != 2:
+        return False
+    asked, called = module.code(test.args[1].value), module.code(test.func)
+    if called == "isinstance":
+        name = module.qualified(test.args[1].value) or ""
+        return name.startswith(("torch.", "deepspeed.")) and name.rpartition(".")[2] in WRAPPERS
+    return called == "hasattr" and asked.strip("\"'") in OF_WRAPPERS
 
 
 def unwraps(node: cst.CSTNode | None) -> bool:

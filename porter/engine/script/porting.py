@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import libcst as cst
@@ -22,6 +22,7 @@ from ...source.values import SEES_GPU
 from ...text.edit import Edit
 from ...text.edits import begins_paragraph, comments_above, whole_lines
 from ...text.expressions import python, quoted
+from ...text.marks import Marks
 from ..draft.findings import Findings
 from ..packs.packs import Pack
 from .sites import Site, counts_for_nothing, indentation, shown, small_statement
@@ -29,6 +30,7 @@ from .sites import Site, counts_for_nothing, indentation, shown, small_statement
 if TYPE_CHECKING:
     from ..libraries.torch.training_loops import Loop
 
+TRAINING = "training"  # the part that trains: `with mesh:` and the trainer's call
 TRAINER = "trainer"  # the part of the port (`Edit.part`) that makes the trainer, its data and its optimizer
 
 # A comparison with a half-width type, which the port writes otherwise.
@@ -90,6 +92,8 @@ class Porting:
     answers: dict[object, Any] = field(default_factory=dict)  # to what is asked again and again; all views share them
     names: Names = field(default_factory=Names)
     recipe: Recipe = field(default_factory=lambda: Recipe(""))
+    fields: tuple[Field, ...] = ()  # what is owed of each keyword
+    marks: Marks = field(default_factory=Marks)  # of all views
     edits: list[Edit] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     moved: dict[str, str] = field(default_factory=dict)
@@ -111,11 +115,12 @@ class Porting:
     def edit(self, start: int, end: int, new: str, rule: str, reason: str, *, part: str = "") -> None:
         """Plan one replacement. Line ends of `new` become the file's own, and its indentation where that is tabs, but
         in a block of the file that is indented by spaces."""
+        new, carries = self.marks.lifted(new)  # the lines of values that are marked in it
         line, column = self.module.line_column(start)
         if self.module.indent == "\t" and " " not in indentation(self.module.text, start):
             new = re.sub(r"(?m)^(\t*)((?: {4})+)", lambda match: match[1] + "\t" * (len(match[2]) // 4), new)
         text = re.sub(r"\r?\n", self.module.newline, new)
-        self.edits.append(Edit(start, end, text, rule, reason, line, column, part))
+        self.edits.append(Edit(start, end, text, rule, reason, line, column, part, carries))
 
     def of_role(self, role: str) -> list[Site]:
         """The sites of a role, in source order."""
@@ -247,16 +252,15 @@ class Porting:
 
     def fate(self, row: Field) -> None:
         """Add a row to the table of fates, or replace the row of the same keyword."""
-        kept = tuple(old for old in self.recipe.fields if (old.source, old.line) != (row.source, row.line))
-        self.recipe = _replaced(self.recipe, fields=(*kept, row))
+        kept = tuple(old for old in self.fields if (old.source, old.line) != (row.source, row.line))
+        self.fields = (*kept, row)
 
     def change_fate(self, source: str, **changes: Any) -> None:
         """Correct the row of a keyword by what the writer decided; `.warmup_ratio` means that of any class."""
         suffix = source if source.startswith(".") else f"\n{source}"
-        rows = tuple(
-            _replaced(row, **changes) if f"\n{row.source}".endswith(suffix) else row for row in self.recipe.fields
+        self.fields = tuple(
+            replace(row, **changes) if f"\n{row.source}".endswith(suffix) else row for row in self.fields
         )
-        self.recipe = _replaced(self.recipe, fields=rows)
 
     def fill(self, values: Mapping[str, Value]) -> None:
         """Put values into the recipe."""
@@ -393,9 +397,3 @@ def in_reach(inner: Scope, outer: Scope) -> bool:
 def families(packs: Iterable[Pack]) -> list[Any]:
     """Paths of the family tables that contributed packs bring."""
     return [path for pack in packs for path in pack.families]
-
-
-def _replaced(row: Any, **changes: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(row, **changes)

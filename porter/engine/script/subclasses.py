@@ -50,9 +50,22 @@ def imported_base(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
 
 
 def class_of(module: Module, node: cst.BaseExpression) -> cst.ClassDef | None:
-    """The class of this file that a name means."""
-    binding = module.single_binding(node) if isinstance(node, cst.Name) else None
+    """The class of this file that a name means; `class Trainer(Trainer)` behind its import as well."""
+    found = module.meaning(node) if isinstance(node, cst.Name) else None
+    if found is None or not isinstance(node, cst.Name):
+        return None
+    bindings = module.meant(node, found[1])
+    defined = [binding for binding in bindings if isinstance(binding.node, cst.ClassDef)]
+    if len(bindings) > 1 and len(defined) == 1 and _extends_its_name(defined[0].node):
+        bindings = [binding for binding in bindings if binding.kind != "import"]
+    binding = bindings[0] if len(bindings) == 1 and not bindings[0].conditional else None
     return binding.node if binding is not None and isinstance(binding.node, cst.ClassDef) else None
+
+
+def _extends_its_name(definition: cst.CSTNode) -> bool:
+    return isinstance(definition, cst.ClassDef) and any(
+        isinstance(base.value, cst.Name) and base.value.value == definition.name.value for base in definition.bases
+    )
 
 
 def added(module: Module, node: cst.BaseExpression) -> list[str]:

@@ -16,7 +16,7 @@ from ...source.calls import function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
-from .flow import is_itself, unwraps
+from .flow import asks_for_wrapper, holders, is_itself, unwraps
 from .porting import Names, Porting
 from .sites import Site, shown
 
@@ -102,9 +102,23 @@ def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
     start = module.span(use)[0]
     for binding in _bound_behind(porting, use):
         if module.span(binding.node)[1] <= start and _block(module, binding.node) in [*module.ancestors(use)]:
-            if not is_itself(module, binding, use) and not unwraps(binding.value):
+            if not is_itself(module, binding, use) and not unwraps(binding.value) and not _names_it(porting, binding):
                 return True
     return False
+
+
+def _names_it(porting: Porting, binding: Binding) -> bool:
+    """`final = model`, `final = model.module if hasattr(model, "module") else model`: another name of the model."""
+    module, value = porting.module, binding.value
+    while isinstance(value, cst.IfExp) and asks_for_wrapper(module, value.test):
+        value = value.orelse
+    found = module.meaning(value)
+    if found is None or binding in found[1] or binding.index is not None:
+        return False
+    sites = [site for site in (porting.model, porting.inject) if site is not None]
+    places = [place for site in sites for place in holders(module, site)[0]]
+    same = any(place.scope is found[0] and place.variable == module.code(value) for place in places)  # type: ignore[arg-type]
+    return same and value is not None and not is_another(porting, value)
 
 
 def _bound_behind(porting: Porting, use: cst.BaseExpression) -> list[Binding]:
@@ -160,7 +174,10 @@ def merge(views: Sequence[Porting]) -> Porting:
     for view in views:
         for edit in view.edits:
             place = (edit.start, edit.end)
-            rival = edits.setdefault(place if edit.end > edit.start else (place, edit.new), edit)
+            known = place if edit.end > edit.start else (place, edit.new)
+            rival = edits.setdefault(known, edit)
+            if rival.new == edit.new:
+                edits[known] = replace(rival, carries=tuple(dict.fromkeys((*rival.carries, *edit.carries))))
             if rival.new != edit.new:
                 code = shown(whole.module.text[edit.start : edit.end])
                 message = f"{code}: the trainers of this file need different code here: {shown(edit.new)}"
@@ -171,9 +188,10 @@ def merge(views: Sequence[Porting]) -> Porting:
 
 def merge_findings(whole: Porting, views: Sequence[Porting]) -> Porting:
     """The findings, fates and comments of all views in one."""
-    fields = dict.fromkeys(row for view in [whole, *views] for row in view.recipe.fields)
+    fields = dict.fromkeys(row for view in [whole, *views] for row in view.fields)
     for view in views:
         whole.findings.take(view.findings)
     others = tuple(replace(view.recipe, fields=(), findings=()) for view in views if view is not whole)
-    whole.recipe = replace(whole.recipe, fields=tuple(fields), others=others)
+    whole.fields = tuple(fields)
+    whole.recipe = replace(whole.recipe, others=others)
     return whole

@@ -20,19 +20,24 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
     if not taken and other is None:
         porting.remove_statement(holder, rule, reason)
         return True
-    start, stop = module.span(holder)
+    start = module.span(holder)[0]
     if not taken and isinstance(other, cst.If):
         porting.edit(start, module.span(other)[0] + len("el"), "", rule, reason)
         return True
-    if taken and isinstance(other, cst.If):
-        return False
     kept = holder.body if taken else other.body if other is not None else None
+    head = module.span(holder.test)[1] if taken or other is None else module.span(other)[0] + len("else")
+    return keep_block(porting, holder, kept, head, rule, reason)
+
+
+def keep_block(porting: Porting, holder: cst.If, kept: cst.BaseSuite | None, head: int, rule: str, reason: str) -> bool:
+    """Keep one of an `if` statement's blocks, whose header ends (but for its colon) at `head`."""
+    module = porting.module
+    start, stop = module.span(holder)
     if not isinstance(kept, cst.IndentedBlock):
         return False
     if all(porting.is_gone(statement, leaves=("", "pass")) for statement in kept.body):
         porting.remove_statement(holder, rule, reason)
         return True
-    head = module.span(holder.test)[1] if taken or other is None else module.span(other)[0] + len("else")
     colon = re.compile(r"[\s)]*:[ \t]*\r?\n\s*").match(module.text, head)
     if colon is None:
         return False
@@ -49,6 +54,6 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
     porting.edit(start, first, "", rule, reason)
     for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
         porting.edit(first + found.start(1), first + found.end(1), "", rule, reason)
-    if taken and other is not None:
+    if module.span(kept)[1] < stop and module.text[last:stop].strip():
         porting.edit(len(module.text[: line_end(module.text, last)].rstrip("\r\n")), stop, "", rule, reason)
     return True

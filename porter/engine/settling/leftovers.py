@@ -18,6 +18,7 @@ from ..script.sites import facts_of
 
 RULE = "TP001"
 LIBRARIES = frozenset({"torch", "accelerate", "bitsandbytes", "deepspeed"})
+SOURCES = frozenset({"trl", "transformers", "peft"})  # whose classes an alias may name
 OF_THE_GPU = frozenset(
     {
         "transformers.BitsAndBytesConfig",
@@ -78,4 +79,4 @@ def _names_gpu_library(porting: Porting, value: cst.BaseExpression) -> bool:
         makes = name.rsplit(".", 1)[-1][:1].isupper()
         return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in libraries)
     name = porting.module.qualified(value) or ""
-    return name.split(".", 1)[0] in libraries
+    return name.split(".", 1)[0] in libraries | SOURCES  # `T = trl.SFTTrainer`

@@ -46,7 +46,10 @@ class PreferenceTrainer(PeftTrainer):
         if ref_model is None and loss.reference and not utils.is_lora_enabled(model):
             ref_model = nnx.clone(model)  # before a checkpoint is read into the model
         self.ref_model = ref_model if loss.reference else None
-        self._reference = nnx.jit(lambda ref, batch: loss.logps(ref, Inputs(**model_inputs(batch))))
+        # Without graph updates: the reference's weights are not given back, as copies, with each batch.
+        self._reference = nnx.jit(
+            lambda ref, batch: loss.logps(ref, Inputs(**model_inputs(batch))), graph_updates=False
+        )
         self.metric_names: tuple[str, ...] = ()
         self.counted_rows = loss.counted_rows
         super().__init__(model, optimizer, training_config)

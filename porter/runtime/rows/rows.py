@@ -220,5 +220,14 @@ def _take(tokens: Tokens, order: np.ndarray) -> Tokens:
 
 
 def is_stream(dataset: Any) -> bool:
-    """Whether the dataset is read from the start only: an IterableDataset of `datasets` or of torch."""
+    """Whether the dataset is read from the start only: an IterableDataset of `datasets` or of torch.
+
+    ValueError for none at all, as a script gives it that neither trains nor evaluates (`data if args.do_train else
+    None`).
+    """
+    if dataset is None:
+        raise ValueError(
+            "the dataset is None: a port makes its batches before it knows whether it trains. Set --do_train, or "
+            "what else the script asks for; to evaluate alone, give it training rows, too"
+        )
     return any(cls.__name__ == "IterableDataset" for cls in type(dataset).__mro__)

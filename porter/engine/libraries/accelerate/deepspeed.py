@@ -17,6 +17,7 @@ from ....recipe import Origin, Value, literal_code
 from ....runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, same
 from ....source.launch.deepspeed import TABLE, from_dict, read_deepspeed
 from ....source.launch.launch_config import Setting, beside
+from ...receipts.marking import also
 from ...script.porting import Porting
 
 RULE = "TP402"
@@ -30,6 +31,15 @@ PLACES = {
     "weight_decay": "optimizer.weight_decay",
     "bf16": "precision.bf16",
     "fp16": "precision.fp16",
+}
+# What a setting is about that equals no keyword: by its name, or its section's.
+SECTIONS = {
+    "train_batch_size": ("batch.per_device", "batch.accumulation"),
+    "gradient_clipping": ("optimizer.max_grad_norm",),
+    "bf16": ("precision.bf16",),
+    "fp16": ("precision.fp16",),
+    "optimizer": ("optimizer.name",),
+    "scheduler": ("schedule.name",),
 }
 INLINE = (".yaml", ".yml")  # accelerate's own file sets the clipping that it leaves out
 
@@ -75,6 +85,8 @@ def apply_deepspeed(porting: Porting, settings: Sequence[Setting]) -> None:
     if not given:
         return
     for name, setting in given.items():
+        for place in said_at(name):
+            also(porting, place, setting.file.name, setting.line)
         if setting.value == "auto":
             reason = "auto: the arguments' own value"
             porting.change_fate(_source(setting), fate="exact", reason=reason)
@@ -83,6 +95,16 @@ def apply_deepspeed(porting: Porting, settings: Sequence[Setting]) -> None:
     _optimizer(porting, given)
     _schedule(porting, given)
     _clipping(porting, given)
+
+
+def said_at(name: str) -> tuple[str, ...]:
+    """The places of the Recipe whose values a setting is about."""
+    if name in EQUAL and EQUAL[name] in PLACES:
+        return (PLACES[EQUAL[name]],)
+    section = name.partition(".")[0]
+    if name == "optimizer.params.betas":
+        return ("optimizer.beta1", "optimizer.beta2")
+    return SECTIONS.get(name, SECTIONS.get(section, ()))
 
 
 def _wanted(porting: Porting, name: str) -> tuple[str, Any] | None:

@@ -16,6 +16,7 @@ from ....recipe import Origin, Value, literal_code
 from ....runtime.facts.field_tables import version_key
 from ....source.values import read_value
 from ....text.expressions import is_atom, parsed, quoted
+from ...receipts.marking import unread_unless
 from ...script.fill_from_tables import bindings_of, fill_site, follow, table_of
 from ...script.may_be_none import may_be_none
 from ...script.porting import Porting
@@ -231,6 +232,7 @@ def write_preparation(porting: Porting) -> None:
     for site in porting.of_role("prepare"):
         model = site.argument("model")
         reason = "the base is frozen as it is loaded"
+        unread_unless(porting, reason, [("", each.line, each.column) for each in site.arguments if each is model])
         if model is None:
             message = f"{shown(porting.module.text[site.start : site.end])}: which model it prepares is not to be seen."
             porting.find(site.rule, "error", message, "Take the call out.", site.line, site.column)

@@ -13,6 +13,7 @@ import libcst as cst
 from ....recipe import Field
 from ....source.calls import function_around
 from ....source.module import Module
+from ...receipts.marking import mark_at
 from ...script.flow import SAVED, origins, without_placement
 from ...script.porting import Porting
 from ...script.sites import small_statement
@@ -73,7 +74,9 @@ def _write(porting: Porting, call: cst.Call, base: cst.BaseExpression) -> None:
     (start, end), (first, last) = module.span(call), module.span(base)
     reason = "the adapter is merged into the weights before they are trained"
     porting.edit(start, first, f"{porting.rt('merge_adapter')}(", RULE, reason)
-    porting.edit(last, end, f", {folder}, {porting.names.mesh}{''.join(further)})", RULE, reason)
+    porting.edit(
+        last, end, f", {mark_at(porting, line, column)}{folder}, {porting.names.mesh}{''.join(further)})", RULE, reason
+    )
     porting.fate(Field("PeftModel.model_id", folder, "exact", "rt.merge_adapter", reason, RULE, line, column))
     quantized = [porting.value("model.quantization"), *(v.get("model.quantization") for v in porting.loads.values())]
     if any(value is not None and not value.is_literal(None) for value in quantized):

@@ -146,20 +146,44 @@ def small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
 
 
 def _gives_up(porting: Porting, statement: cst.CSTNode) -> bool:
-    """`return False`, `return 1`: a function that looks for a GPU tells its caller that there is none.
+    """`return False`, `return 1`: a function that looks for a GPU tells its caller that there is none; `return` in one
+    that trains, itself or by another function.
 
-    It goes where nothing behind it needs one.
+    It goes where nothing behind it needs a GPU.
     """
-    if not isinstance(statement, cst.Return) or statement.value is None:
+    if not isinstance(statement, cst.Return):
         return False
     module, function = porting.module, function_around(porting.module, statement)
-    if function is None or module.code(statement.value) not in NO_GPU:
+    if function is None or not gives_none(porting, statement):
         return False
     return not any(
         (module.qualified(call.func) or "") in RAISING and not porting.covered(module.span(call)[0])
         for call in module.calls
         if function in module.ancestors(call)
     )
+
+
+def gives_none(porting: Porting, statement: cst.Return) -> bool:
+    """Whether a function gives back that there is no GPU, or ends so before its training."""
+    said = porting.module.code(statement.value) if statement.value is not None else "None"
+    if said != "None":
+        return said in NO_GPU
+    trains = {function_around(porting.module, site.node) for site in porting.sites if site.role == "trainer"}
+    return _reaches(porting, function_around(porting.module, statement), trains)
+
+
+def _reaches(porting: Porting, function: cst.FunctionDef | None, wanted: set[cst.FunctionDef | None]) -> bool:
+    """Whether a function of the file is one of `wanted`, or calls one, others in between."""
+    module = porting.module
+    found, further = {function}, [function]
+    while further:
+        here = further.pop()
+        if here is None or here in wanted:
+            return here is not None
+        inner = {callee for call, callee in module.callees.items() if here in module.ancestors(call)} - found
+        found |= inner
+        further += inner
+    return False
 
 
 def _complains(porting: Porting, statement: cst.CSTNode) -> bool:

@@ -29,6 +29,7 @@ RAISING = frozenset(
 # A condition that may well be about the GPU, as the name of a variable has it, too.
 ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator", re.IGNORECASE)
 CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
+QUANTISES = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
 MAX_DEPTH = 4  # functions that call one another
 FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`."
 
@@ -36,7 +37,7 @@ FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is
 def name_cuda_left(porting: Porting) -> None:
     """An error for every call that raises without a GPU, where nothing keeps the port from it."""
     module = porting.module
-    if not any(word in module.text for word in ("cuda", "device")) or not porting.options.active(RULE):
+    if not any(word in module.text for word in ("cuda", "device", *QUANTISES)) or not porting.options.active(RULE):
         return
     _move_loads(porting)
     said = {finding.line for finding in porting.findings if finding.severity == "error"}
@@ -78,6 +79,8 @@ def _needs_gpu(module: Module, call: cst.Call) -> bool:
         if name == "torch.Generator":
             given += [argument.value for argument in call.args[:1] if argument.keyword is None]
         return any(_is_cuda(module, value) for value in given)
+    if name.endswith(".from_pretrained") and _is_quantised(module, call):
+        return True
     if place := _place(module, call):
         return _is_gpu_place(module, place)
     if not isinstance(call.func, cst.Attribute):
@@ -97,8 +100,13 @@ def _place(module: Module, call: cst.Call) -> cst.BaseExpression | None:
 
 def _movable(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     """The place of a load that the host's CPU can do as well: without bitsandbytes' kernels."""
-    names = {argument.keyword.value for argument in call.args if argument.keyword}
-    return None if names & {"quantization_config", "load_in_4bit", "load_in_8bit"} else _place(module, call)
+    return None if _is_quantised(module, call) else _place(module, call)
+
+
+def _is_quantised(module: Module, call: cst.Call) -> bool:
+    """Whether a load asks bitsandbytes to quantise."""
+    given = [a.value for a in call.args if a.keyword is not None and a.keyword.value in QUANTISES]
+    return any(not isinstance(value, cst.Name) or value.value not in ("False", "None") for value in given)
 
 
 def _is_answered(porting: Porting, call: cst.Call) -> bool:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from ....source.scopes import inside
 from ...script.porting import Porting
-from .cuda_available import AVAILABLE, NO_GPU, RULE, decision, known_value, places, small
+from .cuda_available import AVAILABLE, RULE, decision, gives_none, known_value, places, small
 
 
 def name_gpu_tests(porting: Porting) -> None:
@@ -22,7 +22,9 @@ def name_gpu_tests(porting: Porting) -> None:
                 if places(porting, chosen) and known_value(porting, chosen.test) is True:
                     continue  # torch is told the CPU's place
             if _tells_caller(porting, call):
-                message = f"{message[:-1]}: the function tells its caller so, which ends the port or changes it."
+                message = (
+                    f"{message[:-1]}: the function ends here, or tells its caller, which ends the port or changes it."
+                )
                 porting.find(RULE, "error", message, "Let it answer what it did on the GPU.", line, column)
             elif decides:
                 message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
@@ -32,13 +34,13 @@ def name_gpu_tests(porting: Porting) -> None:
 
 
 def _tells_caller(porting: Porting, call: cst.Call) -> bool:
-    """Whether an `if` on a GPU that isn't there makes a function give back False."""
+    """Whether an `if` on a GPU that isn't there makes a function give back False, or ends it before it trains."""
     module, test = porting.module, decision(porting, call)
     holder = module.parents[test]
     if not isinstance(holder, cst.If) or holder.test is not test or known_value(porting, test) is not False:
         return False
     last = list(small(holder.body))[-1:]
-    return any(isinstance(line, cst.Return) and line.value and module.code(line.value) in NO_GPU for line in last)
+    return any(isinstance(line, cst.Return) and gives_none(porting, line) for line in last)
 
 
 def _decided(porting: Porting, call: cst.Call) -> list[str]:

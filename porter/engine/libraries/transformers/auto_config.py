@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from ....recipe import Fate, Field
+from ....recipe import Field
 from ....source.calls import function_around
 from ....source.values import dict_items, read_value
 from ...script.fill_from_tables import bindings_of, short_name
@@ -61,8 +61,7 @@ def without_config(porting: Porting, site: Site) -> Site:
         porting.find(site.rule, "error", message, fix, line, column)
         porting.fate(Field(source, shown(argument.text), "manual", "", verdict.why, site.rule, line, column))
     else:
-        fate: Fate = "changed" if verdict.changes else "dropped"
-        porting.fate(Field(source, shown(argument.text), fate, "", REASON, site.rule, line, column))
+        porting.fate(Field(source, shown(argument.text), "dropped", "", REASON, site.rule, line, column))
     for node in verdict.changes if not verdict.why else ():
         message = (
             f"{shown(porting.module.code(node))}: the port can't change the model's configuration, and stops here."

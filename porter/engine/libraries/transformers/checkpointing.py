@@ -24,13 +24,21 @@ def scan_checkpointing(porting: Porting) -> None:
         if asked is not None and asked is porting.value("memory.gradient_checkpointing"):
             continue  # it repeats what the Trainer is told
         if asked is not None and asked.known:
-            if asked.literal:
+            if asked.literal and not _is_asked(porting):
                 porting.fill({"memory.gradient_checkpointing": Value("literal", "True", origin)})
+        elif _is_asked(porting):
+            continue
         elif not isinstance(condition, cst.If) or main:
             porting.fill({"memory.gradient_checkpointing": Value("literal", "True", origin)})
         elif isinstance(condition.test, cst.Name | cst.Attribute) and not porting.arguments_object:
             code = porting.module.code(condition.test)
             porting.fill({"memory.gradient_checkpointing": Value("expression", code, origin, code)})
+
+
+def _is_asked(porting: Porting) -> bool:
+    """Whether the Trainer is told the same by its arguments."""
+    value = porting.value("memory.gradient_checkpointing")
+    return value is not None and value.kind == "literal" and value.is_literal(True)
 
 
 def _argument_read(porting: Porting, test: cst.BaseExpression) -> Value | None:

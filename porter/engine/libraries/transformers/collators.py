@@ -12,6 +12,7 @@ import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
 from ....source.module import Module
+from ...receipts.marking import stays
 from ...script.fill_from_tables import fill_site, plain_version, short_name, table_of
 from ...script.flow import origins
 from ...script.porting import Porting, in_reach
@@ -50,8 +51,9 @@ def read_collators(porting: Porting, versions: Mapping[str, str]) -> None:
 
 def write_collators(porting: Porting) -> None:
     """`return_tensors="pt"` of a library collator becomes `"np"`, where its call stays in place."""
-    for site in porting.sites:
-        given = site.argument("return_tensors") if site.role == "collator" else None
+    for site in porting.of_role("collator"):
+        stays(porting, site.arguments)
+        given = site.argument("return_tensors")
         if given is not None and given.node is not None and given.value.is_literal("pt"):
             if isinstance(given.node, cst.SimpleString):
                 reason = "NumPy arrays: a TPU host needs no torch to make a batch"

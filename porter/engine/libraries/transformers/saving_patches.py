@@ -2,8 +2,7 @@
 
 `model.state_dict = (lambda self, ...: get_peft_model_state_dict(...)).__get__(model, type(model))`, of the alpaca-lora
 line, makes the Trainer save the adapter alone, as the port does in any case: it goes.
-`safe_save_model_for_hf_trainer(trainer, output_dir)`, of the Stanford Alpaca line, gathers the weights and calls
-`trainer._save`: its body becomes `rt.save_model`. `model.save_pretrained(folder, state_dict=weights)`: what gathered
+`model.save_pretrained(folder, state_dict=weights)`: what gathered
 the weights goes.
 """
 
@@ -45,29 +44,6 @@ def _drop_original(porting: Porting, use: Use) -> None:
     places = [module.span(name)[0] for name in module.loads(target.value)]
     if all(any(edit.start <= place < edit.end for edit in porting.edits) for place in places):
         porting.remove_statement(use.outer, RULE, REASON)
-
-
-def replace_saving_functions(porting: Porting) -> None:
-    """A function of the file that gets the trainer to gather its weights and `_save` them saves Tunix's model."""
-    module = porting.module
-    for use in role_uses(porting, "trainer"):
-        function = next((node for node in module.ancestors(use.name) if isinstance(node, cst.FunctionDef)), None)
-        if use.match != "@trainer._save()" or function is None:
-            continue
-        if not isinstance(use.outer, cst.Call) or not isinstance(use.name, cst.Name):
-            continue
-        parameters = {parameter.name.value for parameter in (*function.params.params, *function.params.kwonly_params)}
-        folder = next((arg.value for arg in use.outer.args if arg.keyword is None), None)
-        if not isinstance(folder, cst.Name) or not isinstance(function.body, cst.IndentedBlock):
-            continue
-        if not {use.name.value, folder.value} <= parameters:
-            continue
-        body = list(function.body.body)
-        if function.get_docstring() is not None:
-            body = body[1:]
-        start, end = module.span(body[0])[0], module.span(body[-1])[1]
-        saved = f"{porting.rt('save_model')}({use.name.value}.model, {folder.value})"
-        porting.edit(start, end, saved, RULE, "the weights as transformers writes them, gathered from the mesh")
 
 
 def drop_gathered_weights(porting: Porting) -> None:

@@ -11,6 +11,7 @@ import libcst as cst
 from ....recipe import Value
 from ....text.expressions import quoted
 from ....text.layout import Arg, Call, render
+from ...receipts.marking import keys_at, mark, mark_of, unread_unless
 from ...script.fill_from_tables import plain_version, tables_of
 from ...script.porting import Porting, in_reach
 from ...script.sites import Site
@@ -33,6 +34,9 @@ def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool
     asked = porting.value("run.hub_model_id")
     if repository is None and asked is not None and not asked.is_literal(None):
         named = porting.text("run.hub_model_id")
+    asking = mark(porting, "run.push_to_hub", "run.hub_strategy") if of_trainer else ""
+    asking += mark_of(porting, site.arguments)
+    named = mark(porting, "run.hub_model_id") + named if named and repository is None else named
     arguments = [Arg(porting.output_dir()), *([Arg(named)] if named else [])]
     for name in KEPT:
         argument = site.argument(name)
@@ -40,11 +44,11 @@ def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool
         if argument is not None:
             arguments += [] if argument.value.is_literal(None) else [Arg(argument.text, name)]
         elif value is not None and not value.is_literal(None, False):
-            arguments.append(Arg(porting.text(ARGUMENTS[name]), name))
+            arguments.append(Arg(mark(porting, ARGUMENTS[name]) + porting.text(ARGUMENTS[name]), name))
         elif name == "token" and of_trainer and _is_read_when_run(porting):  # a literal one stays out of the port
-            arguments.append(Arg(porting.text("run.hub_token"), name))
+            arguments.append(Arg(mark(porting, "run.hub_token") + porting.text("run.hub_token"), name))
             porting.change_fate(".hub_token", fate="exact", target="rt.push_to_hub(token=)", reason="")
-    return render(Call(porting.rt("push_to_hub"), arguments), site.indent, porting.module.indent, before)
+    return render(Call(asking + porting.rt("push_to_hub"), arguments), site.indent, porting.module.indent, before)
 
 
 def _is_read_when_run(porting: Porting) -> bool:
@@ -93,9 +97,19 @@ def upload_code(porting: Porting, site: Site) -> str:
         return ""
     indent = site.indent + porting.module.indent if conditions else site.indent
     tests = map(_operand, conditions) if len(conditions) > 1 else conditions
-    head = f"\n{site.indent}if {' and '.join(tests)}:" if conditions else ""
+    asking = mark(porting, "run.push_to_hub", "save.strategy", "run.hub_strategy")
+    head = f"\n{site.indent}{asking}if {' and '.join(tests)}:" if conditions else ""
     upload = push_code(porting, replace(site, indent=indent))
     return f"{head}\n{indent}{save_code(porting, site.node)}\n{indent}{upload}"
+
+
+def say_unread(porting: Porting) -> None:
+    """What the arguments say of an upload that the port doesn't write is read by nobody."""
+    reason = "the trainer uploads nothing here" if not porting.known("run.push_to_hub") else "no upload reads it here"
+    places = (*ARGUMENTS.values(), "run.hub_model_id", "run.hub_strategy")
+    unread_unless(porting, reason, keys_at(porting, *places))
+    token = "the login of `hf auth login` or HF_TOKEN takes its place: a token doesn't belong in a training script"
+    unread_unless(porting, token, keys_at(porting, "run.hub_token"))
 
 
 def names_uploads(porting: Porting) -> bool:

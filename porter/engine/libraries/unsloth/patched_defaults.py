@@ -174,7 +174,7 @@ def _cut_at_the_models(porting: Porting) -> None:
     origin = Origin(UNSLOTH, of_model.origin.line, of_model.origin.column, RULE) if of_model.origin else None
     porting.fill({LENGTH: replace(of_model, origin=origin)})
     reason = "Unsloth cuts at the model's max_seq_length instead"
-    porting.change_fate("SFTConfig.max_length", fate="changed", reason=reason)
+    porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=reason)
     reason = "rows are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
     for name in ("FastLanguageModel.max_seq_length", "FastModel.max_seq_length"):
         porting.change_fate(name, fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
@@ -205,7 +205,9 @@ def raise_batch_size(porting: Porting, processes: int) -> None:
     if _is_sampled_at_once(porting) or generations < 1:
         return
     if rows * steps * processes % generations:
-        porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, 0, 0, RULE))})
+        own = porting.value("batch.per_device")
+        line, column = (own.origin.line, own.origin.column) if own is not None and own.origin is not None else (0, 0)
+        porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, line, column, RULE))})
         reason = f"Unsloth raises it to num_generations: {generations} does not divide the completions of a step"
         porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
 

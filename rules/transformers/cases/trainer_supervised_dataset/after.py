@@ -40,7 +40,7 @@ class TrainingArguments(arguments.TrainingArguments):
 
 def safe_save_model_for_hf_trainer(trainer: PeftTrainer, output_dir: str):
     """Collects the state dict and dump to disk."""
-    rt.save_model(trainer.model, output_dir)
+    rt.save_model(trainer.model, output_dir, tokenizer=trainer.processing_class)
 
 
 def _tokenize_fn(strings: Sequence[str], tokenizer: transformers.PreTrainedTokenizer) -> Dict:
@@ -164,6 +164,7 @@ def train():
         model, optimizer, rt.training_config(training_args, batches)
     ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
     trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
+    trainer.processing_class = tokenizer
     with mesh:
         trainer.train(batches)
     safe_save_model_for_hf_trainer(trainer=trainer, output_dir=training_args.output_dir)

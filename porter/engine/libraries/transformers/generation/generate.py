@@ -20,6 +20,7 @@ from .....source.calls import argument_of, calls_of, function_around
 from .....source.values import Unknown, evaluate
 from .....text.edits import line_end, line_start
 from ....answering.scoped_names import is_in_reach
+from ....receipts.marking import mark_of, stays
 from ....script.flow import binding_origins, held_by, unwraps
 from ....script.porting import Porting, in_reach
 from ....script.sites import Argument, Site, read_site, shortened, shown
@@ -267,6 +268,7 @@ def _settle_keywords(porting: Porting, site: Site, method: str, inputs: tuple[st
             message = f"{method}({name}={shown(argument.text)}): {reason}."
             porting.find(site.rule, "error", message, "Leave it out if it is the model's own.", *place)
         porting.fate(row)
+    stays(porting, site.arguments)
     return dropped
 
 
@@ -377,7 +379,8 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: _Model) -> None:
             kept.append(f"{argument.name}={argument.text}")
     if site.unknown_keywords:
         kept.append(site.unknown_keywords)
-    new = f"{porting.rt('TextGenerationPipeline')}({', '.join([model.text, name, *kept])})"
+    marks = mark_of(porting, site.arguments)
+    new = f"{marks}{porting.rt('TextGenerationPipeline')}({', '.join([model.text, name, *kept])})"
     porting.edit(*module.span(call), new, PIPELINE, "transformers' pipeline over Tunix's model")
     for holder in held_by(module, call):
         for use in module.references(holder.variable, holder.scope):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.facts.lengths import rounded
+from ...runtime.facts.lengths import rounded
 
 
 class Absent:
@@ -39,17 +39,6 @@ class Absent:
 
     def __contains__(self, key: Any) -> bool:
         return False
-
-
-class Unplanned:
-    """Batches whose training step `plan` and `compile` don't know: pairs of answers, and what is sampled on the way."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise ValueError("plan and compile know the training step of supervised ports only, not of this one")
-
-    @classmethod
-    def from_args(cls, *args: Any, **kwargs: Any) -> Unplanned:
-        return cls()
 
 
 class BatchShapes:

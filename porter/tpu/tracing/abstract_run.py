@@ -1,6 +1,6 @@
 """Runs a ported script until its training step exists, and compiles that step for a TPU slice.
 
-    python -m porter.tpu.abstract_run REQUEST.json RESULT.json SCRIPT ARGS...
+    python -m porter.tpu.tracing.abstract_run REQUEST.json RESULT.json SCRIPT ARGS...
 
 The script is not modified and loads nothing: its model, adapters and optimizer state are shapes with shardings on the
 slice's devices, which libtpu describes without there being any; its dataset and tokenizer are empty stand-ins. What
@@ -11,23 +11,26 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
-from ..source.program import program_text
-from ..validate.jax_side.observe_jax import fitted, replace_everywhere, runtimes, without_torch
-from ..validate.running.script import run_script
-from ..validate.world.start import stand_in_world
-from .absent import Absent, BatchShapes, Unplanned
-from .compiled_step import compiled, described
+from ...source.program import program_text
+from ...validate.jax_side.observe_jax import fitted, replace_everywhere, runtimes, without_torch
+from ...validate.running.script import run_script
+from ...validate.world.start import stand_in_world
+from .absent import Absent
+from .batches import stand_ins
+from .compiled_step import compiled_program, described, pass_described, step_memory
 from .config import cut_layers, one_period, read_config
+from .programs import Program, forward_programs, kept, sampling_programs
+from .row_lengths import RowLengths
 from .shapes import abstract, abstract_optimizer, mesh_of, placed
 
 
@@ -60,11 +63,10 @@ def main() -> int:
         run.patch_runtime(runtime)
     run.patch_trainer()
     code = run_script(script, arguments, Path(result_file).parent)
-    return code if run.done else code or NEVER_TRAINED
+    return 0 if run.refused else code if run.done else code or NEVER_TRAINED
 
 
 NEVER_TRAINED = 9
-UNPLANNED = ("CPOBatches", "GKDBatches", "GRPOBatches", "KTOBatches", "ORPOBatches", "PreferenceBatches", "RLOOBatches")
 
 
 def say(stage: str) -> None:
@@ -80,10 +82,32 @@ class AbstractRun:
         self.result = result
         self.done = False
         self.remat = False
-        self.shapes: BatchShapes | None = None
-        self.config: dict[str, Any] = {}
-        self.whole: dict[str, Any] = {}
+        self.refused = False
+        self.packages: tuple[str, ...] = ()  # the runtimes that the script may import
+        self.shapes: Any = None  # the last batches that the script has made
+        self.configs: dict[str, dict[str, Any]] = {}  # of each model that the script loads
+        self.whole: dict[str, dict[str, Any]] = {}  # its sizes, with all layers
+        self.lengths = RowLengths(request, self.refuse)
         self.devices = slice_devices(request)
+
+    def refuse(self, line: str) -> NoReturn:
+        """End the run: `line` says what can't be compiled, and why."""
+        self.refused = True
+        self.write({"refused": line})
+        raise Finished(0)
+
+    def refuse_batch(self, kind: str) -> None:
+        if self.request["batch"]:
+            self.refuse(
+                f"the micro-batches of {kind} are as large as the script's batch size makes them: change "
+                "per_device_train_batch_size and gradient_accumulation_steps there, and leave out --batch"
+            )
+
+    def write(self, result: dict[str, Any]) -> None:
+        """The result's file, whole or not at all."""
+        temporary = self.result.with_suffix(".part")
+        temporary.write_text(json.dumps(result), encoding="utf-8")
+        os.replace(temporary, self.result)
 
     def patch_jax(self) -> None:
         """The slice's devices are all there are, so that Tunix also constrains its activations as on a TPU."""
@@ -101,10 +125,10 @@ class AbstractRun:
                 return make(shape, axis_names, *args, devices=devices, **kwargs)
             except NotImplementedError:
                 mesh = ",".join(f"{name}={size}" for name, size in zip(axis_names, shape, strict=True))
-                raise ValueError(
+                self.refuse(
                     f"jax.make_mesh can't lay {mesh} out on {self.request['topology']['name']}: it splits no axis of "
                     "the topology there; --mesh takes another one"
-                ) from None
+                )
 
         jax.make_mesh = make_mesh
         jax.devices = jax.local_devices = lambda *args, **kwargs: list(devices)
@@ -148,6 +172,7 @@ class AbstractRun:
             self.remat = True
             return remat(model)
 
+        self.packages += (f"{runtime.__name__}.",)
         for name in ("apply_lora", "apply_peft"):
             replace_everywhere(runtime, name, _adapting(getattr(runtime, name)))
         replace_everywhere(runtime, "load_adapter", lambda model, _: model)  # shapes have no values
@@ -156,13 +181,18 @@ class AbstractRun:
         for name in ("fresh_dir", "resume_dir"):
             replace_everywhere(runtime, name, str)
         replace_everywhere(runtime, "get_dataset", Absent(self.request["rows"]))
-        for name in ("SFTBatches", "TrainerBatches"):
-            replace_everywhere(runtime, name, _batches(self, getattr(runtime, name)))
-        for name in UNPLANNED:
-            replace_everywhere(runtime, name, Unplanned)
+        for name, batches in list(stand_ins(self, runtime)):
+            replace_everywhere(runtime, name, batches)
         self.turn_on_remat = remat
         self.attend_in_blocks = runtime.attend_in_blocks
         self.jitted = importlib.import_module(runtime.__name__ + ".lora.train_step").jitted
+
+    def context(self) -> int | None:
+        """The shortest context of the models loaded so far, in tokens; None where none says."""
+        texts = [config.get("text_config") or config for config in self.configs.values()]
+        return min(
+            (text["max_position_embeddings"] for text in texts if text.get("max_position_embeddings")), default=None
+        )
 
     def load_model(
         self,
@@ -183,14 +213,17 @@ class AbstractRun:
         models = importlib.import_module(runtime.__name__ + ".models.load_model")
         families = importlib.import_module(runtime.__name__ + ".facts.families")
         extra = [] if family is None else [families.read_family(models._beside_script(family))]
-        config = read_config(str(model_id), self.request["model"], families, extra)
+        try:
+            config = read_config(str(model_id), self.request["model"], families, extra)
+        except FileNotFoundError as unknown:
+            self.refuse(str(unknown))
         found = families.family_of(config, str(model_id), extra)
-        self.whole = found.sizes(config)
+        whole = self.whole[str(model_id)] = found.sizes(config)
         if self.request["layers"] is not None:
-            config = cut_layers(config, self.request["layers"] or one_period(self.whole))
+            config = cut_layers(config, min(self.request["layers"] or one_period(whole), int(whole["layers"])))
         problems = runtime_mesh(runtime).mesh_problems(found, config, mesh.shape["fsdp"], mesh.shape["tp"])
         if problems:
-            raise ValueError(f"{model_id} does not fit the mesh {dict(mesh.shape)}:\n  " + "\n  ".join(problems))
+            self.refuse(f"{model_id} does not fit the mesh {dict(mesh.shape)}: {'; '.join(problems)}")
         text = families.text_config(config)
         named = text.get("dtype") or text.get("torch_dtype") or config.get("torch_dtype") or "bfloat16"
         dtype = jnp.dtype(dtype if dtype is not None else str(named).removeprefix("torch."))
@@ -203,9 +236,17 @@ class AbstractRun:
         if asked is not None:
             loading = importlib.import_module(runtime.__name__ + ".models.quantized_loading")
             model = loading.quantize_shapes(model, found, config, asked)
-        self.config = config
+        self.configs[str(model_id)] = config
         model.porter = models.ModelInfo(str(model_id), str(model_id), found, json.dumps(config), asked)
         return model
+
+    def adjust(self, model: Any) -> None:
+        """Remat and blocks of attention that the request asks for, in the model that trains."""
+        if self.request["remat"] == "decoder" and not self.remat:
+            self.turn_on_remat(model)
+            self.remat = True
+        if self.request["query_block"]:
+            self.attend_in_blocks(model, self.request["query_block"])
 
     def patch_trainer(self) -> None:
         from tunix.sft import peft_trainer
@@ -218,11 +259,7 @@ class AbstractRun:
         def patched_init(
             self: Any, model: Any, optimizer: Any, training_config: Any, *args: Any, **kwargs: Any
         ) -> None:
-            if run.request["remat"] == "decoder" and not run.remat:
-                run.turn_on_remat(model)
-                run.remat = True
-            if run.request["query_block"]:
-                run.attend_in_blocks(model, run.request["query_block"])
+            run.adjust(model)
             config = training_config
             for name in ("checkpoint_root_directory", "metrics_logging_options", "profiler_options"):
                 setattr(config, name, None)
@@ -230,38 +267,88 @@ class AbstractRun:
                 init(self, model, optimizer, config, *args, **kwargs)
 
         def train(self: Any, train_ds: Any, *args: Any, **kwargs: Any) -> None:
+            made = next(cls for cls in type(self).__mro__ if "_prepare_inputs" in vars(cls))
+            if made is not trainer and not made.__module__.startswith(run.packages):
+                run.refuse(
+                    f"{made.__name__} of {made.__module__} makes more of a batch before its step: plan and compile "
+                    "know PeftTrainer, and the runtime's trainers for preferences and distillation"
+                )
             run.compile(self, train_ds)
             raise Finished(0)
 
         trainer.__init__, trainer.train = patched_init, train
 
     def compile(self, trainer: Any, batches: Any) -> None:
-        """Compile what `PeftTrainer.train` calls for each micro-batch, and write down what came of it."""
+        """Compile what `PeftTrainer.train` calls for each micro-batch and what the run computes beside it, and write
+        down what came of it."""
         import jax
         from jax.interpreters import pxla
         from tunix.sft import sharding_utils
 
         mesh = pxla.thread_resources.env.physical_mesh
         if mesh.empty:
-            raise ValueError("trainer.train was called outside `with mesh:`, so nothing would be sharded")
+            self.refuse("trainer.train was called outside `with mesh:`, so nothing would be sharded")
         spec = jax.sharding.PartitionSpec(*trainer.config.data_sharding_axis)
-        arrays = batches.batch() if isinstance(batches, BatchShapes) else next(iter(batches))
         batch = jax.tree.map(
             lambda array: jax.ShapeDtypeStruct(
                 array.shape, array.dtype, sharding=sharding_utils.get_sharding(array, mesh=mesh, pspec=spec)
             ),
-            arrays,
+            self.arrays(batches),
         )
         placed(trainer.optimizer, mesh, None)
         say("tracing")
-        result = {**described(trainer, batch, self.shapes, self.whole), "remat": self.remat}
-        result["quick"] = self.request["quick"]
+        micro_batches = trainer.config.get_with_default("gradient_accumulation_steps", 1)
+        programs = list(forward_programs(trainer, batch, micro_batches))
+        for program in programs:
+            batch |= program.gives
+        programs += sampling_programs(batches, mesh)
+        sizes = self.whole[trainer.model.porter.id]
+        result = {**described(trainer, batch, self.shapes, sizes), "remat": self.remat, "quick": self.request["quick"]}
+        held = kept(trainer, batches)
+        result["resident"] = sum(held.values()) - held["model"] - held["optimizer"]
+        passes = [
+            pass_described(
+                program,
+                self.whole[program.model.porter.id],
+                sum(held.values()) - program.held,
+                own=program.model is trainer.model,
+            )
+            for program in programs
+        ]
         if self.request["compile"]:
-            result |= compiled(self.jitted_step(trainer), trainer, batch, say, self.request.get("dump"))
-        temporary = self.result.with_suffix(".part")
-        temporary.write_text(json.dumps(result), encoding="utf-8")
-        os.replace(temporary, self.result)
+            result |= self.compiled(trainer, batch)
+            passes = [told | self.compiled_pass(program) for told, program in zip(passes, programs, strict=True)]
+        self.write(result | {"passes": passes})
         self.done = True
+
+    def arrays(self, batches: Any) -> Any:
+        """A micro-batch."""
+        if hasattr(batches, "batch"):
+            return batches.batch()
+        found = next(iter(batches), None)
+        if found is None:
+            self.refuse("the script makes its batches of the dataset itself, which is not read here: use rt.SFTBatches")
+        return found
+
+    def compiled(self, trainer: Any, batch: Any) -> dict[str, Any]:
+        """The training step."""
+        started = time.monotonic()
+        lowered = self.jitted_step(trainer).lower(trainer.model, trainer.optimizer, batch).lowered
+        traced = round(time.monotonic() - started, 2)
+        found = compiled_program(lowered, say, "compiling", self.request.get("dump"))
+        if "memory" in found:
+            found["memory"] |= step_memory(trainer, batch)
+        return {**found, "trace_seconds": traced}
+
+    def compiled_pass(self, program: Program) -> dict[str, Any]:
+        """A pass beside it; of one that samples also a turn of its loop."""
+        found = compiled_program(program.lower(), say, f"compiling {program.name}")
+        if program.token is not None and "memory" in found:
+            turn = compiled_program(program.token(), say, f"compiling a token of {program.name}")
+            names = ("seconds", "flops", "bytes", "collectives")
+            found |= {f"token_{name}": turn[name] for name in names if name in turn}
+            found["compile_seconds"] = round(found["compile_seconds"] + turn["compile_seconds"], 2)
+        return found
 
     def jitted_step(self, trainer: Any) -> Any:
         """The step jitted as `PeftTrainer.train` will: the runtime's way for a model with LoRA, else Tunix's."""
@@ -296,29 +383,6 @@ def _adapting(original: Callable[..., Any]) -> Callable[..., Any]:
         return adapted
 
     return adapt
-
-
-def _batches(run: AbstractRun, original: Any) -> Any:
-    """A stand-in for a class of batches that binds its arguments by the class's own signature."""
-    signature = inspect.signature(original.__init__)
-
-    class Shapes(BatchShapes):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            given = signature.bind(None, *args, **kwargs)
-            given.apply_defaults()
-            request = run.request
-            super().__init__(
-                given.arguments["mesh"],
-                {"max_length": None, **given.arguments},
-                seq_len=request["seq_len"],
-                batch=request["batch"],
-                rows=request["rows"],
-            )
-            run.shapes = self
-
-        from_args: Any = classmethod(original.from_args.__func__)
-
-    return Shapes
 
 
 def runtime_mesh(runtime: ModuleType) -> ModuleType:

@@ -1,0 +1,116 @@
+"""Types that torch's own models are loaded in behind the training: no type of JAX may come there.
+
+    merge_dtype = torch.bfloat16 if args.bf16 else torch.float16
+    base = AutoModelForCausalLM.from_pretrained(MODEL, torch_dtype=merge_dtype)
+    PeftModel.from_pretrained(base, "out").merge_and_unload().save_pretrained("merged")
+
+A variable that such loads alone read keeps torch's types; one that the training reads, too, is JAX's, and is handed on
+by its name, which transformers takes as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ....source.calls import returned
+from ....source.module import Module
+from ....source.values import TORCH_TYPES
+from ...script.porting import KEPT, Porting
+
+RULE = "TP520"
+REASON = "torch loads this model, and knows no type of JAX"
+NAMES = frozenset({"dtype", "torch_dtype"})
+LOADS = (".from_pretrained", ".from_config")
+SAYS = frozenset("print str repr info debug warning log".split())
+MAX_DEPTH = 6  # variables and functions between a type and where it is taken
+
+
+def keep_handed_types(porting: Porting) -> None:
+    """Leave or name the types of every load that stays torch's."""
+    module = porting.module
+    if "dtype" not in module.text or not porting.options.active(RULE):
+        return
+    for call in module.calls:
+        if not _stays(porting, call):
+            continue
+        for argument in call.args:
+            if argument.keyword is not None and argument.keyword.value in NAMES:
+                _keep(porting, argument.value)
+
+
+def _stays(porting: Porting, call: cst.Call) -> bool:
+    """Whether torch loads a model there in the port."""
+    name = porting.module.qualified(call.func) or ""
+    is_load = name.startswith(("transformers.", "peft.")) and name.endswith(LOADS)
+    return is_load and not porting.covered(porting.module.span(call)[0])
+
+
+def _keep(porting: Porting, given: cst.BaseExpression) -> None:
+    module, types = porting.module, list(_types(porting.module, given))
+    if isinstance(given, cst.Attribute) or not any(types):
+        return  # torch.bfloat16 in the call itself stays
+    leaves = [leaf for leaf in types if leaf is not None]
+    if len(leaves) == len(types) and _only_loads_read(porting, given):
+        porting.answers.setdefault(KEPT, set()).update(leaves)
+        return
+    code = module.code(given)
+    if len(leaves) < len(types):
+        message = f"{code}: torch loads a model in it here, and gets JAX's type of that name in the port."
+        porting.find(RULE, "error", message, "Give torch's type, or its name.", *module.location(given))
+        return
+    porting.edit(*module.span(given), f"jnp.dtype({code}).name", RULE, REASON)
+    porting.imports.add("import jax.numpy as jnp")
+
+
+def _types(module: Module, node: cst.BaseExpression, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
+    """Where torch's types are written that an expression may be; None for anything else."""
+    head, _, member = (module.qualified(node) or "").rpartition(".")
+    if head == "torch" and member in TORCH_TYPES:
+        yield node
+    elif isinstance(node, cst.IfExp):
+        for way in (node.body, node.orelse):
+            yield from _types(module, way, depth)
+    else:
+        values = _values(module, node) if depth < MAX_DEPTH else []
+        for value in values:
+            yield from _types(module, value, depth + 1)
+        if not values:
+            yield None
+
+
+def _values(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a variable is assigned, or what a function of the file returns; nothing where that isn't all of it."""
+    if isinstance(node, cst.Call) and (function := module.callees.get(node)) is not None:
+        return returned(module, function)
+    found = module.meaning(node) if isinstance(node, cst.Name) else None
+    values = [binding.value for binding in found[1] if binding.kind == "assign"] if found is not None else []
+    return [v for v in values if v is not None] if found is not None and len(values) == len(found[1]) else []
+
+
+def _only_loads_read(porting: Porting, given: cst.BaseExpression) -> bool:
+    """Whether a variable goes to loads of torch's models alone, and into what is printed."""
+    module = porting.module
+    found = module.meaning(given) if isinstance(given, cst.Name) else None
+    if found is None or any(not _written_here(module, binding.value) for binding in found[1]):
+        return False
+    return all(_is_of_load(porting, use) or _is_said(module, use) for use in module.references(given.value, found[0]))  # type: ignore[attr-defined]
+
+
+def _written_here(module: Module, value: cst.BaseExpression | None) -> bool:
+    """Whether an assignment's own code has the types, no other variable or function."""
+    ways = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
+    return all(way is not None and (module.qualified(way) or "").startswith("torch.") for way in ways)
+
+
+def _is_of_load(porting: Porting, use: cst.BaseExpression) -> bool:
+    argument = porting.module.parents[use]
+    call = porting.module.parents[argument]
+    return isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and _stays(porting, call)
+
+
+def _is_said(module: Module, use: cst.BaseExpression) -> bool:
+    """Whether a use is printed: `print(f"merged in {dtype}")`."""
+    call = next((item for item in module.ancestors(use) if isinstance(item, cst.Call | cst.BaseStatement)), None)
+    return isinstance(call, cst.Call) and module.code(call.func).rpartition(".")[2] in SAYS

@@ -1,0 +1,54 @@
+"""Types of what torch loads behind the training stay torch's, or go there by their name."""
+
+import pytest
+
+from .porting import port, sft_script
+
+AGAIN = """trainer.train()
+base = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", torch_dtype={given})
+PeftModel.from_pretrained(base, "out").merge_and_unload().save_pretrained("merged")
+"""
+IMPORTS = "import sys\nimport torch\nfrom peft import PeftModel"
+CHOICE = "merged = torch.bfloat16 if len(sys.argv) > 1 else torch.float16\n"
+
+
+def ported(before: str, given: str, load: str = "") -> str:
+    result = port(sft_script(before, imports=IMPORTS, load=load, after=AGAIN.format(given=given)))
+    assert result.status == "ported", result.findings
+    return result.after
+
+
+def test_what_only_torch_reads_stays_torch_s() -> None:
+    after = ported(f'{CHOICE}print(f"in {{merged}}")\n', "merged")
+    assert CHOICE in after and "torch_dtype=merged" in after and "import torch\n" in after
+    branches = "if sys.argv:\n    merged = torch.bfloat16\nelse:\n    merged = torch.float16\n"
+    assert branches in ported(branches, "merged")
+
+
+@pytest.mark.parametrize("made", [f"{CHOICE}half = merged\n", "half = kind(sys.argv[1])\n"])
+def test_what_the_training_reads_too_goes_by_its_name(made: str) -> None:
+    kind = "def kind(name):\n    if name == 'bf16':\n        return torch.bfloat16\n    return torch.float32\n\n\n"
+    text = sft_script(kind + made, imports=IMPORTS, after=AGAIN.format(given="half"))
+    result = port(text.replace('dtype="bfloat16"', "dtype=half"))
+    assert "torch_dtype=jnp.dtype(half).name" in result.after
+    assert "torch.bfloat16" not in result.after and "import torch\n" not in result.after
+
+
+def test_a_type_that_may_be_something_else_is_named() -> None:
+    before = "half = torch.bfloat16\nif sys.argv:\n    half = sys.argv[1]\n"
+    result = port(
+        sft_script(before, imports=IMPORTS, after=AGAIN.format(given="half")).replace('dtype="bfloat16"', "dtype=half")
+    )
+    assert any("half: torch loads a model in it" in finding.message for finding in result.findings)
+
+
+@pytest.mark.parametrize("given", ["torch.bfloat16", '"bfloat16"', '"auto"'])
+def test_a_type_in_the_call_stays(given: str) -> None:
+    assert f"torch_dtype={given}" in ported("", given)
+
+
+def test_what_bitsandbytes_quantises_for_torch_needs_a_gpu() -> None:
+    again = AGAIN.format(given='"auto", {}')
+    for keyword, ends in (("load_in_4bit=True", True), ("load_in_4bit=False", False)):
+        found = port(sft_script(imports=IMPORTS, after=again.format(keyword))).findings
+        assert any("needs a GPU" in finding.message for finding in found) is ends

@@ -1,0 +1,217 @@
+"""Receipts: every keyword that the port has names its line there, and one that no line has isn't `exact`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import porter.engine.assembling.receipts as settling
+import porter.target.optimizer
+import porter.target.training_config
+from porter.engine.pipeline import port_module
+from porter.front.tree import port_tree
+from porter.port import Options, Port
+from porter.recipe import CARRIED, Place, Receipt, Recipe
+from porter.source.parsing import parse_module
+from porter.target.remarks import unwritten
+from porter.text.layout import Arg, Call, render
+from porter.text.marks import Marks
+
+from ..rules.corpus import corpus
+from .porting import port, sft_script
+
+SCRIPT = """from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+{before}trainer = SFTTrainer(
+    "Qwen/Qwen3-0.6B",
+    args=SFTConfig(
+        output_dir="out",
+        {keywords},
+    ),
+    train_dataset=load_dataset("some/rows", split="train"),
+)
+trainer.train()
+"""
+
+
+def row(found: Port, source: str) -> Receipt:
+    [one] = [row for row in found.fields if row.source == source]
+    return one
+
+
+def lines(found: Port, source: str) -> list[str]:
+    """The texts of a keyword's places, which are the port's lines of their numbers."""
+    text = found.after.splitlines()
+    places = row(found, source).places
+    assert [text[place.line - 1].strip() for place in places] == [place.text for place in places]
+    return [place.text for place in places]
+
+
+@pytest.mark.parametrize("case", corpus(), ids=lambda case: case[0])
+def test_every_keyword_of_the_cases_has_its_line(case: tuple[str, bytes, Path, Options]) -> None:
+    _, text, path, options = case
+    found = port_module(parse_module(text, str(path)), options)
+    after = found.after.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for each in found.fields:
+        assert (each.fate in CARRIED) == bool(each.places), each
+        assert settling.LOST not in each.reason, each
+        for place in each.places:
+            assert after[place.line - 1].strip() == place.text, each
+
+
+def test_without_a_line_there_is_no_receipt() -> None:
+    said = ("SFTConfig.seed", "1", "exact", "rt.SFTBatches(seed=)", "", "TP101", 3, 5)
+    with pytest.raises(ValueError, match="no line of the port"):
+        Receipt(*said)
+    kept = Receipt(*said, (Place(9, "seed=1,"),))
+    with pytest.raises(ValueError, match=r"SFTConfig\.seed can't be changed"):
+        replace(kept, fate="changed", places=())
+    recipe = Recipe("train.py", fields=(kept, replace(kept, fate="dropped", places=())))
+    assert Recipe.from_json(recipe.to_json()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("keyword", "line"),
+    [
+        ("learning_rate=3e-4", "schedule = optax.linear_schedule(3e-4, 0.0, batches.steps)"),
+        ("adam_beta2=0.95", "optax.adamw(schedule, b1=0.9, b2=0.95, eps=1e-8, weight_decay=0.0),"),
+        ("seed=7", "seed=7,  # the GPU run's order"),
+        ("max_grad_norm=0.5", "optax.clip_by_global_norm(0.5),"),
+        ("optim='adamw_torch'", "optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),"),
+        ("packing=False", "batches = rt.SFTBatches("),
+        ("save_strategy='no'", "TrainingConfig("),
+        ("logging_steps=5", "trainer.with_training_hooks(rt.log_every(5, schedule=schedule"),
+    ],
+)
+def test_a_value_has_the_line_that_is_made_of_it(keyword: str, line: str) -> None:
+    found = port(SCRIPT.format(before="", keywords=f"max_steps=5, {keyword}"))
+    assert found.status == "ported", found.findings
+    [text] = lines(found, f"SFTConfig.{keyword.partition('=')[0]}")
+    assert text.startswith(line)
+
+
+def nothing(*args: Any, **named: Any) -> list[Any]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("module", "writer", "keyword"),
+    [
+        (porter.target.optimizer, "_clip", "max_grad_norm=0.5"),
+        (porter.target.training_config, "_checkpoints", "save_steps=5"),
+        (porter.target.training_config, "_metrics", "report_to='tensorboard'"),
+        ("porter.target.sft", "seed_arguments", "seed=7"),
+        ("porter.target.sft", "data_arguments", "packing=True"),
+    ],
+)
+def test_what_a_writer_leaves_out_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, module: Any, writer: str, keyword: str
+) -> None:
+    source = SCRIPT.format(before="", keywords=f"max_steps=5, {keyword}")
+    assert port(source).status == "ported"
+    monkeypatch.setattr(f"{module}.{writer}" if isinstance(module, str) else f"{module.__name__}.{writer}", nothing)
+    found, name = port(source), f"SFTConfig.{keyword.partition('=')[0]}"
+    assert found.status == "partial"
+    assert (row(found, name).fate, row(found, name).reason) == ("manual", settling.LOST)
+    assert [each.line for each in found.findings if name in each.message] == [row(found, name).line]
+    assert f"{name}={keyword.partition('=')[2]}: {settling.LOST}".replace("'", '"') in found.after.replace("'", '"')
+
+
+def test_a_keyword_of_a_kept_object_has_its_own_line_and_its_readers() -> None:
+    source = "import sys\nfrom trl import SFTConfig, SFTTrainer\n\nargs = SFTConfig(\n    output_dir='out',\n"
+    source += "    max_length=512,\n    warmup_steps=3,\n    save_steps=7,\n)\nargs.max_steps = int(sys.argv[1])\n"
+    source += "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\ntrainer.train()\n"
+    found = port(source)
+    assert found.status == "ported", found.findings
+    assert lines(found, "SFTConfig.max_length") == [
+        "max_length=512,",
+        "batches = rt.SFTBatches.from_args(args, rows, tokenizer, mesh)",
+    ]
+    own, reader = lines(found, "SFTConfig.save_steps")
+    assert own == "save_steps=7," and "rt.training_config(args, batches)" in reader
+    assert lines(found, "SFTConfig.warmup_steps") == ["warmup_steps=3,", "warmup_steps=args.warmup_steps,"]
+
+
+def test_what_no_helper_reads_of_a_kept_object_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import sys\nfrom trl import SFTConfig, SFTTrainer\n\n"
+    source += "args = SFTConfig('out', max_length=512)\nargs.max_steps = int(sys.argv[1])\n"
+    source += "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\ntrainer.train()\n"
+    assert row(port(source), "SFTConfig.max_length").fate == "exact"
+    less = settling.CONSUMED["SFTBatches.from_args"] - {"max_length"}
+    monkeypatch.setitem(settling.CONSUMED, "SFTBatches.from_args", less)
+    assert (port(source).status, row(port(source), "SFTConfig.max_length").fate) == ("partial", "manual")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "name", "reason"),
+    [
+        ("save_strategy='epoch', save_steps=5", "save_steps", 'save_strategy is "epoch"'),
+        ("save_strategy='no', save_total_limit=2", "save_total_limit", "no checkpoint is saved"),
+        ("eval_steps=5", "eval_steps", "nothing is evaluated"),
+        ("report_to='none', run_name='a'", "run_name", "nothing is reported to a tracker"),
+        ("warmup_ratio=0.1, warmup_steps=10", "warmup_steps", "warmup_ratio counts"),
+        ("hub_model_id='a/b'", "hub_model_id", "the trainer uploads nothing here"),
+    ],
+)
+def test_what_nothing_reads_is_dropped(keywords: str, name: str, reason: str) -> None:
+    found = port(SCRIPT.format(before="", keywords=f"max_steps=5, {keywords}"))
+    assert found.status == "ported", found.findings
+    assert (row(found, f"SFTConfig.{name}").fate, row(found, f"SFTConfig.{name}").reason) == ("dropped", reason)
+
+
+def test_a_trackers_project_is_written() -> None:
+    found = port(SCRIPT.format(before="", keywords="max_steps=5, report_to='wandb', project='mine'"))
+    assert "project='mine'" in found.after or 'project="mine"' in found.after
+    assert row(found, "SFTConfig.project").fate == "exact"
+
+
+def test_adapters_put_in_behind_the_training_are_not_those_that_are_trained() -> None:
+    imports = "from peft import LoraConfig, get_peft_model"
+    adapters = ", peft_config=LoraConfig(r=8, target_modules=['q_proj'])"
+    behind = "trainer.train()\nmodel = get_peft_model(model, other())"
+    found = port(sft_script(imports=imports, trainer=adapters, after=behind))
+    assert "rt.apply_lora(" in found.after
+    assert row(found, "LoraConfig.r").fate == "exact"
+
+
+def test_a_line_in_another_file_names_it(tmp_path: Path) -> None:
+    (tmp_path / "config.py").write_text(
+        "from trl import SFTConfig\n\nargs = SFTConfig(\n    output_dir='out',\n    max_length=512,\n)\nargs.seed = 1\n"
+    )
+    (tmp_path / "train.py").write_text(
+        "from config import args\nfrom trl import SFTTrainer\n\n"
+        "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\ntrainer.train()\n"
+    )
+    result = port_tree(tmp_path, Options(processes=1), jobs=1)
+    config = next(found for path, found in result.ports.items() if path.name == "config.py")
+    own, reader = row(config, "SFTConfig.max_length").places
+    assert (own.text, own.file) == ("max_length=512,", "")
+    assert "rt.SFTBatches.from_args(args" in reader.text and reader.file.endswith("train.py")
+
+
+def test_marks_take_no_columns_and_leave_none_behind() -> None:
+    marks, long = Marks(), "x" * 40
+    marked = [Arg(marks.mark(("", number, 1), "") + long, f"name{number}") for number in range(3)]
+    plain = [replace(arg, value=long) for arg in marked]
+    for arguments in (1, 2, 3):
+        text = render(Call("call", marked[:arguments]))
+        clean, carries = marks.lifted(text)
+        assert clean == render(Call("call", plain[:arguments]))
+        assert [key for _, key in carries] == [("", number, 1) for number in range(arguments)]
+        assert all(f"name{key[1]}=" in clean.split("\n")[line] for line, key in carries)
+
+
+def test_a_private_character_of_the_source_is_no_mark() -> None:
+    icon = chr(0x100000)
+    found = port(SCRIPT.format(before=f"print('{icon}')\n", keywords=f"max_steps=5, run_name='{icon}'"))
+    assert found.after.count(icon) == 1 and row(found, "SFTConfig.max_steps").places
+
+
+def test_only_what_is_the_default_stands_without_a_word() -> None:
+    assert unwritten.__doc__ is not None
+    found = port(SCRIPT.format(before="", keywords="max_steps=5, gradient_accumulation_steps=1"))
+    assert lines(found, "SFTConfig.gradient_accumulation_steps") == ["batches = rt.SFTBatches("]
