@@ -269,7 +269,7 @@ else:
     [
         ("gpu = torch.cuda.is_available()\nprint(f'GPU: {gpu}')\n", "gpu", "gpu = True\n"),
         ("gpu = not torch.cuda.is_available()\n", "not gpu", "gpu = False\n"),
-        ("", "torch.cuda.is_available()", "\nmodel = rt.load_model("),
+        ("", "torch.cuda.is_available()", "if True:\n"),
     ],
 )
 def test_a_branch_that_loads_the_model_is_the_gpu_s(before: str, asked: str, left: str) -> None:

@@ -15,7 +15,6 @@ import libcst as cst
 
 from ....source.scopes import inside
 from ...script.porting import Porting
-from ...settling.kept_branch import keep_branch
 from .cuda_available import AVAILABLE, REASON, RULE, SETTINGS, decision, is_said, known_value
 
 
@@ -36,7 +35,7 @@ def _settle(porting: Porting, call: cst.Call) -> None:
     if not isinstance(known, bool):
         return
     if isinstance(holder, cst.If) and holder.test is test:
-        if _makes_settings(porting, holder) and not keep_branch(porting, holder, known, RULE, REASON):
+        if _makes_settings(porting, holder):
             porting.edit(*module.span(test), str(known), RULE, REASON)
         return
     target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
