@@ -103,8 +103,8 @@ class LogLines(TrainingHooks):
         self.started: float | None = None  # time.perf_counter() at the start of the run
 
     def on_train_start(self, train_ctx: Any) -> None:
-        steps = train_ctx.config.max_steps
-        if self.started is not None and steps is not None and train_ctx.train_steps >= steps:
+        steps, managed = train_ctx.config.max_steps, getattr(train_ctx, "is_managed_externally", False)
+        if self.started is not None and not managed and steps is not None and train_ctx.train_steps >= steps:
             raise RuntimeError(
                 f"train() is called again, and Tunix's trainer has made its {steps} steps: transformers would start "
                 "anew. Make batches, optimizer and trainer anew to train on"
