@@ -196,7 +196,10 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: str) -> Recipe:
-        """Read what `to_json` wrote. ValueError when the text is no recipe."""
+        """Read what `to_json` wrote. ValueError when the text is no recipe.
+
+        Rows that name no line of the port though they would have one, as recipes of older versions do, are left out.
+        """
         try:
             return cls._from_data(json.loads(text))
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
@@ -205,7 +208,8 @@ class Recipe:
     @classmethod
     def _from_data(cls, data: dict[str, Any]) -> Recipe:
         values = {place: _value(row) for place, row in data.pop("values").items()}
-        fields = tuple(_receipt(row) for row in data.pop("fields"))
+        rows = data.pop("fields")
+        fields = tuple(_receipt(row) for row in rows if row["fate"] not in CARRIED or row.get("places"))
         findings = tuple(Finding(**row) for row in data.pop("findings"))
         others = tuple(cls._from_data(row) for row in data.pop("others", ()))
         return cls(values=values, fields=fields, findings=findings, others=others, **data)

@@ -115,6 +115,8 @@ def command(
             say(failure.output, err=True)
             say(f"tpu-port: {failure}", err=True)
             return 3
+    if model is not None and len(plans[0].step.models) > 1:
+        say(f"tpu-port: --model {model} stands for {' and '.join(plans[0].step.models)}", err=True)
     if as_json:
         from ..report.json import to_text
         from ..report.tpu import plan_document

@@ -219,26 +219,32 @@ def show_plan(found: Plan, *, no_color: bool = False) -> None:
         out.print(f"{step.query_block} queries of a row attend at a time (rt.attend_in_blocks)")
     if found.note:
         out.print(Text(f"by formula alone, nothing was compiled: {found.note}", "yellow"))
-    names = [one.name for one in step.passes]
+    parts = ["training", *(one.name for one in step.passes)] if step.passes else []
     table = Table(box=None, show_edge=False, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    heads = ("candidate", "micro-batches", f"GiB of {where.hbm / GIB:.0f}", "s a step")
-    for name in (*heads, *names, "tokens/s", "by", ""):
-        table.add_column(name, overflow="fold")
+    own = step.own_batch is not None  # micro-batches are the mesh's
+    heads = ("candidate", *([] if own else ["micro-batches"]), f"GiB of {where.hbm / GIB:.0f}", "s a step")
+    for name in (*heads, *parts, *([] if parts else ["tokens/s"]), "by", ""):
+        table.add_column(name, overflow="fold", no_wrap=name == "candidate" and own)
     for row in found.rows[:SHOWN]:
         by = row.how if row.how == "formula" else f"{row.how}, {' and '.join(map(str, row.compiled_layers))} layers"
+        seconds = [row.seconds * row.micro_batches, *(one.seconds for one in row.passes)]
         table.add_row(
-            Text(row.candidate.name, "green" if row is found.best else ""),
-            str(row.micro_batches),
+            Text(row.candidate.way if own else row.candidate.name, "green" if row is found.best else ""),
+            *([] if own else [str(row.micro_batches)]),
             f"{row.peak / GIB:.1f}",
             f"{row.step_seconds:.3f}",
-            *(f"{one.peak / GIB:.1f} GiB, {one.seconds:.3f} s" for one in row.passes),
-            f"{row.tokens_a_second:,.0f}",
+            *([f"{each:.3f}" for each in seconds] if parts else [f"{row.tokens_a_second:,.0f}"]),
             by,
             row.why_not,
         )
     show(table, out)
     if len(found.rows) > SHOWN:
         out.print(f"and {len(found.rows) - SHOWN} more")
+    if parts and found.best is not None:
+        peaks = [f"{one.name} {one.peak / GIB:.1f} GiB" for one in found.best.passes]
+        out.print(f"{found.best.candidate.name}: at most {found.best.peak / GIB:.1f} GiB; {', '.join(peaks)}")
+        if any(one.samples for one in step.passes):
+            out.print(Text("sampling's time is that of completions which are all as long as they may be", "dim"))
     for mesh, why in found.dropped:
         out.print(f"{mesh}: {why}")
     for number, way in enumerate(found.ways):

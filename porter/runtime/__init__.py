@@ -19,7 +19,7 @@ _HOMES = {
     "saving.saving_policy": ("SaveOnlyEvery",),
     "saving.checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
     "generation.completions": ("generate",),
-    "generation.generation_config": ("generation_config",),
+    "generation.generation_config": ("generation_config", "model_config"),
     "distillation.distillation_batches": ("GKDBatches",),
     "distillation.distillation_trainer": ("DistillationTrainer",),
     "losses.dpo_losses": ("dpo_loss",),

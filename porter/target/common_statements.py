@@ -22,6 +22,7 @@ from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_
 from ..engine.script.may_be_none import is_none_somewhere
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument
+from ..engine.script.training import Training
 from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
 from ..text.expressions import is_atom, python
@@ -170,7 +171,7 @@ def resume_lines(porting: Porting) -> list[str]:
     return [f"{field} = {porting.resumes}"]
 
 
-def has_evaluation(porting: Porting) -> bool:
+def has_evaluation(porting: Training) -> bool:
     """Whether the source evaluates this trainer while it trains, or calls evaluate()."""
     dataset = porting.trainer.argument("eval_dataset") if porting.trainer is not None else None
     if dataset is None or dataset.value.is_literal(None):

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..engine.receipts.marking import mark, mark_of
-from ..engine.script.porting import Porting, in_reach
+from ..engine.script.porting import Porting
 from ..engine.script.sites import Site
+from ..engine.script.training import in_reach
 from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import LoraSpec, Rule, beyond_text, port_rules
 from ..text.expressions import number, python, times

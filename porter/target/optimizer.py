@@ -13,6 +13,7 @@ from ..engine.libraries.unsloth.patched_defaults import unsloth_note
 from ..engine.receipts.marking import mark, mark_keywords, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
+from ..engine.script.training import Training
 from ..recipe import Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.facts.releases import release
@@ -279,12 +280,12 @@ def _clip(porting: Porting) -> list[Arg]:
     return [remarked(porting, Arg(f"optax.clip_by_global_norm({porting.text(place)})", comment=comment), place)]
 
 
-def _note(porting: Porting, name: str) -> str:
+def _note(porting: Training, name: str) -> str:
     note = unsloth_note(porting.value(f"optimizer.{name}"))
     return f"# {note}" if note else ""
 
 
-def _mask(porting: Porting, *, full: bool) -> Arg:
+def _mask(porting: Training, *, full: bool) -> Arg:
     """Which weights decay: neither norms nor biases; before transformers 4.53 the norms of most families did."""
     version = plain_version(porting.versions.get("transformers", ""))
     if version and version_key(version) < (4, 53):

@@ -18,6 +18,7 @@ from ..engine.receipts.marking import mark, mark_of
 from ..engine.script.fill_from_tables import table_of
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, indentation
+from ..engine.script.training import Training
 from ..recipe import Value
 from ..source.remarks import Heading
 from ..text.edits import line_start
@@ -120,7 +121,7 @@ def named_remarks(porting: Porting, *places: str) -> tuple[str, ...]:
     return _lines(above, behind)
 
 
-def argument_of(porting: Porting, place: str) -> Argument | None:
+def argument_of(porting: Training, place: str) -> Argument | None:
     """The keyword of the source that gives a place its value."""
     value = porting.value(place)
     origin = value.origin if value is not None else None
@@ -207,7 +208,7 @@ def _with_headings(line: str, headings: Mapping[str, tuple[str, ...]]) -> list[s
     return [*above, MARKS.sub("", line)]
 
 
-def default_of(porting: Porting, place: str) -> str:
+def default_of(porting: Training, place: str) -> str:
     """Whose default a value is, for a comment: `SFTConfig's default`."""
     value = porting.value(place)
     if note := unsloth_note(value):
@@ -219,7 +220,7 @@ def default_of(porting: Porting, place: str) -> str:
     return f"{possessive} default"
 
 
-def config_name(porting: Porting) -> str:
+def config_name(porting: Training) -> str:
     """The class whose defaults hold: the config's that the script makes, else the one that its trainer makes."""
     if porting.arguments is not None:
         return porting.arguments.qualified.rsplit(".", 1)[-1]

@@ -22,9 +22,10 @@ from ..engine.reading.model import reaches_trainer
 from ..engine.receipts.marking import given, mark, mark_of, mark_target
 from ..engine.script.fill_from_tables import bindings_of, table_of
 from ..engine.script.flow import unprepared
-from ..engine.script.porting import TRAINER, Porting, in_reach
+from ..engine.script.porting import TRAINER, Porting
 from ..engine.script.reaching import is_behind
 from ..engine.script.sites import PAIRS, Site, indentation
+from ..engine.script.training import in_reach
 from ..recipe import Field, Value
 from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule

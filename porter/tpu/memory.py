@@ -21,7 +21,7 @@ LOGITS_COPIES, LOGITS_COPIES_TP = 2.5, 0.6
 # Of other families than Gemma, whose head is float32, the logits stand in half precision: so many of them, beside
 # the head's gathered weights. GKD's step is given the teacher's in float32.
 HALF_LOGITS = {"SFT": 1, "GKD": 3}
-PAIR_LOGITS = 2
+PAIR_LOGITS, PAIR_LOGITS_WITH_REFERENCE = 1.2, 2
 # GRPO and RLOO make logits of so many tokens of each row at one time, and read the head so often for each.
 CHUNK, CHUNK_COPIES, CHUNK_HEADS = 64, 1.35, 3.5
 SAMPLED = ("GRPO", "RLOO")
@@ -75,6 +75,11 @@ class Candidate:
     def name(self) -> str:
         return f"fsdp={self.fsdp},tp={self.tp} batch {self.batch} {'remat' if self.remat else 'no remat'}"
 
+    @property
+    def way(self) -> str:
+        """Its name without the micro-batch."""
+        return f"fsdp={self.fsdp},tp={self.tp} {'remat' if self.remat else 'no remat'}"
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -115,7 +120,8 @@ def estimate(step: Step, wanted: Candidate, where: Slice, layers: int | None = N
     boundary = rows * wanted.length * sizes["embed"] * ACTIVATION_BYTES
     logits = int(_logits(step, rows, wanted))
     # The logits are gone before the first layer is computed again.
-    activations = layers * boundary + max(0, largest - logits) if wanted.remat else kept
+    together = step.kind in SAMPLED and wanted.tp > 1  # logits of a few tokens, and what a layer's heads hold
+    activations = layers * boundary + max(0, largest - (0 if together else logits)) if wanted.remat else kept
     flops = _flops(step, wanted, layers) / (wanted.fsdp * wanted.tp)
     copied = 2 * weights if step.weights_returned else 0
     bytes_moved = _bytes_moved(step, wanted, layers) + copied
@@ -244,19 +250,20 @@ def _logits(step: Step, rows: int, wanted: Candidate) -> float:
         return float(gathered + CHUNK_COPIES * rows * CHUNK * vocabulary * 4)
     one = rows * wanted.length * vocabulary * 4
     given = one if step.kind == "GKD" else 0
-    if _softcapped(step) or wanted.tp > 1:
+    if softcapped(step.family) or wanted.tp > 1:
         return float((LOGITS_COPIES if wanted.tp == 1 else LOGITS_COPIES_TP) * one + given)
-    return float(gathered + HALF_LOGITS.get(step.kind, PAIR_LOGITS) * one / 2 + given)
+    pair = PAIR_LOGITS_WITH_REFERENCE if references_in_step(step) else PAIR_LOGITS
+    return float(gathered + HALF_LOGITS.get(step.kind, pair) * one / 2 + given)
 
 
-def _softcapped(step: Step) -> bool:
+def softcapped(family: str) -> bool:
     """Whether the logits are made in float32: the Gemma families, for which the first constants were fitted."""
-    return step.family.startswith("gemma")
+    return family.startswith("gemma")
 
 
 def _logit_traffic(step: Step) -> float:
     """Bytes read and written for each logit."""
-    if _softcapped(step) or step.kind in SAMPLED:
+    if softcapped(step.family) or step.kind in SAMPLED:
         return LOGIT_TRAFFIC
     return HALF_LOGIT_TRAFFIC + (TEACHER_TRAFFIC if step.kind == "GKD" else 0)
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .memory import ACTIVATION_BYTES, CHUNK, Candidate, heads_of, kept, layers_of, of_each, window_of
+from .memory import ACTIVATION_BYTES, CHUNK, Candidate, heads_of, kept, layers_of, of_each, softcapped, window_of
 from .results import Pass, Step
 from .slices import Slice, link_bandwidth, xla_seconds
 
@@ -19,9 +19,10 @@ FLOAT = 4
 # Of a forward pass: what a layer holds while it is computed, and how often its arrays are read and written.
 LIVE_SCORE_BYTES, LIVE_EMBED, LIVE_HIDDEN, LIVE_HEADS = 2, 2, 1, 1
 WEIGHT_TRAFFIC, WIDTH_TRAFFIC, SCORE_TRAFFIC = 4, 7, 6
-# Copies of the logits that stand at once, and how often each is read and written.
-REFERENCE_COPIES, TEACHER_COPIES, SAMPLED_COPIES = 1.0, 1.0, 4
-LOGIT_TRAFFIC, SAMPLED_TRAFFIC = 3, 25
+# Float32 copies of the logits that stand at once, of a reference in half precision but for Gemma's, and how often each
+# is read and written.
+REFERENCE_COPIES, REFERENCE_COPIES_GEMMA, TEACHER_COPIES, SAMPLED_COPIES = 0.5, 1.0, 1.0, 4
+LOGIT_TRAFFIC, CHUNK_TRAFFIC, SAMPLED_TRAFFIC = 1.5, 3, 25
 CACHES = 1.8  # of keys and values: what the loop carries, and what the prompts' pass makes them of
 # A token of every row reads the gathered weights, and its row's keys and values.
 TOKEN_WEIGHT_TRAFFIC, TOKEN_CACHE_TRAFFIC = 2, 1
@@ -65,21 +66,25 @@ def _figure(
     if one.samples:
         memory, seconds = _sampling(one, wanted, each, count, where)
     else:
-        memory, seconds = _forward(one, wanted, each, count, where)
+        memory, seconds = _forward(one, wanted, each, count, where, step.family)
     return PassFigure(one.name, everything + int(memory), times * seconds)
 
 
-def _forward(one: Pass, wanted: Candidate, rows: int, layers: int, where: Slice) -> tuple[float, float]:
+def _forward(one: Pass, wanted: Candidate, rows: int, layers: int, where: Slice, family: str) -> tuple[float, float]:
     """Bytes beside what is kept, and seconds, of a pass over whole rows, `rows` of them on a device."""
     sizes, length = one.sizes, wanted.length
     logits = _logits(sizes, rows * length, wanted)
     head = rows * (one.completion or length)
-    copies = TEACHER_COPIES if one.name == "teacher" else REFERENCE_COPIES
-    held = copies * (logits if not one.completion else _logits(sizes, rows * CHUNK, wanted))
+    if one.completion:
+        held = _logits(sizes, rows * CHUNK, wanted)
+    elif one.name == "teacher":
+        held = TEACHER_COPIES * logits
+    else:
+        held = (REFERENCE_COPIES_GEMMA if softcapped(family) else REFERENCE_COPIES) * logits
     memory = max(_gathered(one, wanted) + held, _live(sizes, rows, length, wanted.keys(), wanted))
     flops, moved = _layers(one, wanted, rows, length, layers)
     flops += 2 * sizes["embed"] * sizes["vocab"] * head / wanted.tp
-    moved += LOGIT_TRAFFIC * _logits(sizes, head, wanted)
+    moved += (CHUNK_TRAFFIC if one.completion else LOGIT_TRAFFIC) * _logits(sizes, head, wanted)
     return memory, xla_seconds(flops, moved, where)
 
 

@@ -154,8 +154,12 @@ def _traced(request: Request) -> Request:
 
 
 def fitting_meshes(step: Step, where: Slice) -> tuple[list[tuple[int, int]], list[tuple[str, str]]]:
-    """(fsdp, tp) that the slice has and that divide every tensor, and the others with what is in their way."""
-    family = next((known for known in families() if known.name == step.family), None)
+    """(fsdp, tp) that the slice has and that divide every tensor, and the others with what is in their way.
+
+    A reference's or a teacher's tensors have to divide, too.
+    """
+    models = {step.model: (step.family, step.sizes)} | {one.model: (one.family, one.sizes) for one in step.passes}
+    known = {family.name: family for family in families()}
     count = where.devices
     fit, dropped = [], []
     for tp in [n for n in range(1, count + 1) if count % n == 0]:
@@ -163,7 +167,12 @@ def fitting_meshes(step: Step, where: Slice) -> tuple[list[tuple[int, int]], lis
             mesh = f"fsdp={count // tp},tp={tp}"
             dropped.append((mesh, unlaid(mesh, where)))
             continue
-        problems = mesh_problems(family, step.sizes, count // tp, tp)[:-1] if family is not None else []
+        problems = [
+            line if model == step.model else f"{model}: {line}"
+            for model, (family, sizes) in models.items()
+            if family in known
+            for line in mesh_problems(known[family], sizes, count // tp, tp)[:-1]
+        ]
         if problems:
             dropped.append((f"fsdp={count // tp},tp={tp}", "; ".join(problems[:2])))
         else:

@@ -39,7 +39,7 @@ class Pass:
     weights that are its arguments, `resident` of what lies there besides. FLOPs, bytes and seconds are XLA's on one
     device: of the whole program, whose loop is counted once, and of one turn of it (`token_`), whose seconds are no
     less than what its collectives need of the links. `weights`: bytes over the whole mesh by the axes they are sharded
-    on. `own`: of the model that trains.
+    on. `own`: of the model that trains; `family`: of the model's.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Pass:
     all_layers: int
     sizes: Mapping[str, Any]
     weights: Mapping[str, int]
+    family: str = ""
     count: int = 0
     goes: float = 0.0
     prompt: int = 0
@@ -149,6 +150,11 @@ class Step:
     def peak(self) -> int:
         """The most that lies in one device's HBM at once, by the compiler; 0 where nothing was compiled."""
         return max(self.training_peak, *(one.peak for one in self.passes), 0)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the run loads: the one that trains, and a reference or a teacher."""
+        return tuple(dict.fromkeys([self.model, *(one.model for one in self.passes)]))
 
     @property
     def training_peak(self) -> int:

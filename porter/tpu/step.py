@@ -55,6 +55,8 @@ def _advice(request: Request, step: Step, asked: Candidate) -> str:
                 f"--mesh fsdp={other.fsdp},tp={other.tp}" if other.mesh != asked.mesh else "",
             ]
             said = [change for change in changes if change]
+            if not said:  # what was asked for, and doesn't fit, whatever the formula says
+                continue
             fitting.append((len(said), found.step_seconds, " ".join(said), found.peak))
     if not fitting and step.own_batch is not None:
         shorter = "a shorter --completion-len" if any(one.samples for one in step.passes) else "a smaller --seq-len"
@@ -65,6 +67,4 @@ def _advice(request: Request, step: Step, asked: Candidate) -> str:
     if not fitting:
         return "no mesh, remat or micro-batch fits this slice by formula: take a larger slice, or a smaller --seq-len"
     _, _, change, peak = min(fitting)
-    if not change:
-        return "the formula says that it fits as it is: it is off here"
     return f"what should fit: {change} ({peak / GIB:.1f} GiB by formula)"

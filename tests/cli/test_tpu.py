@@ -15,7 +15,8 @@ import porter.tpu.step as stepping
 from porter.cli import run
 from porter.tpu.compile import CompileFailed
 from porter.tpu.results import Memory
-from porter.tpu.slices import GIB
+from porter.tpu.slices import GIB, slice_named
+from tests.tpu.test_kinds import compiled_at, grpo
 from tests.tpu.test_plan import gemma4
 
 Captured = pytest.CaptureFixture[str]
@@ -116,6 +117,39 @@ def test_json_of_a_step_and_of_a_plan(port: str, capsys: Captured, monkeypatch: 
     assert "k_einsum" in document["plans"][1]["dropped"][0]["why"]
 
 
+def test_what_a_run_computes_beside_its_step_is_shown(
+    port: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stepping, "libtpu_problem", lambda: "")
+    monkeypatch.setattr(stepping, "compile_step", lambda request, *a, **k: compiled_at(replace(request, layers=28)))
+    assert run(["compile", port, "--tpu", "v6e-4", "--model", "config.json"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "GRPO: micro-batch 8 x 512 tokens, 4 to a step of 32 rows" in said
+    assert "sampling, 32 x (256 + 256) tokens" in said and "peak 25.00 GiB, in sampling; 1.800 s a step" in said
+    assert run(["compile", port, "--tpu", "v6e-4", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)["step"]
+    assert document["peak"] == 25 * GIB and document["step_seconds"] == pytest.approx(0.4 + 5 * 0.28)
+    assert [one["name"] for one in document["passes"]] == ["sampling", "log-probabilities"]
+
+    short = compiled_at(compiling.Request(Path(port), slice_named("v6e-4"), layers=28), "sampling")
+    monkeypatch.setattr(stepping, "compile_step", lambda *a, **k: short)
+    assert run(["compile", port, "--tpu", "v6e-4"]) == 1
+    assert "out of memory by 3.0 GiB in sampling" in (said := capsys.readouterr().out) and "what should fit" in said
+
+    monkeypatch.setattr(planning, "compile_step", lambda *a, **k: grpo())
+    assert run(["plan", port, "--tpu", "v6e-4", "--candidates", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "GRPO, 32 rows of 512 tokens" in said and "sampling" in said and "fsdp=4,tp=1 remat" in said
+
+
+def test_a_model_that_stands_for_several_is_told(port: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = grpo()
+    step = replace(step, passes=(replace(step.passes[0], own=False, model="its/teacher"),))
+    monkeypatch.setattr(planning, "compile_step", lambda *a, **k: step)
+    assert run(["plan", port, "--tpu", "v6e-4", "--candidates", "0", "--model", "config.json"]) == 0
+    assert "--model config.json stands for Qwen/Qwen3-0.6B and its/teacher" in capsys.readouterr().err
+
+
 def test_plans_are_compared(port: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "compile_step", lambda *a, **k: gemma4())
     assert run(["plan", port, "--tpu", "v5p-8,v5e-4", "--candidates", "0", "--compare"]) == 1
@@ -154,8 +188,6 @@ def test_apply_wants_an_output_and_one_slice(port: str, capsys: Captured) -> Non
 
 
 def test_the_cache_survives_what_is_no_result(port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from porter.tpu.slices import slice_named
-
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     request = compiling.Request(script=Path(port), slice=slice_named("v5p-8"), compile=False)
     file = compiling.cache_folder() / f"{compiling.key(request)}.json"

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from porter.engine.script.kinds import is_of_kind
+from porter.engine.packs.kinds import is_of_kind
 
 from .porting import port
 

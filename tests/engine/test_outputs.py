@@ -72,3 +72,24 @@ def test_generation_settings_are_kept_where_they_are_saved_or_taken(
     )
     found = port(text)
     assert found.status == "ported" and (line in found.after if line else "generation_config" not in found.after)
+
+
+PAD = "model.config.pad_token_id = 7\n"
+
+
+@pytest.mark.parametrize(
+    ("keyword", "after", "kept"),
+    [
+        ("", "trainer.save_model()", True),
+        ("", "", False),
+        (LORA, "trainer.save_model()", False),
+        (LORA, "trainer.model.merge_and_unload().save_pretrained('whole')", True),
+    ],
+)
+def test_special_tokens_of_the_config_are_kept_where_it_is_saved(keyword: str, after: str, kept: bool) -> None:
+    text = sft_script(
+        imports="from peft import LoraConfig", between=PAD, trainer=keyword, after=f"trainer.train()\n{after}"
+    )
+    found = port(text)
+    assert found.status == "ported" and ("rt.model_config(model).pad_token_id = 7\n" in found.after) is kept
+    assert kept or "pad_token_id" not in found.after

@@ -114,9 +114,9 @@ def test_a_trainer_that_nobody_trains_is_said() -> None:
 )
 def test_a_trainer_without_a_name_is_said_and_left_alone(trainer: str) -> None:
     statement = trainer.format("'Qwen/Qwen3-0.6B', args=SFTConfig('out'), train_dataset=rows")
-    found = port(f"{HEAD}{statement}\n")
-    assert found.status == "unsupported" and f"\n{statement}\n" in found.after
-    assert "# TODO(tpu-port TP102): This trainer is made inside an expression" in found.after
+    found = check_noop(f"{HEAD}{statement}\n")
+    assert found.status == "unsupported" and found.findings[0].rule == "TP102"
+    assert found.findings[0].message.startswith("This trainer is made inside an expression")
 
 
 def test_a_config_that_only_the_script_knows_is_made_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,10 @@ def test_without_a_line_there_is_no_receipt() -> None:
         replace(kept, fate="changed", places=())
     recipe = Recipe("train.py", fields=(kept, replace(kept, fate="dropped", places=())))
     assert Recipe.from_json(recipe.to_json()) == recipe
+    older = json.loads(recipe.to_json())
+    for each in older["fields"]:
+        del each["places"]
+    assert [each.fate for each in Recipe.from_json(json.dumps(older)).fields] == ["dropped"]
 
 
 @pytest.mark.parametrize(

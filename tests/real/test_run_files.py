@@ -52,8 +52,14 @@ def test_generation_settings_are_saved_as_transformers_saves_them(
     assert rt.generation_config(model).eos_token_id == theirs.generation_config.eos_token_id
     for each in (theirs.generation_config, rt.generation_config(model)):
         each.eos_token_id, each.max_new_tokens = [5, 7], 9
+    theirs.config.pad_token_id = rt.model_config(model).pad_token_id = 3
+    with pytest.raises(ValueError, match="hidden_size can't be set"):
+        rt.model_config(model).hidden_size = 7
     theirs.save_pretrained(tmp_path / "theirs")
     rt.save_model(model, tmp_path / "ours")
     read = [GenerationConfig.from_pretrained(tmp_path / name).to_diff_dict() for name in ("theirs", "ours")]
     assert read[0] == read[1] and read[0]["eos_token_id"] == [5, 7] and read[0]["max_new_tokens"] == 9
-    assert json.loads((tmp_path / "ours/config.json").read_text())["model_type"] == "qwen3"
+    configs = [json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "ours")]
+    names = ("pad_token_id", "eos_token_id", "bos_token_id")
+    assert [configs[0].get(name) for name in names] == [configs[1].get(name) for name in names]
+    assert configs[1]["pad_token_id"] == 3

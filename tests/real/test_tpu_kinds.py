@@ -154,9 +154,7 @@ def test_a_model_without_adapters_is_kept_twice_for_its_reference(compiled: dict
     ("case", "words", "said"),
     [
         ("grpo", [], "give --prompt-len N, the tokens of the longest"),
-        ("grpo", ["--seq-len", "200"], "--seq-len 200 leaves no token for the prompt before 256 of a completion"),
         ("dpo_lora", ["--batch", "8"], "the micro-batches of DPO are as large as the script's batch size makes them"),
-        ("grpo", ["--mesh", "fsdp=1,tp=8"], "kv_heads = 4 does not divide by tp = 8"),
     ],
 )
 def test_bad_input_of_other_kinds_is_a_line(

@@ -75,6 +75,7 @@ def beside(step: Step, name: str, **changes: Any) -> Pass:
 def grpo(prompt: int = 256, completion: int = 256) -> Step:
     step = qwen3("GRPO", length=prompt + completion)
     sampling = beside(step, "sampling", prompt=prompt, completion=completion, count=32, goes=1.0)
+    sampling = replace(sampling, rows=32, times=1.0)
     logps = beside(step, "log-probabilities", completion=completion, count=32, goes=1.0)
     return replace(step, passes=(sampling, logps), state={**step.state, "reference": step.state["adapters"]})
 
@@ -91,6 +92,8 @@ def test_the_formulas_memory_of_grpo_is_close_to_xlas(
     found = [estimate(step, wanted, V6E, layers).peak]
     found += [one.peak for one in estimate_passes(step, wanted, 4, V6E, layers)]
     assert [size / GIB for size in found] == pytest.approx(peaks, rel=0.2)
+    if layers == prompt // 128:
+        assert estimate(step, Candidate(1, 4, 8, 512, True), V6E, 2).peak / GIB == pytest.approx(0.322, rel=0.1)
 
 
 def test_the_formulas_memory_of_pairs_and_distillation_is_close_to_xlas() -> None:
@@ -98,6 +101,10 @@ def test_the_formulas_memory_of_pairs_and_distillation_is_close_to_xlas() -> Non
     assert estimate(dpo, Candidate(4, 1, 4, 768, True), V6E, 2).peak / GIB == pytest.approx(0.829, rel=0.1)
     assert estimate(qwen3("ORPO"), Candidate(2, 2, 16, 512, True), V6E, 2).peak / GIB == pytest.approx(0.836, rel=0.1)
     assert estimate(qwen3("KTO"), Candidate(4, 1, 32, 256, True), V6E, 2).peak / GIB == pytest.approx(1.567, rel=0.1)
+    apart = qwen3("DPO", state=dpo.state)
+    apart = replace(apart, passes=(replace(beside(apart, "reference"), own=False, model="other"),))
+    whole = estimate(qwen3("DPO"), Candidate(4, 1, 16, 512, True), V6E, 2).logits
+    assert estimate(apart, Candidate(4, 1, 16, 512, True), V6E, 2).logits < 0.7 * whole  # no reference's in the step
     assert estimate(qwen3("SFT"), Candidate(4, 1, 4, 2048, True), V6E, 2).peak / GIB == pytest.approx(0.986, rel=0.1)
     gkd = qwen3("GKD", own_batch=None)
     teacher = beside(gkd, "teacher")
@@ -195,6 +202,59 @@ def test_a_plan_ranks_by_training_and_sampling(monkeypatch: pytest.MonkeyPatch) 
     assert found.best is None and all(row.estimate.peak < V6E.hbm for row in found.rows), "sampling alone doesn't fit"
     with pytest.raises(InputError, match=r"--lengths: buckets and packing .* this is one of GRPO"):
         planning.plan(Request(script=Path("port.py"), slice=V6E), compiled=0, lengths=[100])
+
+
+def compiled_at(request: Request, short: str = "") -> Step:
+    """Two GiB and one a layer for training, ten and half a one for sampling; of a pass that is `short`, none."""
+    step, layers = grpo(), request.layers or 28
+    gib = {"sampling": 10 + layers / 2, "log-probabilities": 1.0}
+    passes = [
+        replace(one, layers=layers, memory=Memory(int(gib[one.name] * GIB)), resident=GIB, seconds=0.01 * layers)
+        if one.name != short
+        else replace(one, layers=layers, short_of_memory=3 * GIB, wanted_memory=40 * GIB)
+        for one in step.passes
+    ]
+    memory = Memory((2 + layers) * GIB // 2)
+    return replace(step, layers=layers, memory=memory, seconds=0.1, passes=tuple(passes), resident=GIB // 4)
+
+
+def test_compiled_passes_are_extrapolated_each_to_all_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Request] = []
+
+    def compile_steps(requests: list[Request], *args: Any, **kwargs: Any) -> list[Step]:
+        asked.extend(requests)
+        return [compiled_at(request) for request in requests]
+
+    monkeypatch.setattr(planning, "compile_step", lambda *a, **k: grpo())
+    monkeypatch.setattr(planning, "compile_steps", compile_steps)
+    monkeypatch.setattr(planning, "libtpu_problem", lambda: "")
+    request = Request(script=Path("port.py"), slice=V6E, prompt_len=256)
+    best = planning.plan(request, compiled=1).best
+    assert best is not None and best.compiled_layers == (2, 4)
+    assert [(one.batch, one.seq_len, one.prompt_len) for one in asked] == [(None, None, 256)] * 2
+    sampling, logps = best.passes
+    assert (sampling.peak, logps.peak) == (25 * GIB, 2 * GIB)  # 10 + 28 / 2, and what lies there besides
+    assert best.peak == max(sampling.peak, 15 * GIB + GIB // 4)
+    assert sampling.seconds == pytest.approx(0.28) and logps.seconds == pytest.approx(4 * 0.28)
+    assert best.step_seconds == pytest.approx(0.1 * best.micro_batches + 5 * 0.28)
+
+
+def test_a_candidate_whose_sampling_lacks_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "compile_step", lambda *a, **k: grpo())
+    monkeypatch.setattr(planning, "compile_steps", lambda asked, *a, **k: [compiled_at(r, "sampling") for r in asked])
+    monkeypatch.setattr(planning, "libtpu_problem", lambda: "")
+    found = planning.plan(Request(script=Path("port.py"), slice=V6E), compiled=1)
+    assert "XLA: sampling: 3.0 GiB more than the chip has, at 2 layers" in {row.why_not for row in found.rows}
+
+
+def test_a_mesh_has_to_divide_the_teacher_too() -> None:
+    step = qwen3("GKD")
+    teacher = replace(beside(step, "teacher"), own=False, model="other", family="qwen3")
+    teacher = replace(teacher, sizes={**step.sizes, "kv_heads": 2})
+    meshes, dropped = planning.fitting_meshes(replace(step, passes=(teacher,)), V6E)
+    assert meshes == [(4, 1), (2, 2)] and len(dropped) == 1
+    assert "other: " in dropped[0][1] and "kv_heads = 2 does not divide by tp = 4" in dropped[0][1]
+    assert planning.fitting_meshes(step, V6E) == ([(4, 1), (2, 2), (1, 4)], [])
 
 
 def test_passes_that_lack_memory_or_lie_over_it_are_named() -> None:

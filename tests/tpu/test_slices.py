@@ -10,7 +10,9 @@ import pytest
 
 from porter.errors import InputError
 from porter.tpu.compile import environment
+from porter.tpu.plan import fitting_meshes
 from porter.tpu.slices import GIB, mesh_of, meshes_of, names, slice_named
+from tests.tpu.test_plan import gemma4
 
 
 def test_the_number_counts_cores_or_chips() -> None:
@@ -83,32 +85,72 @@ def test_a_mesh_that_no_axis_of_the_slice_gives_is_refused_by_name() -> None:
     assert mesh_of("fsdp=8,tp=2", slice_named("v5e-16")) == {"fsdp": 8, "tp": 2}
 
 
+def test_every_mesh_of_every_slice_is_planned_or_dropped_by_name() -> None:
+    for where in map(slice_named, names()):
+        count = where.devices
+        every = {f"fsdp={count // tp},tp={tp}" for tp in range(1, count + 1) if count % tp == 0}
+        fit, dropped = fitting_meshes(gemma4(), where)
+        planned = {f"fsdp={fsdp},tp={tp}" for fsdp, tp in fit}
+        assert planned | {mesh for mesh, _ in dropped} == every and not planned & {mesh for mesh, _ in dropped}
+        for mesh, why in dropped:
+            assert where.name in why or "does not divide" in why, (mesh, why)
+
+
 LAYOUTS = """
-import json, sys
+import json, sys, tempfile
+from pathlib import Path
 import jax
-from jax.experimental import topologies
-found = {}
-for name, topology, arguments in json.loads(sys.argv[1]):
-    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology, **arguments).devices
-    meshes = []
-    for tp in [n for n in range(1, len(devices) + 1) if len(devices) % n == 0]:
+from jax.sharding import NamedSharding, PartitionSpec
+from porter.tpu.tracing.abstract_run import AbstractRun, Finished
+
+make, found = jax.make_mesh, {}
+
+
+def array(mesh, *axes):
+    size = 8 * mesh.size
+    return jax.ShapeDtypeStruct((size, size), jax.numpy.bfloat16, sharding=NamedSharding(mesh, PartitionSpec(*axes)))
+
+
+for name, asked in json.loads(sys.argv[1]):
+    jax.make_mesh = make
+    result = Path(tempfile.mkdtemp()) / "result.json"
+    run = AbstractRun(asked, result)
+    run.patch_jax()
+    count, meshes, refused = jax.device_count(), [], []
+    for tp in [n for n in range(1, count + 1) if count % n == 0]:
         try:
             auto = (jax.sharding.AxisType.Auto,) * 2
-            jax.make_mesh((len(devices) // tp, tp), ("fsdp", "tp"), axis_types=auto, devices=devices)
-            meshes.append(f"fsdp={len(devices) // tp},tp={tp}")
-        except NotImplementedError:
-            pass
-    found[name] = [len({device.process_index for device in devices}), meshes]
+            meshes.append(jax.make_mesh((count // tp, tp), ("fsdp", "tp"), axis_types=auto))
+        except Finished:
+            refused.append((f"fsdp={count // tp},tp={tp}", json.loads(result.read_text())["refused"]))
+    chosen = meshes[len(meshes) // 2]
+    step = jax.jit(lambda weights, rows: rows @ weights)
+    with chosen:
+        step.lower(array(chosen, "fsdp", "tp"), array(chosen, "fsdp")).compile()
+    found[name] = {
+        "hosts": len({device.process_index for device in run.devices}),
+        "meshes": ["fsdp={fsdp},tp={tp}".format(**mesh.shape) for mesh in meshes],
+        "refused": refused,
+    }
 print(json.dumps(found))
 """
 
 
 @pytest.mark.real
 def test_meshes_and_hosts_are_those_of_libtpus_own_topologies() -> None:
+    """Every mesh of every slice, as `compile` lays a port's out: devices of libtpu that XLA compiles for, or a line."""
     asked = [slice_named(name) for name in names()]
-    told = json.dumps([(one.name, one.topology_name, dict(one.arguments)) for one in asked])
-    done = subprocess.run(
-        [sys.executable, "-c", LAYOUTS, told], capture_output=True, text=True, env=environment(8), check=True
-    )
+    message = {"compile": True, "mesh": None, "seq_len": None, "prompt_len": None, "completion_len": None}
+    told = [
+        (one.name, message | {"topology": {"name": one.topology_name, "arguments": dict(one.arguments)}})
+        for one in asked
+    ]
+    words = [sys.executable, "-c", LAYOUTS, json.dumps(told)]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(8), check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    assert found == {one.name: [one.hosts, meshes_of(one)] for one in asked}
+    assert {name: (one["hosts"], one["meshes"]) for name, one in found.items()} == {
+        one.name: (one.hosts, meshes_of(one)) for one in asked
+    }
+    lines = [(mesh, line) for one in found.values() for mesh, line in one["refused"]]
+    assert ("fsdp=8,tp=2" in dict(lines)) and all(mesh in line and "--mesh takes" in line for mesh, line in lines)

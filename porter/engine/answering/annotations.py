@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import libcst as cst
 
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.subclasses import base_of, class_of
+from ..steps.step import Phase, step
 
 RULE = "TP001"
 OWN = {
@@ -21,12 +20,13 @@ OWN = {
 MODELS = frozenset({"peft.PeftModel", "peft.PeftModelForCausalLM", "torch.nn.Module"})
 
 
-def rename_annotations(porting: Porting, views: Sequence[Porting]) -> None:
+@step(Phase.ANSWER, fills=("claimed names",))
+def rename_annotations(porting: Porting) -> None:
     """Replace the class in every annotation of a ported trainer or of a torch model."""
     module = porting.module
     trainers = {
         view.trainer.qualified: table_of(view, view.trainer).kind
-        for view in views
+        for view in porting.trainers
         if view.trainer is not None and view.loop is None
     }
     for node in list(module.parents):
@@ -60,10 +60,11 @@ def _is_annotation(porting: Porting, node: cst.CSTNode) -> bool:
     return False
 
 
-def drop_subclasses(porting: Porting, views: Sequence[Porting]) -> None:
+@step(Phase.SETTLE, fills=("classes",))
+def drop_subclasses(porting: Porting) -> None:
     """A class of the file that added nothing to the trainer goes with its last use."""
     module = porting.module
-    for view in views:
+    for view in porting.trainers:
         made = view.trainer.node if view.trainer is not None else None
         definition = class_of(module, made.func) if isinstance(made, cst.Call) else None
         if definition is None:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ...source.scopes import inside
 from ..script.porting import Porting
+from ..steps.step import Phase, step
 
 RULE = "TP537"
 KEYWORDS = ("gpu", "num_gpus", "use_gpu")
@@ -18,6 +19,7 @@ SCHEDULERS = {
 }
 
 
+@step(Phase.NAME)
 def name_asked_gpus(porting: Porting) -> None:
     """An error for every call of a scheduler that asks for a GPU by a number, a name or True."""
     module = porting.module

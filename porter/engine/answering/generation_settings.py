@@ -1,7 +1,11 @@
-"""`model.generation_config.eos_token_id = ...`: settings that are saved with a whole model, and that sampling takes."""
+"""`model.generation_config.eos_token_id = ...`: settings that are saved with a whole model, and that sampling takes.
+
+`model.config.pad_token_id = ...` is saved with it, too.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import libcst as cst
@@ -12,6 +16,8 @@ from ..script.uses_of_training import Use
 
 RULE = "TP316"
 REASON = "saved in generation_config.json, and taken by rt.generate"
+TOKENS = ("pad_token_id", "eos_token_id", "bos_token_id")
+SAVES = re.compile(r"\.(save_model|save_pretrained|push_to_hub)\(")
 SAMPLES = ("merge", ".generate(", "pipeline(")  # where an adapter's run takes the settings, too
 
 
@@ -21,15 +27,25 @@ def keep_setting(porting: Porting, use: Use, variable: str) -> bool:
     A run that saves adapters alone, and samples nothing, has no use for them: those that are set are left to the rules.
     """
     parts = use.chain.split(".")
-    held = ["model", "generation_config"] if use.role == "trainer" else ["generation_config"]
-    if parts[:-1] != held or use.kind not in ("assign", "read"):
+    own = parts[1:] if use.role == "trainer" and parts[0] == "model" else parts
+    if use.kind not in ("assign", "read") or len(own) != 2 or (use.role == "trainer" and own is parts):
         return False
-    if use.kind == "assign" and porting.saves_adapter and not any(text in porting.module.text for text in SAMPLES):
+    text = porting.module.text
+    if own[0] == "config":
+        whole = not porting.saves_adapter or "merge" in text
+        if use.kind != "assign" or own[1] not in TOKENS or not whole or SAVES.search(text) is None:
+            return False
+        function, reason = "model_config", "saved in config.json"
+    elif own[0] == "generation_config":
+        if use.kind == "assign" and porting.saves_adapter and not any(word in text for word in SAMPLES):
+            return False
+        function, reason = "generation_config", REASON
+    else:
         return False
     setting = use.outer
     assert isinstance(setting, cst.Attribute)
     model = f"{variable}.model" if use.role == "trainer" else variable
-    porting.edit(*porting.module.span(setting.value), f"{porting.rt('generation_config')}({model})", RULE, REASON)
+    porting.edit(*porting.module.span(setting.value), f"{porting.rt(function)}({model})", RULE, reason)
     return True
 
 

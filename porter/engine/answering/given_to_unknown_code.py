@@ -11,18 +11,21 @@ import libcst as cst
 from ...source.calls import calls_of, function_around, parameter_of
 from ...source.scopes import Binding
 from ..libraries.transformers.read_checkpoints import say_listed_checkpoints, say_read_checkpoints
-from ..script.fill_from_tables import tables_by_class
+from ..script.fill_from_tables import find_other_trainer, tables_by_class
 from ..script.flow import SAVED, binding_origins, is_itself
 from ..script.porting import Porting
 from ..script.sites import Site, shortened
 from ..script.trainers import is_behind
+from ..script.training import Training
 from ..script.uses_of_training import Use, role_uses
+from ..steps.step import Phase, step
 
 RULE = "TP190"
 READERS = frozenset({"print", "len", "type", "isinstance", "issubclass", "id", "repr", "str", "hasattr", "callable"})
 LOGS = frozenset({"debug", "info", "warning", "error", "critical", "log", "print"})
 
 
+@step(Phase.NAME, of="trainer")
 def name_handed(porting: Porting) -> None:
     """A finding for every call that gets the model or the trainer, and for every later binding of the model."""
     say_read_checkpoints(porting)
@@ -71,7 +74,7 @@ def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:
             porting.find(RULE, "error", message, "Check it, or do it in this file.", *module.location(outer))
 
 
-def _is_known(porting: Porting, call: cst.Call, argument: cst.Arg) -> bool:
+def _is_known(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
     """Whether a call only looks at what it gets, has a rule of its own, or is of this file, where it is followed."""
     name = porting.module.qualified(call.func)
     if name in SAVED:
@@ -124,3 +127,22 @@ def _is_answered(porting: Porting, name: cst.CSTNode, around: cst.CSTNode) -> bo
     begin, end = module.span(around)
     first, last = module.line_column(begin)[0], module.line_column(end)[0]
     return any(finding.severity == "error" and first <= finding.line <= last for finding in porting.findings)
+
+
+@step(Phase.NAME, of="trainer")
+def name_untrained(porting: Porting) -> None:
+    """A trainer whose train() isn't called where it can be seen."""
+    site = porting.trainer
+    assert site is not None
+    if porting.loop is None and not any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer")):
+        message = "The call of train() on this trainer was not found beside it."
+        names = porting.names
+        batches = f"{names.trainer}.batches" if porting.given_away else names.batches
+        fix = f"Where it is called, write `with {names.mesh}: {names.trainer}.train({batches})`."
+        porting.find("TP111", "error", message, fix, site.line, site.column)
+
+
+@step(Phase.NAME)
+def name_other_trainers(porting: Porting) -> None:
+    """A trainer of the file that is refused, beside those that are ported."""
+    find_other_trainer(porting, todo=True)

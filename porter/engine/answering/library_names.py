@@ -14,10 +14,13 @@ from ..libraries.unsloth.patched_defaults import is_patched_class, unsloth_versi
 from ..packs.packs import Rewrite
 from ..script.fill_from_tables import plain_version
 from ..script.porting import KEPT, Porting
+from ..steps.step import Phase, step
 from .member_uses import apply_rewrite, member_rules, stands_for_call
 from .python_rules import answer, in_turn, is_claimed
 
 
+# The tables of names come last: they take what no step of its own has claimed.
+@step(Phase.ANSWER, reads=("claimed names",), fills=("moved",))
 def apply_rewrites(porting: Porting) -> None:
     """Let the packs' rules answer every use of an imported name outside the replaced sites."""
     rules = member_rules(porting)

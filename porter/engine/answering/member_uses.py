@@ -17,11 +17,13 @@ from ..packs.packs import Rewrite, SiteRule, by_claim
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.sites import shortened
+from ..script.training import Training
 from ..script.uses_of_training import Use, role_uses
 from ..settling.decisions import decide
+from ..steps.step import Phase, step
 from .generation_settings import keep_setting, unused_setting
 from .python_rules import answer, in_turn
-from .scoped_names import carry, is_in_reach, named_at
+from .scoped_names import is_in_reach, named_at
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
@@ -30,7 +32,7 @@ QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters"
 QUOTES = "\"'"
 
 
-def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
+def member_rules(porting: Training) -> dict[str, SiteRule | Rewrite]:
     """The packs' rules by what they match; a match has one rule."""
     found: dict[str, SiteRule | Rewrite] | None = porting.answers.get("members")
     if found is not None:
@@ -41,6 +43,8 @@ def member_rules(porting: Porting) -> dict[str, SiteRule | Rewrite]:
     return found
 
 
+# A table answers what no step of its own has claimed; what neither does is left to a person.
+@step(Phase.ANSWER, of="trainer", reads=("claimed uses",), fills=("answered uses",))
 def apply_members(porting: Porting) -> None:
     """Answer every use of the trainer and the model."""
     rules = member_rules(porting)
@@ -75,7 +79,6 @@ def apply_members(porting: Porting) -> None:
                     break
             else:
                 _unknown(porting, use)
-    carry(porting)
 
 
 def _drop_set(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
@@ -288,7 +291,7 @@ def stands_for_call(replacement: str) -> bool:
     return replacement.endswith(")") or replacement in ("True", "False", "None", "{processes}", "{argument}")
 
 
-def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:
+def _is_statement(porting: Training, node: cst.CSTNode) -> bool:
     parent = porting.module.parents[node]
     if isinstance(parent, cst.Subscript) and parent.value is node:  # `model.warnings_issued["estimate_tokens"] = True`
         return isinstance(porting.module.parents[parent], cst.AssignTarget) and _is_statement(porting, parent)
@@ -302,7 +305,7 @@ def _is_statement(porting: Porting, node: cst.CSTNode) -> bool:
     return isinstance(parent, cst.Expr) or _gives_back(node, parent)
 
 
-def _one_of_targets(porting: Porting, node: cst.CSTNode) -> tuple[int, int] | None:
+def _one_of_targets(porting: Training, node: cst.CSTNode) -> tuple[int, int] | None:
     """The span of `model.config.pad_token_id = ` in `model.config.pad_token_id = tokenizer.pad_token_id = 0`."""
     target = porting.module.parents[node]
     assign = porting.module.parents.get(target)

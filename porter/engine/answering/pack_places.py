@@ -18,6 +18,7 @@ from ..packs.packs import SiteRule
 from ..packs.patterns import Pattern, holes
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, indentation, read_site
+from ..steps.step import Phase, step
 from .member_uses import member_rules
 from .python_rules import answer_site, in_turn, is_claimed, positional
 
@@ -29,6 +30,7 @@ class Definition(Site):
     by: cst.BaseExpression | None = None
 
 
+@step(Phase.ANSWER, fills=("claimed names",))
 def apply_places(porting: Porting) -> None:
     """Let the packs' rules answer the file's classes, functions and patterns, as far as nothing replaced them."""
     first = member_rules(porting)

@@ -17,8 +17,9 @@ from ...text.edits import whole_lines
 from ..draft.findings import Findings
 from ..packs.packs import Rewrite, SiteRule
 from ..receipts.marking import carry
-from ..script.porting import Names, Porting
+from ..script.porting import Porting
 from ..script.sites import Site, read_site
+from ..script.training import Names
 
 CLAIMED = ("claimed",)  # what Python rules have answered, by node
 DRAFT = (list, dict, set, Names, Findings)  # what a rule may change in place

@@ -13,11 +13,13 @@ import libcst as cst
 from ..libraries.transformers.collators import saved_tokenizer
 from ..script.porting import Porting
 from ..script.uses_of_training import role_uses
+from ..steps.step import Phase, step
 from .scoped_names import named_at
 
 RULE = "TP310"
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def replace_saving_functions(porting: Porting) -> None:
     """A function of the file that gets the trainer to gather its weights and `_save` them saves Tunix's model,
     and the tokenizer that the Trainer saves beside it."""

@@ -20,8 +20,10 @@ from ...source.calls import function_around
 from ...source.scopes import Scope, first_parameter
 from ...text.expressions import names_in
 from ..script.callback_methods import is_get
-from ..script.porting import TRAINER, Porting, in_reach
+from ..script.porting import TRAINER, Porting
 from ..script.sites import indentation, small_statement
+from ..script.training import Training, in_reach
+from ..steps.step import Phase, step
 
 if TYPE_CHECKING:
     from ..script.uses_of_training import Use
@@ -31,7 +33,7 @@ CARRIED = {"batches": "batches", "eval_batches": "eval_batches", "processing_cla
 RULE = "TP111"
 
 
-def is_in_reach(porting: Porting, node: cst.BaseExpression) -> bool:
+def is_in_reach(porting: Training, node: cst.BaseExpression) -> bool:
     """Whether the names at the trainer can be read where `node` stands, and not only because they are global."""
     trainer = porting.trainer
     assert trainer is not None
@@ -144,6 +146,7 @@ def _trained_model(porting: Porting, use: Use, text: str) -> str:
     return text
 
 
+@step(Phase.CARRY, of="trainer", fills=("carried",))
 def carry(porting: Porting) -> None:
     """Behind the trainer: the attributes under which code elsewhere finds what belongs to it."""
     trainer = porting.trainer

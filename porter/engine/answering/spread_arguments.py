@@ -12,8 +12,10 @@ from ...text.format_strings import in_f_string
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.uses_of_training import uses
+from ..steps.step import Phase, step
 
 
+@step(Phase.CARRY, of="trainer", reads=("carried",))
 def spread_arguments(porting: Porting) -> None:
     """Reads of a config object that is gone (`args.output_dir`) become the values that it held, also in new code."""
     site = porting.arguments

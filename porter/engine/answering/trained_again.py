@@ -16,11 +16,13 @@ import libcst as cst
 from ...source.calls import function_around
 from ..script.porting import Porting
 from ..script.uses_of_training import role_uses
+from ..steps.step import Phase, step
 
 RULE = "TP111"
 LEAVES = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
+@step(Phase.NAME, of="trainer")
 def say_trained_again(porting: Porting) -> None:
     """Name the first call of train() that comes again, in a loop around it or behind another one."""
     module, site = porting.module, porting.trainer

@@ -22,6 +22,7 @@ from ..receipts.marking import STAYS
 from ..script.fill_from_tables import JUDGED, judge, mentions_import, plain_version, tables_by_class
 from ..script.porting import Porting
 from ..script.sites import assigned_name, shown
+from ..script.training import Training
 
 LIBRARIES = ("trl", "peft", "transformers", "unsloth")
 CONFIGURES = re.compile(rf"^({'|'.join(LIBRARIES)})\.\w*(Config|Arguments|Trainer)$")
@@ -72,7 +73,7 @@ def _is_used(porting: Porting, call: cst.Call) -> bool:
     return name is None or any(True for _ in porting.module.references(name, porting.module.scope(call)))
 
 
-def _of_holder(porting: Porting, call: cst.Call, row: Field) -> Field | None:
+def _of_holder(porting: Training, call: cst.Call, row: Field) -> Field | None:
     """The fate of the keyword that takes the call, `LoraConfig(eva_config=EvaConfig(rho=2))`."""
     module = porting.module
     for node in module.ancestors(call):
@@ -86,7 +87,7 @@ def _of_holder(porting: Porting, call: cst.Call, row: Field) -> Field | None:
     return None
 
 
-def _of_call(porting: Porting, argument: cst.Arg, row: Field, edits: Sequence[Edit], status: Status | None) -> Field:
+def _of_call(porting: Training, argument: cst.Arg, row: Field, edits: Sequence[Edit], status: Status | None) -> Field:
     start, end = porting.module.span(argument.value)
     if status == "unsupported":
         reason = "nothing of this script is ported; the findings say why"
@@ -98,7 +99,7 @@ def _of_call(porting: Porting, argument: cst.Arg, row: Field, edits: Sequence[Ed
 
 
 def _judged(
-    node: cst.BaseExpression, row: Field, rule: TableRule | None, porting: Porting, versions: Mapping[str, str]
+    node: cst.BaseExpression, row: Field, rule: TableRule | None, porting: Training, versions: Mapping[str, str]
 ) -> Field:
     """The fate that the runtime's class of the same name gives a keyword when the script runs."""
     name = row.source.rpartition(".")[2]

@@ -13,11 +13,13 @@ from ..script.flow import asks_for_wrapper
 from ..script.porting import Porting
 from ..script.uses_of_training import role_uses
 from ..settling.decisions import decide
+from ..steps.step import Phase, step
 
 RULE = "TP190"
 REASON = "the mesh shards the model, which nothing wraps"
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def answer_wrapping(porting: Porting) -> None:
     """Keep the ways of a model that isn't wrapped."""
     module = porting.module

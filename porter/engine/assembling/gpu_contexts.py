@@ -13,6 +13,7 @@ import libcst as cst
 from ...text.edits import within
 from ..reading.precision import under_autocast
 from ..script.porting import TRAINER, TRAINING, Porting
+from ..steps.step import Phase, step
 
 RULE = "TP111"
 KERNELS = frozenset(
@@ -25,6 +26,7 @@ AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.au
 REASON = "a TPU has none of these kernels; training needs the mesh"
 
 
+@step(Phase.ANSWER, fills=("claimed names",))
 def share_mesh(porting: Porting) -> None:
     """Such a context around a call of train() is the mesh's, which the call needs none of its own then."""
     module = porting.module

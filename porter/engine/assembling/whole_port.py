@@ -52,7 +52,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
         edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
     if status is None:
         refuse_unsettled(porting, edits)
-    edits = with_todos(porting, edits)
+    edits = with_todos(porting, edits) if status != "unsupported" else []
     before = module.as_written
     after = apply_edits(module.text, edits) if edits else before
     if status is None:

@@ -15,12 +15,12 @@ from ..receipts.marking import keep_object
 from ..script.fill_from_tables import fill_defaults, fill_site, follow, object_values, short_name, table_of
 from ..script.flow import origins
 from ..script.may_be_none import may_be_none
-from ..script.porting import Porting
 from ..script.sites import Argument
+from ..script.training import Training
 from .kept_configs import adapters_are_spread
 
 
-def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
+def read_lora(porting: Training, versions: Mapping[str, str]) -> None:
     """Follow `peft_config=` of the trainer or of `get_peft_model`; no config is full fine-tuning."""
     site = porting.inject or porting.trainer
     assert site is not None
@@ -59,7 +59,7 @@ def read_lora(porting: Porting, versions: Mapping[str, str]) -> None:
     porting.change_fate(".peft_config", target=target, reason=reason)
 
 
-def _refuse_other_config(porting: Porting, config: Argument) -> None:
+def _refuse_other_config(porting: Training, config: Argument) -> None:
     """PEFT's other methods, `PromptTuningConfig(...)`: Qwix has LoRA."""
     for value in origins(porting.module, config.node):
         name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None

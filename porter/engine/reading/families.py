@@ -17,10 +17,10 @@ from ...runtime.facts.mesh import mesh_problems
 from ...safety.model_sizes import sizes_in
 from ...source.project.model_names import usual_values
 from ..draft.findings import NO_FAMILY
-from ..script.porting import Porting, families
+from ..script.training import Training, families
 
 
-def find_model_family(porting: Porting) -> tuple[Family | None, Mapping[str, Any] | None]:
+def find_model_family(porting: Training) -> tuple[Family | None, Mapping[str, Any] | None]:
     """The model's family and sizes as far as the source shows them: a Hub id's name, or a local config.json."""
     identifier = porting.known("model.id")
     if not isinstance(identifier, str):
@@ -79,7 +79,7 @@ OF_A_FAMILY = re.compile(r"llama|qwen|gemma|mistral")
 MADE_OVER = "unsloth/phi-"
 
 
-def _no_family(porting: Porting, what: str) -> None:
+def _no_family(porting: Training, what: str) -> None:
     value = porting.recipe.values["model.id"]
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
     names = ", ".join(sorted({family.name for family in known_families()}))
@@ -87,7 +87,7 @@ def _no_family(porting: Porting, what: str) -> None:
     porting.find("TP302", "error", message, f"Families that port: {names}.", line, column, key=NO_FAMILY)
 
 
-def refused(porting: Porting, family: Family | None) -> bool:
+def refused(porting: Training, family: Family | None) -> bool:
     """Findings that make a port pointless: a model family that Tunix has not."""
     if porting.findings.has(NO_FAMILY):
         return True
@@ -130,7 +130,7 @@ def is_known_without(identifier: str) -> bool:
     return foreign is not None and OF_A_FAMILY.search(name) is None
 
 
-def _check_usual_model(porting: Porting) -> None:
+def _check_usual_model(porting: Training) -> None:
     """A finding where the model is chosen when the port runs, and is one that Tunix has not unless a user says another.
 
     It is an error and no refusal: the port is right for another model.
@@ -156,7 +156,7 @@ def _check_usual_model(porting: Porting) -> None:
     porting.find("TP302", "error", message, f"Give it a model of another family: {names}.", line, column)
 
 
-def _foreign_targets(porting: Porting) -> str:
+def _foreign_targets(porting: Training) -> str:
     """The target_modules where none of them is a layer of any family, as PEFT matches them; else an empty string."""
     targets = porting.known("lora.targets")
     if isinstance(targets, str) or not targets or not all(isinstance(name, str) for name in targets):
@@ -170,7 +170,7 @@ def _foreign_targets(porting: Porting) -> str:
 
 
 def check_mesh(
-    porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None, mesh: tuple[int, int] | None
+    porting: Training, family: Family | None, sizes: Mapping[str, Any] | None, mesh: tuple[int, int] | None
 ) -> None:
     if mesh is None or family is None or sizes is None:
         return
@@ -184,7 +184,7 @@ def check_mesh(
         )
 
 
-def family_files(porting: Porting) -> tuple[tuple[str, str], ...]:
+def family_files(porting: Training) -> tuple[tuple[str, str], ...]:
     name = porting.known("model.family_table")
     return tuple(
         (path.name, path.read_text("utf-8"))

@@ -15,9 +15,11 @@ from ...text.edits import within
 from ..answering.member_uses import apply_rewrite, member_rules
 from ..packs.packs import Rewrite, TableRule
 from ..script.callback_methods import reads_arguments
-from ..script.porting import Porting, in_reach
+from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
+from ..script.training import Training, in_reach
 from ..script.uses_of_training import Use, uses
+from ..steps.step import Phase, step
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
 SHAPES = ("eval.strategy", "save.strategy", "log.strategy", "save.best_at_end")
@@ -25,7 +27,7 @@ SHAPES = ("eval.strategy", "save.strategy", "log.strategy", "save.best_at_end")
 REFUSED_IN_PLACE = ("optimizer.name", "schedule.name")
 
 
-def is_spread(porting: Porting, argument: Argument, config: Site | None, table: TableRule | None) -> bool:
+def is_spread(porting: Training, argument: Argument, config: Site | None, table: TableRule | None) -> bool:
     """Whether a training config is only read and what decides about the port's form is known."""
     if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
         return False
@@ -45,7 +47,7 @@ def is_spread(porting: Porting, argument: Argument, config: Site | None, table: 
     return True
 
 
-def _reads(porting: Porting, variable: str, scope: Scope) -> tuple[tuple[str, str], ...]:
+def _reads(porting: Training, variable: str, scope: Scope) -> tuple[tuple[str, str], ...]:
     """The attributes of a training config that are read, each once, with what rules match them by."""
     asked = ("reads", variable, id(scope))  # the file keeps its scopes
     if asked not in porting.answers:
@@ -65,7 +67,7 @@ def _is_beside(config: Site, user: Site | None) -> bool:
 
 
 def adapters_are_spread(
-    porting: Porting, argument: Argument, config: Site | None, table: TableRule | None, user: Site
+    porting: Training, argument: Argument, config: Site | None, table: TableRule | None, user: Site
 ) -> bool:
     """Whether a LoraConfig stays as it was made, and says itself what it asks for."""
     if config is None or table is None or config.unknown_keywords or _decided_later(porting, config, table):
@@ -77,7 +79,7 @@ def adapters_are_spread(
     return config.variable is None or not _changed(porting, "lora", argument, config)
 
 
-def _decided_later(porting: Porting, config: Site, table: TableRule) -> bool:
+def _decided_later(porting: Training, config: Site, table: TableRule) -> bool:
     """Whether a keyword's value is open at port time that has to be judged, or that shapes the code."""
     for argument in config.arguments:
         row = table.table.row(argument.name)
@@ -94,7 +96,7 @@ def _decided_later(porting: Porting, config: Site, table: TableRule) -> bool:
     return False
 
 
-def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> bool:
+def _changed(porting: Training, role: str, argument: Argument, config: Site) -> bool:
     """Whether the script sets an attribute of the config, calls a method of one, or hands it to other code."""
     assert config.variable is not None
     asked = ("changed", role, config.variable, id(config.scope))  # the file keeps its scopes
@@ -107,7 +109,7 @@ def _changed(porting: Porting, role: str, argument: Argument, config: Site) -> b
     return False
 
 
-def _changing(porting: Porting, role: str, variable: str, scope: Scope) -> list[Use]:
+def _changing(porting: Training, role: str, variable: str, scope: Scope) -> list[Use]:
     """The uses of a config that change it, or hand it (bare) to other code than a trainer."""
     takers = {site.node for site in porting.sites if site.role in ("trainer", "inject")}
     rules = member_rules(porting)
@@ -136,6 +138,7 @@ OF_THE_SOURCE = frozenset(
 )
 
 
+@step(Phase.ANSWER, of="trainer", reads=("claimed uses",))
 def answer_uses(porting: Porting) -> None:
     """Methods and properties of the config that are no fields: the packs' rewrites, or a finding."""
     module, site, trainer = porting.module, porting.arguments, porting.trainer
@@ -160,7 +163,7 @@ def answer_uses(porting: Porting) -> None:
             porting.find("TP190", "error", message, "Set or read the fields themselves.", line, column)
 
 
-def _no_fields(porting: Porting, variable: str, scope: Scope) -> list[Use]:
+def _no_fields(porting: Training, variable: str, scope: Scope) -> list[Use]:
     """The uses of a config that a pack rewrites, or that the runtime's class hasn't."""
     asked = ("no fields", variable, id(scope))  # the file keeps its scopes
     if asked not in porting.answers:

@@ -12,12 +12,12 @@ from ...source.launch.usual_launch import UsualLaunch, usual_launch
 from ..libraries.accelerate.deepspeed import INLINE
 from ..packs.packs import Pack, launchers
 from ..script.fill_from_tables import judge
-from ..script.porting import Porting
+from ..script.training import Training
 from .master_weights import each_load, settle_masters
 from .precision import read_precision, under_fsdp
 
 
-def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
+def read_launch(porting: Training, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
     """The launch config's processes and settings, each with its fate."""
     tables = {rule.table.name: rule for pack in packs for rule in pack.tables if rule.role == "launch"}
     own = launchers(packs)
@@ -86,7 +86,7 @@ def read_launch(porting: Porting, packs: tuple[Pack, ...], settings: tuple[Setti
         settle_masters(porting, settings)
 
 
-def _usual(porting: Porting) -> UsualLaunch | None:
+def _usual(porting: Training) -> UsualLaunch | None:
     """How the file says that it is started: the same for each of its trainers."""
     if "usual launch" not in porting.answers:
         porting.answers["usual launch"] = usual_launch(Path(porting.module.path), porting.module.text)
@@ -94,7 +94,7 @@ def _usual(porting: Porting) -> UsualLaunch | None:
     return found
 
 
-def _say_over(porting: Porting, place: str, source: str) -> None:
+def _say_over(porting: Training, place: str, source: str) -> None:
     """A keyword of the script that the launcher sets as well: the launcher's word is the last one."""
     value = porting.value(place)
     if value is None or value.kind == "default" or value.origin is None:

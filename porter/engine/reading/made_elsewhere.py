@@ -19,9 +19,9 @@ from ...source.module import Module
 from ...source.project.modules import LIBRARIES, find_project_file, project_file
 from ..script.fill_from_tables import bindings_of, short_name, tables_by_class
 from ..script.flow import origins
-from ..script.porting import Porting
 from ..script.sites import Site
 from ..script.subclasses import class_of, imported_base
+from ..script.training import Training
 
 DEEPEST = 12  # values that lead to one another
 BY_NAME = "hydra.utils.instantiate"  # of a class that a file names
@@ -37,7 +37,7 @@ class Elsewhere:
     function: str = ""
 
 
-def say_elsewhere(porting: Porting) -> None:
+def say_elsewhere(porting: Training) -> None:
     """Name a trainer's arguments, its adapters' and its base's config where another file, or a library, makes them."""
     site = porting.trainer
     assert site is not None
@@ -50,7 +50,7 @@ def say_elsewhere(porting: Porting) -> None:
         _say(porting, porting.model, "quantization_config", "quantization")
 
 
-def _say(porting: Porting, site: Site, name: str, role: str) -> None:
+def _say(porting: Training, site: Site, name: str, role: str) -> None:
     argument = site.argument(name)
     if argument is None or argument.node is None:
         return
@@ -75,7 +75,7 @@ def _say(porting: Porting, site: Site, name: str, role: str) -> None:
     porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 
-def _origin(porting: Porting, node: cst.BaseExpression | None, depth: int = 0) -> Elsewhere | None:
+def _origin(porting: Training, node: cst.BaseExpression | None, depth: int = 0) -> Elsewhere | None:
     """Where a value comes from when that isn't this file; None where it is, or where that can't be told."""
     module = porting.module
     if node is None or depth > DEEPEST:
@@ -112,7 +112,7 @@ def _origin(porting: Porting, node: cst.BaseExpression | None, depth: int = 0) -
     return None
 
 
-def _of_import(porting: Porting, node: cst.BaseExpression, name: str) -> Elsewhere | None:
+def _of_import(porting: Training, node: cst.BaseExpression, name: str) -> Elsewhere | None:
     """An imported object, or what an imported function gives: a library's is what it was told of."""
     if name in tables_by_class(porting.packs):
         return None
@@ -128,7 +128,7 @@ def _of_import(porting: Porting, node: cst.BaseExpression, name: str) -> Elsewhe
     return Elsewhere(name)
 
 
-def _of_parser(porting: Porting, parser: cst.BaseExpression, index: int | None) -> Elsewhere | None:
+def _of_parser(porting: Training, parser: cst.BaseExpression, index: int | None) -> Elsewhere | None:
     """What a parser gives, `HfArgumentParser((A, B)).parse_args_into_dataclasses()`: objects of its classes."""
     made = next((node for node in origins(porting.module, parser) if isinstance(node, cst.Call)), None)
     if made is None:
@@ -140,7 +140,7 @@ def _of_parser(porting: Porting, parser: cst.BaseExpression, index: int | None) 
     return _of_import(porting, base, name) if base is not None and name is not None else None
 
 
-def _classes(porting: Porting, call: cst.Call) -> list[cst.BaseExpression]:
+def _classes(porting: Training, call: cst.Call) -> list[cst.BaseExpression]:
     """The classes that a call is given, alone or in a tuple or list."""
     module, given = porting.module, list[cst.BaseExpression]()
     for argument in call.args:

@@ -15,8 +15,8 @@ from ...recipe import Value, read_literal
 from ...source.launch.launch_config import Setting
 from ...text.expressions import is_atom, names_in
 from ..script.fill_from_tables import plain_version, short_name, table_of
-from ..script.porting import Porting
 from ..script.sites import PAIRS, Argument, Site
+from ..script.training import Training
 from ..script.uses_of_training import uses
 
 RULE = "TP302"
@@ -28,7 +28,7 @@ SAID = "DeepSpeed and FSDP train float32 weights in mixed precision"
 Term = bool | str
 
 
-def each_load(porting: Porting) -> Iterator[None]:
+def each_load(porting: Training) -> Iterator[None]:
     """Once for the model, or for each branch that loads one, with its values in the recipe."""
     if not porting.loads:
         yield
@@ -48,7 +48,7 @@ def each_load(porting: Porting) -> Iterator[None]:
     porting.model, porting.recipe = first, replace(porting.recipe, values={**shared, **of_model})
 
 
-def settle_masters(porting: Porting, settings: Sequence[Setting]) -> None:
+def settle_masters(porting: Training, settings: Sequence[Setting]) -> None:
     """float32 weights where they are surely trained so, a condition where the arguments say; a warning where neither
     can be written at the model's line."""
     site = porting.model
@@ -91,7 +91,7 @@ def settle_masters(porting: Porting, settings: Sequence[Setting]) -> None:
     _change_types(porting, target, f"as it is loaded, also where {masters}: {SAID}; give it {code} there")
 
 
-def _settle_products(porting: Porting, settings: Sequence[Setting]) -> None:
+def _settle_products(porting: Training, settings: Sequence[Setting]) -> None:
     """bfloat16 products of float32 weights where the run decides that: `bf16=args.bf16`."""
     site, weights = porting.model, porting.value("model.weights")
     if site is None or weights is None or not weights.is_literal("float32") or _is_frozen(porting) is not False:
@@ -116,7 +116,7 @@ def _settle_products(porting: Porting, settings: Sequence[Setting]) -> None:
         porting.change_fate(name, fate="changed", target="rt.load_model(compute_dtype=)", reason=reason)
 
 
-def _are_float32(porting: Porting, settings: Sequence[Setting], *, by_config: bool = False) -> Term:
+def _are_float32(porting: Training, settings: Sequence[Setting], *, by_config: bool = False) -> Term:
     """Whether trained weights are float32; `by_config`: in the words of the call that makes a kept config."""
     frozen = _is_frozen(porting)
     trained: Term = not frozen if isinstance(frozen, bool) else frozen.replace(" is not None", " is None")
@@ -124,14 +124,14 @@ def _are_float32(porting: Porting, settings: Sequence[Setting], *, by_config: bo
     return _both(_both(_is_sharded(porting, by_config), halved), trained)
 
 
-def _is_sharded(porting: Porting, by_config: bool = False) -> Term:
+def _is_sharded(porting: Training, by_config: bool = False) -> Term:
     """Whether the GPU run shards its weights: by the launch config, or by `deepspeed=` or `fsdp=`."""
     if str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() in ("FSDP", "DEEPSPEED"):
         return True
     return _either([_term(porting, place, name, by_config) for place, name in SHARDS.items()])
 
 
-def _is_frozen(porting: Porting) -> Term:
+def _is_frozen(porting: Training) -> Term:
     """Whether adapters are trained, and the weights below them are not."""
     config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
     if porting.full_elsewhere:
@@ -143,7 +143,7 @@ def _is_frozen(porting: Porting) -> Term:
     return f"{config.text if is_atom(config.text) else f'({config.text})'} is not None"
 
 
-def _is_halved(porting: Porting, settings: Sequence[Setting], by_config: bool) -> Term:
+def _is_halved(porting: Training, settings: Sequence[Setting], by_config: bool) -> Term:
     """Whether training is in mixed precision: the launcher's, DeepSpeed's own, which has to equal the arguments',
     or theirs."""
     own = any(setting.name in ("bf16.enabled", "fp16.enabled") and setting.value is True for setting in settings)
@@ -152,7 +152,7 @@ def _is_halved(porting: Porting, settings: Sequence[Setting], by_config: bool) -
     return _either([_term(porting, place, name, by_config) for place, name in HALVES.items()])
 
 
-def _term(porting: Porting, place: str, name: str, by_config: bool) -> Term:
+def _term(porting: Training, place: str, name: str, by_config: bool) -> Term:
     value = porting.value(place)
     if value is None:
         return False
@@ -167,7 +167,7 @@ def _term(porting: Porting, place: str, name: str, by_config: bool) -> Term:
     return value.text or value.code
 
 
-def _written(porting: Porting, name: str) -> Argument | bool | None:
+def _written(porting: Training, name: str) -> Argument | bool | None:
     """What the call that makes a kept config surely gives it, or the argument that says; None where others decide."""
     config = porting.config
     if config is None or config.unknown_keywords or not all(each.certain for each in config.arguments):
@@ -204,7 +204,7 @@ def _both(one: Term, other: Term) -> Term:
     return " and ".join(f"({term})" if " or " in str(term) else str(term) for term in (one, other))
 
 
-def _is_read_at(porting: Porting, site: Site, code: str) -> bool:
+def _is_read_at(porting: Training, site: Site, code: str) -> bool:
     """Whether the names of `code` mean at `site` what they mean at the trainer, and are bound above it."""
     trainer = porting.trainer
     assert trainer is not None
@@ -218,7 +218,7 @@ def _is_read_at(porting: Porting, site: Site, code: str) -> bool:
     return True
 
 
-def _change_types(porting: Porting, target: str, reason: str) -> None:
+def _change_types(porting: Training, target: str, reason: str) -> None:
     names = [".dtype", ".torch_dtype", ".bf16", ".fp16"]
     if porting.model is not None:
         names[:2] = [f"{short_name(porting.model)}{name}" for name in names[:2]]

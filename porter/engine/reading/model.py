@@ -29,9 +29,9 @@ from ..script.fill_from_tables import (
     table_of,
 )
 from ..script.flow import binding_origins, is_itself, origins, unprepared
-from ..script.porting import Porting
 from ..script.reaching import is_behind, not_behind
 from ..script.sites import PAIRS, Argument, Site
+from ..script.training import Training
 from ..script.where_models_come_from import WHERE_FROM, where_from
 from .precision import read_precision
 
@@ -40,7 +40,7 @@ MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser
 TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix removesuffix join as_posix".split())
 
 
-def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+def read_model(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """Follow the trainer's `model=` to what loads it, and through `get_peft_model` to what it wraps."""
     model = site.argument("model")
     read_preparation(porting, versions)
@@ -87,14 +87,14 @@ def read_model(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
     read_precision(porting)
 
 
-def _keeps_type(porting: Porting, site: Site, versions: Mapping[str, str]) -> bool:
+def _keeps_type(porting: Training, site: Site, versions: Mapping[str, str]) -> bool:
     """Whether a trainer that gets a model's name leaves its type to transformers, and that to the checkpoint: ORPO's
     and CPO's trainers, all of TRL's before 0.27; transformers from 5 on."""
     left = table_of(porting, site).kind in ("orpo", "cpo") or version_key(versions.get("trl", "1")) < (0, 27)
     return left and version_key(versions.get("transformers", "5")) >= (5,)
 
 
-def reaches_trainer(porting: Porting, site: Site) -> bool:
+def reaches_trainer(porting: Training, site: Site) -> bool:
     """Whether the trainer may get what a get_peft_model gives: it is bound to its variable, be it `self.model`, or in
     another function that returns it; and not behind the training alone."""
     module, trainer = porting.module, porting.trainer
@@ -124,7 +124,7 @@ def _with_inner_adapters(site: Site, inject: Site) -> Site:
     return replace(site, arguments=(*(own for own in site.arguments if own.name not in given), *inner))
 
 
-def _read_init_kwargs(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+def _read_init_kwargs(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """`model_init_kwargs={"dtype": ...}`: what from_pretrained would be given."""
     value = porting.value("model.init_kwargs")
     if value is None:
@@ -152,7 +152,7 @@ def _read_init_kwargs(porting: Porting, site: Site, versions: Mapping[str, str])
             porting.find(table.id, "error", message, "", argument.line, argument.column)
 
 
-def _settle_types(porting: Porting, site: Site, versions: Mapping[str, str], items: dict[str, Value]) -> None:
+def _settle_types(porting: Training, site: Site, versions: Mapping[str, str], items: dict[str, Value]) -> None:
     """`torch_dtype` loses to a `dtype` beside it, be it the one that TRL itself puts there."""
     older, given = items.get("torch_dtype"), "dtype" in items
     if older is None:
@@ -180,7 +180,7 @@ def _settle_types(porting: Porting, site: Site, versions: Mapping[str, str], ite
     porting.change_fate(".model_init_kwargs", reason=f'torch_dtype loses to the dtype="{filled}" that TRL fills in')
 
 
-def _is_model_object(porting: Porting, model: Argument) -> bool:
+def _is_model_object(porting: Training, model: Argument) -> bool:
     """Whether a model argument is rather an object than a name: made by a call, unpacked, or a parameter `model`."""
     node = model.node
     if isinstance(node, cst.Call):
@@ -195,7 +195,7 @@ def _is_model_object(porting: Porting, model: Argument) -> bool:
     )
 
 
-def _makes_text(porting: Porting, call: cst.Call) -> bool:
+def _makes_text(porting: Training, call: cst.Call) -> bool:
     """Whether a call gives a name or a path: one of Python's own, a method of texts, or a function of the file that
     says so."""
     if porting.module.qualified(call.func) in MAKES_TEXT:
@@ -209,7 +209,7 @@ def _makes_text(porting: Porting, call: cst.Call) -> bool:
     return bool(made) and len(returns) == len(made) and all(porting.module.code(each) == "str" for each in returns)
 
 
-def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | None:
+def _rebound(porting: Training, argument: Argument | None, role: str) -> Site | None:
     """The site of a name that is bound several times in a row (`model = get_peft_model(model, ...)`)."""
     if argument is None:
         return None
@@ -225,7 +225,7 @@ def _rebound(porting: Porting, argument: Argument | None, role: str) -> Site | N
     return found[0][0] if len(found) == 1 and not found[0][1] else None
 
 
-def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+def _read_loading(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """What a from_pretrained call says of the model."""
     rule = table_of(porting, site)
     fill_site(porting, without_config(porting, site), rule, versions)
@@ -238,7 +238,7 @@ def _read_loading(porting: Porting, site: Site, versions: Mapping[str, str]) -> 
     read_precision(porting)
 
 
-def _check_named(porting: Porting, site: Site) -> None:
+def _check_named(porting: Training, site: Site) -> None:
     """A call that names no model, or names it in keywords that nobody knows, has None in the port and a finding."""
     if porting.value("model.id") is not None:
         return
@@ -248,7 +248,7 @@ def _check_named(porting: Porting, site: Site) -> None:
     porting.fill({"model.id": Value("literal", "None", Origin(porting.module.path, site.line, site.column, site.rule))})
 
 
-def _read_branches(porting: Porting, sites: list[Site], versions: Mapping[str, str]) -> None:
+def _read_branches(porting: Training, sites: list[Site], versions: Mapping[str, str]) -> None:
     """`if ...: model = from_pretrained(a) else: model = from_pretrained(b)`: each is loaded as it says."""
     before = porting.recipe.values
     for site in sites:
@@ -263,7 +263,7 @@ def _read_branches(porting: Porting, sites: list[Site], versions: Mapping[str, s
     porting.recipe = replace(porting.recipe, values=values)
 
 
-def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
+def _in_branches(porting: Training, argument: Argument | None) -> list[Site]:
     """The from_pretrained calls of which a variable holds one or another; none where it may hold something else."""
     module = porting.module
     found: list[Site] = []
@@ -297,7 +297,7 @@ def _in_branches(porting: Porting, argument: Argument | None) -> list[Site]:
     return found
 
 
-def _loads_of(porting: Porting, argument: Argument | None) -> list[Site]:
+def _loads_of(porting: Training, argument: Argument | None) -> list[Site]:
     """The from_pretrained calls, one or several in branches, of which a variable holds the model."""
     one = follow(porting, argument, "model")
     return [one] if one is not None else _in_branches(porting, argument)
@@ -309,7 +309,7 @@ def _is_bound_by(module: Module, node: cst.BaseExpression | None, bindings: list
     return found is not None and any(binding in found[1] for binding in bindings)
 
 
-def _returned_name(porting: Porting, node: cst.BaseExpression | None) -> cst.Name | None:
+def _returned_name(porting: Training, node: cst.BaseExpression | None) -> cst.Name | None:
     """The name that a function of the file gives back, where a variable holds what one call of it gave."""
     module = porting.module
     bindings = bindings_of(module, node)

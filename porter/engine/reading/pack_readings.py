@@ -18,8 +18,8 @@ from ..answering.python_rules import mended, mistake, positional
 from ..packs.packs import SiteRule
 from ..receipts.marking import about
 from ..script.dead_blocks import is_dead
-from ..script.porting import Porting
 from ..script.sites import Site, read_site
+from ..script.training import Training
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,22 @@ class Reading:
     module: Module
     trainer: Site | None
     versions: Mapping[str, str]
-    _porting: Porting
+    _training: Training
 
     def value(self, place: str) -> Value | None:
         """What the script says of a place so far."""
-        return self._porting.value(place)
+        return self._training.value(place)
 
     def known(self, place: str, fallback: Any = None) -> Any:
         """The object at a place, if it is certain."""
-        return self._porting.known(place, fallback)
+        return self._training.known(place, fallback)
 
     def literal(self, value: object, site: Site) -> Value:
         """A value that the call stands for, as a rule knows it."""
         return Value("literal", literal_code(value), Origin(self.module.path, site.line, site.column, site.rule))
 
 
-def read_packs(porting: Porting) -> None:
+def read_packs(porting: Training) -> None:
     """Let the packs' rules say what they read in the script."""
     module = porting.module
     reading = Reading(module, porting.trainer, porting.versions, porting)
@@ -73,7 +73,7 @@ def _sites(module: Module, rule: SiteRule) -> Iterator[Site]:
         yield site
 
 
-def _read(porting: Porting, rule: SiteRule, site: Site, reading: Reading) -> None:
+def _read(porting: Training, rule: SiteRule, site: Site, reading: Reading) -> None:
     assert rule.read is not None
     try:
         found = _checked(rule.read(site, reading) or ())

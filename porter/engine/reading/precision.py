@@ -16,13 +16,13 @@ from ...text.expressions import type_name
 from ..libraries.bitsandbytes.quantization import asks_when_run
 from ..script.fill_from_tables import follow, plain_version, short_name
 from ..script.may_be_none import is_something
-from ..script.porting import Porting
 from ..script.sites import Site
+from ..script.training import Training
 
 TYPE_NAME = r"b?float(16|32)?|half"
 
 
-def read_precision(porting: Porting) -> None:
+def read_precision(porting: Training) -> None:
     """Weights and compute type of the model: what the source loads, and what autocast multiplies in."""
     dtype = porting.value("model.dtype")
     weights = _dtype_name(dtype)
@@ -77,18 +77,18 @@ def read_precision(porting: Porting) -> None:
     porting.fill(values)
 
 
-def under_autocast(porting: Porting) -> bool:
+def under_autocast(porting: Training) -> bool:
     """Whether the source multiplies in half precision; where nothing is said TRL and Unsloth choose bfloat16."""
     bf16, fp16 = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
     return bf16 is True or fp16 is True or (bf16 is None and fp16 is not True)
 
 
-def default_type(porting: Porting) -> str:
+def default_type(porting: Training) -> str:
     """In what from_pretrained loads weights of which nothing is said: float32, "auto" from transformers 5 on."""
     return "float32" if _none_is_float32(porting) else "auto"
 
 
-def chosen_type(porting: Porting, site: Site | None, dtype: Value) -> str:
+def chosen_type(porting: Training, site: Site | None, dtype: Value) -> str:
     """The code of a type that is decided when the script runs; None is float32 where the source's transformers loads
     it so."""
     code = dtype.text or dtype.code
@@ -103,26 +103,26 @@ def chosen_type(porting: Porting, site: Site | None, dtype: Value) -> str:
     return f'({code}) or "float32"' if " if " in code or "lambda" in code else f'{code} or "float32"'
 
 
-def _none_is_float32(porting: Porting) -> bool:
+def _none_is_float32(porting: Training) -> bool:
     """Whether `from_pretrained(dtype=None)` loads float32: transformers before 5, which takes the checkpoint's type."""
     release = porting.versions.get("transformers")
     return release is not None and version_key(plain_version(release)) < (5,)
 
 
-def release_of_loading(porting: Porting) -> str:
+def release_of_loading(porting: Training) -> str:
     """The source's transformers where the one of its TRL's day loads a model of no given type otherwise; else ""."""
     day = of_its_day(plain_version(porting.versions.get("trl", "")) or None)
     todays = day is None or version_key(day) >= (5,)
     return plain_version(porting.versions["transformers"]) if todays == _none_is_float32(porting) else ""
 
 
-def under_fsdp(porting: Porting) -> bool:
+def under_fsdp(porting: Training) -> bool:
     """Whether the GPU run sharded its weights: by the launch config or by `fsdp=`."""
     launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() in ("FSDP", "DEEPSPEED")
     return launched or bool(porting.known("mesh.fsdp"))
 
 
-def settle_compute_type(porting: Porting, family: Family | None) -> None:
+def settle_compute_type(porting: Training, family: Family | None) -> None:
     """A family of Tunix that computes in its weights' type can't multiply float32 weights in bfloat16."""
     _say_products(porting)
     if family is None or family.compute_dtype or porting.value("model.compute") is None or porting.trainer is None:
@@ -136,7 +136,7 @@ def settle_compute_type(porting: Porting, family: Family | None) -> None:
     porting.find("TP302", "info", f"{reason}.", fix, porting.trainer.line, porting.trainer.column)
 
 
-def _say_products(porting: Porting) -> None:
+def _say_products(porting: Training) -> None:
     """A TPU multiplies float32 matrices in one pass of bfloat16, as JAX has it by default; a GPU in float32."""
     site = porting.trainer
     if site is None or porting.known("model.weights") != "float32" or porting.value("model.compute") is not None:
@@ -146,7 +146,7 @@ def _say_products(porting: Porting) -> None:
     porting.find("TP302", "info", message, fix, site.line, site.column)
 
 
-def _name_of_type(porting: Porting) -> str:
+def _name_of_type(porting: Training) -> str:
     """The source's own name of the model's type, `DTYPE = torch.bfloat16`, which is JAX's type in the port."""
     argument = porting.model.argument("dtype", "torch_dtype") if porting.model is not None else None
     if argument is None or not isinstance(argument.node, cst.Name):

@@ -39,15 +39,15 @@ from ..script.fill_from_tables import (
     table_of,
     tables_of,
 )
-from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
+from ..script.training import Training
 from .adapters import read_lora
 from .kept_configs import is_spread
 from .made_elsewhere import say_elsewhere
 from .model import read_model
 
 
-def read_trainer(porting: Porting) -> None:
+def read_trainer(porting: Training) -> None:
     """Follow the trainer's arguments to the config, the adapters and the model, and fill the recipe."""
     site = porting.trainer
     assert site is not None
@@ -111,7 +111,7 @@ def read_trainer(porting: Porting) -> None:
     say_elsewhere(porting)
 
 
-def _holds_plain_arguments(porting: Porting, site: Site) -> bool:
+def _holds_plain_arguments(porting: Training, site: Site) -> bool:
     """Whether the config object of a preference trainer is one of transformers' TrainingArguments: the trainer itself
     is given what a DPOConfig holds since TRL 0.9, `beta=0.1`. Releases up to 0.12 took both."""
     rule = table_of(porting, site)
@@ -124,7 +124,7 @@ def _holds_plain_arguments(porting: Porting, site: Site) -> bool:
     return rule.kind == "dpo" and any(row is not None and row.until == "0.13" for row in rows)
 
 
-def _unset_length(porting: Porting, version: str) -> None:
+def _unset_length(porting: Training, version: str) -> None:
     """TRL before 0.15 cut at 1024 tokens when no length was given, 0.9 at the tokenizer's own limit."""
     value = porting.value("data.max_length")
     if value is None or not version or version_key(version) >= (0, 15) or (0, 9) <= version_key(version) < (0, 10):
@@ -139,7 +139,7 @@ def _unset_length(porting: Porting, version: str) -> None:
         porting.change_fate(source, fate="changed", reason=f"TRL {version} takes 1024 for None")
 
 
-def _read_fsdp_config(porting: Porting) -> None:
+def _read_fsdp_config(porting: Training) -> None:
     """`fsdp_config={"activation_checkpointing": True}`, or the JSON file that it names, asks for remat."""
     value = porting.value("mesh.fsdp_config")
     if value is None or not value.known or not value.literal:
@@ -158,7 +158,7 @@ def _read_fsdp_config(porting: Porting) -> None:
         porting.fill({"memory.fsdp_activation_checkpointing": Value("literal", "True", value.origin)})
 
 
-def _refuse_datasets(porting: Porting, site: Site) -> None:
+def _refuse_datasets(porting: Training, site: Site) -> None:
     """Several evaluation sets by name: transformers evaluates each on its own, Tunix one."""
     argument = site.argument("eval_dataset")
     bindings = bindings_of(porting.module, argument.node) if argument is not None else []
@@ -173,7 +173,7 @@ def _refuse_datasets(porting: Porting, site: Site) -> None:
             return
 
 
-def _say_trainers_own(porting: Porting, site: Site, base: TableRule) -> None:
+def _say_trainers_own(porting: Training, site: Site, base: TableRule) -> None:
     """Keywords of an older trainer (`model_init_kwargs=`) beside a config object: the object has to hold them."""
     names = {row.place: row.name for row in base.table.rows().values() if row.place}
     written = {argument.name for argument, _ in _data_keywords(porting, site)}
@@ -193,7 +193,7 @@ def _say_trainers_own(porting: Porting, site: Site, base: TableRule) -> None:
 OF_MODELS = ("model_init_kwargs", "ref_model_init_kwargs")
 
 
-def _data_keywords(porting: Porting, site: Site) -> list[tuple[Argument, Row]]:
+def _data_keywords(porting: Training, site: Site) -> list[tuple[Argument, Row]]:
     """The trainer's own keywords that say how rows are prepared, `max_seq_length=`, and a DPOTrainer's loss: they win
     over the config's."""
     table = table_of(porting, site).table
@@ -216,7 +216,7 @@ def _data_keywords(porting: Porting, site: Site) -> list[tuple[Argument, Row]]:
     ]
 
 
-def _say_object(porting: Porting, argument: Argument | None) -> None:
+def _say_object(porting: Training, argument: Argument | None) -> None:
     assert argument is not None
     reason = "decided when the script runs: same flags, YAML and defaults; what has no counterpart is refused at start"
     target = f"{porting.runtime_module('arguments')}, read where each value is used"

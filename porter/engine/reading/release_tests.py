@@ -20,8 +20,10 @@ from ...source.module import Module
 from ...source.values import DECIDED, Unknown, evaluate
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
+from ..script.training import Training
 from ..settling.decisions import decide, simplified
 from ..settling.kept_branch import keep_block
+from ..steps.step import Phase, step
 
 ASKS = re.compile(r"\bsignature\(|\bgetfullargspec\(|__dataclass_fields__|\bfields\(|co_varnames|\bhasattr\(")
 WRAPS = ("set", "list", "tuple", "dict", "sorted", "frozenset")
@@ -34,7 +36,7 @@ RULE = "TP008"
 REASON = "answered as the release that the script is read as"
 
 
-def answer_release_tests(porting: Porting) -> bool:
+def answer_release_tests(porting: Training) -> bool:
     """Note what every such condition answers; whether there is one."""
     module = porting.module
     if ASKS.search(module.text) is None or not porting.versions:
@@ -45,6 +47,7 @@ def answer_release_tests(porting: Porting) -> bool:
     return bool(found)
 
 
+@step(Phase.ANSWER, fills=("claimed names",))
 def settle_release_tests(porting: Porting) -> None:
     """The branches that the release takes are kept; what only asked for its parameters goes."""
     module = porting.module

@@ -31,12 +31,13 @@ from ...text.expressions import names_in
 from ..libraries.transformers.own_checkpoints import finds_last
 from ..script.flow import origins
 from ..script.porting import Porting
+from ..script.training import Training
 
 RULE = "TP111"
 NAMED = "checkpoint-"  # how transformers' checkpoints begin
 
 
-def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
+def resumed_from(porting: Training, calls: Sequence[cst.Call]) -> str:
     """What the calls of train() resume from, as code that can stand at the trainer; empty where none of them does."""
     module = porting.module
     asked = [(call, value) for call in calls if (value := _asked(porting, call)) is not None]
@@ -52,7 +53,7 @@ def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
     if test is None or _is_of_checkpoints(porting, test) or _is_last(porting, test):
         if test is not None and not isinstance(test, cst.Name):
             asks = folder if holds else f"not {folder}"
-            porting.edit(*module.span(test), asks, RULE, "Orbax names its checkpoints by their step")
+            porting.resume_test = test, asks
         return folder
     code = " ".join(module.code(test).split())
     if not _is_there(porting, code, test):
@@ -70,19 +71,26 @@ def resumed_from(porting: Porting, calls: Sequence[cst.Call]) -> str:
     return f"({resume_code(porting, value)} if {code} else None)"
 
 
-def _of_runtime(porting: Porting, code: str) -> str:
+def write_resume_test(porting: Porting) -> None:
+    """Ask for checkpoints where the script does, as Orbax names them."""
+    if porting.resume_test is not None:
+        test, asks = porting.resume_test
+        porting.edit(*porting.module.span(test), asks, RULE, "Orbax names its checkpoints by their step")
+
+
+def _of_runtime(porting: Training, code: str) -> str:
     """Code that asks transformers for its last checkpoint asks for Orbax's."""
     return re.sub(r"(?<![\w.])get_last_checkpoint\(", f"{porting.rt('get_last_checkpoint')}(", code)
 
 
-def _say_names(porting: Porting, value: cst.BaseExpression) -> None:
+def _say_names(porting: Training, value: cst.BaseExpression) -> None:
     text = porting.module.code(value)
     message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
     fix = "Look for them with rt.get_last_checkpoint(folder)."
     porting.find(RULE, "error", message, fix, *_place(porting, value))
 
 
-def _asked(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
+def _asked(porting: Training, call: cst.Call) -> cst.BaseExpression | None:
     """What a call of train() is told to resume from."""
     for argument in call.args:
         named = argument.keyword is None or argument.keyword.value == "resume_from_checkpoint"
@@ -92,7 +100,7 @@ def _asked(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _condition(
-    porting: Porting, call: cst.Call, fresh: Sequence[cst.Call]
+    porting: Training, call: cst.Call, fresh: Sequence[cst.Call]
 ) -> tuple[cst.BaseExpression | None, bool] | None:
     """What decides that this call trains and not one that starts anew, and whether it must hold; None for a try."""
     assert porting.trainer is not None
@@ -118,18 +126,18 @@ def _leaves(block: cst.CSTNode) -> bool:
     return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
 
 
-def _is_of_checkpoints(porting: Porting, test: cst.BaseExpression) -> bool:
+def _is_of_checkpoints(porting: Training, test: cst.BaseExpression) -> bool:
     """Whether a condition asks, and asks nothing else, whether transformers left a checkpoint."""
     if isinstance(test, cst.BooleanOperation):
         return False
     return any(NAMED in porting.module.code(value) for value in origins(porting.module, test))
 
 
-def _is_last(porting: Porting, test: cst.BaseExpression) -> bool:
+def _is_last(porting: Training, test: cst.BaseExpression) -> bool:
     return not isinstance(test, cst.BooleanOperation) and finds_last(porting, test) == "last"
 
 
-def resume_code(porting: Porting, value: cst.BaseExpression) -> str:
+def resume_code(porting: Training, value: cst.BaseExpression) -> str:
     """What train() is told to resume from, as code that can stand at the trainer; a finding where there is none."""
     module, trainer = porting.module, porting.trainer
     assert trainer is not None
@@ -173,17 +181,17 @@ def _is_bool(value: cst.BaseExpression) -> bool:
     return negated or isinstance(value, cst.Comparison) or (isinstance(value, cst.Name) and value.value == "True")
 
 
-def _say_later(porting: Porting, value: cst.BaseExpression) -> None:
+def _say_later(porting: Training, value: cst.BaseExpression) -> None:
     text = porting.module.code(value)
     message = f"resume_from_checkpoint={text}: it is set after the trainer, which resumes when it is made."
     porting.find(RULE, "error", message, f"Set {text} before the trainer.", *_place(porting, value))
 
 
-def _place(porting: Porting, value: cst.BaseExpression) -> tuple[int, int]:
+def _place(porting: Training, value: cst.BaseExpression) -> tuple[int, int]:
     return porting.module.location(value)
 
 
-def _or_none(porting: Porting, value: cst.BaseExpression) -> cst.BaseExpression:
+def _or_none(porting: Training, value: cst.BaseExpression) -> cst.BaseExpression:
     """`x` of `x if x else None` and of `x or None`."""
     module = porting.module
     if isinstance(value, cst.IfExp) and module.code(value.orelse) in ("None", "False"):
@@ -194,7 +202,7 @@ def _or_none(porting: Porting, value: cst.BaseExpression) -> cst.BaseExpression:
     return value
 
 
-def _chosen(porting: Porting, bindings: list[Binding]) -> str | None:
+def _chosen(porting: Training, bindings: list[Binding]) -> str | None:
     """What the variable holds behind `bindings`, all that make it, as one expression; None where it can't be one.
 
     `if a: x = a` ⏎ `elif test: x = b` is `a or (b if test else None)`.
@@ -219,7 +227,7 @@ class _NotOneExpression(Exception):
 
 
 def _behind(
-    porting: Porting,
+    porting: Training,
     statements: Sequence[cst.CSTNode],
     makers: dict[cst.CSTNode, cst.BaseExpression],
     value: str,
@@ -239,7 +247,7 @@ def _behind(
     return value
 
 
-def _either(porting: Porting, branch: cst.If, makers: dict[cst.CSTNode, cst.BaseExpression], value: str) -> str:
+def _either(porting: Training, branch: cst.If, makers: dict[cst.CSTNode, cst.BaseExpression], value: str) -> str:
     test, other = _known_at_trainer(porting, branch.test), branch.orelse
     one = _behind(porting, branch.body.body, makers, value)
     if isinstance(other, cst.If):
@@ -253,14 +261,14 @@ def _either(porting: Porting, branch: cst.If, makers: dict[cst.CSTNode, cst.Base
     return f"({one} if {test} else {value})"
 
 
-def _known_at_trainer(porting: Porting, node: cst.BaseExpression) -> str:
+def _known_at_trainer(porting: Training, node: cst.BaseExpression) -> str:
     code = " ".join(porting.module.code(node).split())
     if not _is_there(porting, code, node):
         raise _NotOneExpression
     return code
 
 
-def _is_there(porting: Porting, code: str, node: cst.CSTNode) -> bool:
+def _is_there(porting: Training, code: str, node: cst.CSTNode) -> bool:
     """Whether all names of code that stands at `node` mean the same at the trainer."""
     trainer = porting.trainer
     assert trainer is not None
@@ -276,5 +284,5 @@ def _is_there(porting: Porting, code: str, node: cst.CSTNode) -> bool:
     return True
 
 
-def _start(porting: Porting, binding: Binding) -> int:
+def _start(porting: Training, binding: Binding) -> int:
     return porting.module.span(binding.node)[0]

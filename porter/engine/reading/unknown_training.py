@@ -15,8 +15,8 @@ import libcst as cst
 from ...source.module import Module
 from ..libraries.torch.loop_trainer import LANGUAGE_MODELS, LOOP
 from ..script.fill_from_tables import mentions_import, trainers_known
-from ..script.porting import Porting
 from ..script.subclasses import class_of, imported_base
+from ..script.training import Training
 
 RULE = "TP004"
 TRAINER = re.compile(r"(?:\w+\.)*\w*Trainer")
@@ -25,7 +25,7 @@ OF_A_PORT = {"jax", "tunix", "flax", "porter", "porter_runtime"}
 LIBRARIES = LANGUAGE_MODELS | {"torch", "trl", "unsloth", "accelerate", "datasets"}
 
 
-def find_unknown_training(porting: Porting) -> str | None:
+def find_unknown_training(porting: Training) -> str | None:
     """The name of what trains here though no rule reads it, recorded as a finding; None where nothing does."""
     text = porting.module.text
     if not porting.options.active(RULE) or not ("Trainer(" in text or ".backward(" in text):
@@ -35,7 +35,7 @@ def find_unknown_training(porting: Porting) -> str | None:
     return _unknown_trainer(porting) or _lone_step(porting)
 
 
-def _unknown_trainer(porting: Porting) -> str | None:
+def _unknown_trainer(porting: Training) -> str | None:
     module, known = porting.module, trainers_known(porting)
     if "Trainer(" not in module.text or not RUNS.search(module.text):
         return None
@@ -71,7 +71,7 @@ def _is_made(module: Module, name: cst.BaseExpression) -> bool:
     return found is not None and any(isinstance(binding.value, cst.Call) for binding in found[1])
 
 
-def _lone_step(porting: Porting) -> str | None:
+def _lone_step(porting: Training) -> str | None:
     """`loss.backward()` and `optimizer.step()` outside of a loop over batches."""
     module = porting.module
     if ".backward(" not in module.text or not mentions_import(module.text, LANGUAGE_MODELS):

@@ -17,6 +17,7 @@ from ...runtime.facts.field_tables import FieldTable
 from ...text.marks import Key
 from ..script.porting import Porting
 from ..script.sites import Argument, Site
+from ..script.training import Training
 
 STAYS = "stays as it is"  # where code goes that the port has as the source does
 
@@ -36,7 +37,7 @@ def mark_at(porting: Porting, line: int, column: int) -> str:
     return _marks(porting, [("", line, column)])
 
 
-def also(porting: Porting, place: str, file: str, line: int) -> None:
+def also(porting: Training, place: str, file: str, line: int) -> None:
     """A setting of a launch file says what a place of the Recipe holds: its line in the port is that of the place."""
     key: Key = (file, line, 1)
     known = porting.marks.also.setdefault(place, [])
@@ -48,7 +49,7 @@ def also(porting: Porting, place: str, file: str, line: int) -> None:
         porting.marks.objects[key] = [(read[0], read[2])]
 
 
-def about(porting: Porting, row: Field, places: Iterable[str]) -> None:
+def about(porting: Training, row: Field, places: Iterable[str]) -> None:
     """A row of the report is about what some places of the Recipe hold; about none: its line stays as it is."""
     held = list(places)
     for place in held:
@@ -106,7 +107,7 @@ def given(porting: Porting, helper: str, text: str) -> str:
     return _marks(porting, [("given", text, helper)]) + text
 
 
-def keep_object(porting: Porting, site: Site, text: str, table: FieldTable) -> None:
+def keep_object(porting: Training, site: Site, text: str, table: FieldTable) -> None:
     """The port keeps the object of a call, as `text`: each keyword is read of it under the name that it has today."""
     for argument in site.arguments:
         row = table.row(argument.name)

@@ -9,8 +9,8 @@ import libcst as cst
 
 from ...source.module import Module
 from .flow import Place, Variable, followed, handed_on
-from .porting import Porting
 from .sites import facts_of
+from .training import Training
 
 BASES = frozenset(f"transformers.{path}TrainerCallback" for path in ("", "trainer_callback."))
 EVENTS = frozenset(
@@ -22,7 +22,7 @@ EVENTS = frozenset(
 TOKENIZER = ("processing_class", "tokenizer")
 
 
-def reads_arguments(porting: Porting) -> bool:
+def reads_arguments(porting: Training) -> bool:
     """Whether a callback of the file reads the trainer's config, which it is given as `args`."""
     for method in _methods(porting):
         names = [parameter.name.value for parameter in method.params.params]
@@ -31,13 +31,13 @@ def reads_arguments(porting: Porting) -> bool:
     return False
 
 
-def reads_tokenizer(porting: Porting) -> bool:
+def reads_tokenizer(porting: Training) -> bool:
     """Whether a callback of the file uses the tokenizer that the trainer gives it."""
     module = porting.module
     return any(_given(module, method, name) for method in _given_methods(porting) for name in TOKENIZER)
 
 
-def models_of_callbacks(porting: Porting) -> list[Variable]:
+def models_of_callbacks(porting: Training) -> list[Variable]:
     """Where callbacks of the file use the model that the trainer gives them, and whom they hand it to."""
     module = porting.module
     found: list[Variable] = []
@@ -55,7 +55,7 @@ def models_of_callbacks(porting: Porting) -> list[Variable]:
     return list(dict.fromkeys([*found, *calls]))
 
 
-def _methods(porting: Porting) -> Iterator[cst.FunctionDef]:
+def _methods(porting: Training) -> Iterator[cst.FunctionDef]:
     """The events that callbacks of the file answer."""
     module = porting.module
     if "TrainerCallback" not in module.text and not facts_of(module).callbacks:
@@ -67,7 +67,7 @@ def _methods(porting: Porting) -> Iterator[cst.FunctionDef]:
                     yield statement
 
 
-def _given_methods(porting: Porting) -> list[cst.FunctionDef]:
+def _given_methods(porting: Training) -> list[cst.FunctionDef]:
     """The events, and the functions of the file that an event hands its `**kwargs` on to as its own."""
     module = porting.module
     found = [*_methods(porting)]

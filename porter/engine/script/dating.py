@@ -20,8 +20,8 @@ from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import words_of_launches
 from ...source.project.pins import INSTALLED, Asked, asked_of_project
 from ..packs.facts import known_releases, release_by_use
-from .porting import Porting
 from .sites import Site
+from .training import Training
 
 SOURCES = ("trl", "transformers")
 USES = ("uses",)
@@ -52,7 +52,7 @@ class Evidence:
     gone: str | None
 
 
-def versions_in(porting: Porting) -> dict[str, str]:
+def versions_in(porting: Training) -> dict[str, str]:
     """The version of each source library and how it was found: `1.16.0 (newest table)`."""
     heads = [rule.head for pack in porting.packs for rule in pack.tables if rule.library]
     chosen = porting.options.source_trl
@@ -88,7 +88,7 @@ def versions_in(porting: Porting) -> dict[str, str]:
     return found
 
 
-def _own_libraries(porting: Porting) -> Iterator[tuple[str, str]]:
+def _own_libraries(porting: Training) -> Iterator[tuple[str, str]]:
     """The releases of libraries that contributed packs read: pinned, or told by what the script uses."""
     for pack in porting.packs:
         tables = [] if pack.built_in else [rule.table for rule in pack.tables]
@@ -108,7 +108,7 @@ def _own_libraries(porting: Porting) -> Iterator[tuple[str, str]]:
                 yield library, f"{found[0]} (the newest release with {found[1]})"
 
 
-def _uses_of(porting: Porting, library: str) -> Iterator[tuple[str, list[str]]]:
+def _uses_of(porting: Training, library: str) -> Iterator[tuple[str, list[str]]]:
     """What the script uses of one library of its own, with the keywords that it gives."""
     yield from ((site.qualified, [argument.name for argument in site.arguments]) for site in porting.sites)
     try:
@@ -118,7 +118,7 @@ def _uses_of(porting: Porting, library: str) -> Iterator[tuple[str, list[str]]]:
     yield from ((use.name, list(use.keywords)) for use in found if not use.guarded)
 
 
-def release_of(porting: Porting, library: str) -> str | None:
+def release_of(porting: Training, library: str) -> str | None:
     """The one release that the script or a file beside it pins, of a library whose history no pack tells."""
     for _, pins in _pins(porting, library):
         exact = next((version for sign, version in pins if sign.startswith("==")), None)
@@ -127,7 +127,7 @@ def release_of(porting: Porting, library: str) -> str | None:
     return None
 
 
-def say_release(porting: Porting) -> None:
+def say_release(porting: Training) -> None:
     """Tell how the release is known where the source doesn't name it, and what doesn't go with it where it does."""
     site = next((site for site in porting.sites if site.role == "trainer"), None)
     said = porting.versions.get("trl", "")
@@ -146,7 +146,7 @@ def say_release(porting: Porting) -> None:
         porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
 
 
-def _say_older(porting: Porting, site: Site) -> None:
+def _say_older(porting: Training, site: Site) -> None:
     """A pin of before all that is known: what such a release did isn't known either."""
     first = history().releases("trl")[0]
     pin = release_of(porting, "trl")
@@ -158,7 +158,7 @@ def _say_older(porting: Porting, site: Site) -> None:
         porting.find(site.rule, "warning", message, "Compare what it trains.", site.line, site.column, False)
 
 
-def _say_passed_over(porting: Porting, site: Site) -> None:
+def _say_passed_over(porting: Training, site: Site) -> None:
     """A command that installs what can't be meant for this script."""
     counted = set()
     for asked in _asked(porting, "trl"):
@@ -172,7 +172,7 @@ def _say_passed_over(porting: Porting, site: Site) -> None:
             porting.find(site.rule, "info", message, fix, site.line, site.column)
 
 
-def _of_its_day(porting: Porting, transformers: Date, days: Mapping[str, str]) -> Date | None:
+def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) -> Date | None:
     """The newest TRL that was out with that transformers and has all that the script uses.
 
     Beside a transformers older than all of these it is the first of them: the one that was written nearest to it.
@@ -195,7 +195,7 @@ def _older(found: Date | None, limit: Date | None) -> Date | None:
     return min(found, limit, key=lambda date: version_key(date.version))
 
 
-def _beside(porting: Porting, library: str) -> Date | None:
+def _beside(porting: Training, library: str) -> Date | None:
     """The newest release of `library` that a library of the script's is installed with."""
     for pack in porting.packs:
         for rule in pack.tables:
@@ -206,7 +206,7 @@ def _beside(porting: Porting, library: str) -> Date | None:
     return None
 
 
-def _floor(porting: Porting, library: str) -> str:
+def _floor(porting: Training, library: str) -> str:
     """The greatest lower bound of a library that the script or a file beside it asks for."""
     bounds = [version for _, pins in _pins(porting, library) for sign, version in pins if sign in (">=", ">", "~=")]
     return max(bounds, key=version_key, default="0")
@@ -221,7 +221,7 @@ def _is_too_old_for(transformers: Date, trl: Date) -> bool:
     return any(version_key(transformers.version) < version_key(bound) for bound in least)
 
 
-def _able(porting: Porting) -> list[str]:
+def _able(porting: Training) -> list[str]:
     """The releases of TRL that have all that the script uses."""
     used = list(_evidence(porting, "trl"))
     return [
@@ -237,7 +237,7 @@ def _out_with(transformers: Date, able: list[str], days: Mapping[str, str]) -> l
     return [release for release in able if version_key(at_version(days, release) or "0") <= day]
 
 
-def _of_the_day_of(porting: Porting, library: str) -> Date | None:
+def _of_the_day_of(porting: Training, library: str) -> Date | None:
     """The newest transformers that was out before `library` lost something that the script uses, or pins."""
     found = date(porting, library)
     record = history().record(library)
@@ -249,7 +249,7 @@ def _of_the_day_of(porting: Porting, library: str) -> Date | None:
     return Date(older[-1], f"{library} {found.version}, {found.why}", pinned=True) if older else None
 
 
-def date(porting: Porting, library: str) -> Date | None:
+def date(porting: Training, library: str) -> Date | None:
     """The release of `library` that the script is for; None when neither it nor a file beside it tells."""
     releases = history().releases(library)
     used = list(_evidence(porting, library))
@@ -276,7 +276,7 @@ def date(porting: Porting, library: str) -> Date | None:
     return Date(older[-1], f"the newest release with {row.text} ({library} {gone} has none)") if older else None
 
 
-def contradictions(porting: Porting, library: str, version: str) -> list[str]:
+def contradictions(porting: Training, library: str, version: str) -> list[str]:
     """What the script uses and that release didn't have (any more, or yet)."""
     found = []
     for row in _evidence(porting, library):
@@ -303,7 +303,7 @@ def _fits(release: str, sign: str, version: str) -> bool:
 # What the script uses
 
 
-def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
+def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
     if library == "trl":
         for trainer, release in plain_arguments(porting.module.text).items():
@@ -331,7 +331,7 @@ def _evidence(porting: Porting, library: str) -> Iterator[Evidence]:
                 yield Evidence(text, new, gone)
 
 
-def _before_unsloth(porting: Porting) -> frozenset[str]:
+def _before_unsloth(porting: Training) -> frozenset[str]:
     if BEFORE not in porting.answers:
         try:
             porting.answers[BEFORE] = imported_before_unsloth(porting.module.parsed or porting.module.text)
@@ -341,7 +341,7 @@ def _before_unsloth(porting: Porting) -> frozenset[str]:
     return found
 
 
-def _given_by_launches(porting: Porting, names: Sequence[str], library: str) -> Iterator[Evidence]:
+def _given_by_launches(porting: Training, names: Sequence[str], library: str) -> Iterator[Evidence]:
     """Flags of the project's shell scripts, and keys of the YAML that they name, which are fields of those classes."""
     if LAUNCHED not in porting.answers:
         parses = "ArgumentParser(" in porting.module.text or "TrlParser(" in porting.module.text
@@ -360,7 +360,7 @@ def short_version(version: str) -> str:
     return version.removesuffix(".0") if version.count(".") == 2 else version
 
 
-def _uses(porting: Porting) -> Iterator[tuple[str, list[str]]]:
+def _uses(porting: Training) -> Iterator[tuple[str, list[str]]]:
     """Names of libraries with the keywords that they are given and the fields that are read of their objects."""
     for use in _written(porting):
         fields = use.attributes if use.last.endswith(("Config", "Arguments")) else ()
@@ -372,7 +372,7 @@ def _uses(porting: Porting) -> Iterator[tuple[str, list[str]]]:
             yield site.qualified, [argument.name for argument in own]
 
 
-def _written(porting: Porting) -> list[Use]:
+def _written(porting: Training) -> list[Use]:
     """What the text uses of the libraries, read once."""
     if USES not in porting.answers:
         try:
@@ -383,17 +383,17 @@ def _written(porting: Porting) -> list[Use]:
     return found
 
 
-def _is_guarded(porting: Porting, node: cst.CSTNode) -> bool:
+def _is_guarded(porting: Training, node: cst.CSTNode) -> bool:
     if GUARDED not in porting.answers:
         porting.answers[GUARDED] = {use.line for use in _written(porting) if use.guarded}
     return porting.module.location(node)[0] in porting.answers[GUARDED]
 
 
-def _pins(porting: Porting, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _pins(porting: Training, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield from ((asked.where, asked.pins) for asked in _asked(porting, library) if not asked.against)
 
 
-def _asked(porting: Porting, library: str) -> Iterator[Asked]:
+def _asked(porting: Training, library: str) -> Iterator[Asked]:
     notebook = porting.module.notebook
     raw = notebook.raw if notebook is not None else ""
     for asked in asked_of_project(Path(porting.module.path), porting.module.text, library, raw, _floors(porting)):
@@ -403,7 +403,7 @@ def _asked(porting: Porting, library: str) -> Iterator[Asked]:
         yield asked
 
 
-def _floors(porting: Porting) -> dict[str, str]:
+def _floors(porting: Training) -> dict[str, str]:
     """The oldest release of each library that has what the script uses."""
     if FLOORS not in porting.answers:
         news = {library: [row.new for row in _evidence(porting, library) if row.new] for library in (*SOURCES, "peft")}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -16,19 +15,18 @@ from ...recipe import Fate, Field, Origin, Value, read_literal
 from ...runtime.facts.field_tables import Row
 from ...source.module import Module
 from ...source.scopes import Binding
-from ...text.edits import whole_lines
 from ...text.expressions import python
 from ..packs.facts import FACTS, Facts
+from ..packs.kinds import is_of_kind
 from ..packs.packs import Pack, Rewrite, TableRule, by_claim
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
-from .kinds import is_of_kind
-from .porting import Porting
 from .sites import Argument, Site, assigned_name, read_site, shown
 from .subclasses import added, base_of, refusal, trains_otherwise
+from .training import Training
 
 
-def find_sites(porting: Porting) -> None:
+def find_sites(porting: Training) -> None:
     """Every call that a table of a pack describes, in source order."""
     porting.module.memory[FACTS] = reduce(or_, (pack.facts for pack in porting.packs), Facts())
     by_class = tables_by_class(porting.packs)
@@ -96,7 +94,7 @@ def _with_placement(module: Module, site: Site) -> Site:
     return replace(site, start=start, end=end, variable=assigned_name(module, outer))
 
 
-def find_other_trainer(porting: Porting, *, todo: bool = False) -> str | None:
+def find_other_trainer(porting: Training, *, todo: bool = False) -> str | None:
     """A trainer that is refused, or a subclass that does something of its own: recorded, and its name given.
 
     `todo`: beside a trainer that is ported, the finding stands in the port too.
@@ -128,7 +126,7 @@ def find_other_trainer(porting: Porting, *, todo: bool = False) -> str | None:
     return found
 
 
-def trainers_known(porting: Porting) -> dict[str, TableRule | Rewrite]:
+def trainers_known(porting: Training) -> dict[str, TableRule | Rewrite]:
     """Every class that trains: those with a table, and those that a pack refuses (`library.SomeTrainer()`)."""
     found: dict[str, TableRule | Rewrite] = {
         name: rule for name, rule in tables_by_class(porting.packs).items() if rule.role == "trainer"
@@ -153,12 +151,12 @@ def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
     return {name.removesuffix("()"): rule for name, rule in rules.items()}
 
 
-def table_of(porting: Porting, site: Site) -> TableRule:
+def table_of(porting: Training, site: Site) -> TableRule:
     """The table that describes `site`."""
     return tables_of(porting)[site.qualified]
 
 
-def tables_of(porting: Porting) -> dict[str, TableRule]:
+def tables_of(porting: Training) -> dict[str, TableRule]:
     """The tables by every name of their class, looked up once."""
     if "tables" not in porting.answers:
         porting.answers["tables"] = tables_by_class(porting.packs)
@@ -166,7 +164,7 @@ def tables_of(porting: Porting) -> dict[str, TableRule]:
     return tables
 
 
-def follow(porting: Porting, argument: Argument | None, role: str) -> Site | None:
+def follow(porting: Training, argument: Argument | None, role: str) -> Site | None:
     """The site of `role` that an argument's value comes from, through names, attributes and functions."""
     if argument is None or argument.node is None:
         return None
@@ -181,7 +179,7 @@ def bindings_of(module: Module, name: cst.BaseExpression | None) -> list[Binding
     return [binding for binding in found[1] if not is_dead(module, binding.node)] if found else []
 
 
-def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]) -> None:
+def fill_defaults(porting: Training, rule: TableRule, versions: Mapping[str, str]) -> None:
     """Put the defaults of a class into the recipe where nothing stands yet."""
     asked = ("defaults", rule.id, rule.table.name, *sorted(versions.items()))
     if asked not in porting.answers:
@@ -194,7 +192,7 @@ def fill_defaults(porting: Porting, rule: TableRule, versions: Mapping[str, str]
     porting.fill({place: value for place, value in defaults.items() if porting.value(place) is None})
 
 
-def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[str, str]) -> None:
+def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[str, str]) -> None:
     """Put what a call says into the recipe, and give every keyword of it a fate."""
     asked = ("rows", rule.id, *sorted(versions.items()))
     if asked not in porting.answers:
@@ -245,7 +243,8 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         if fate == "manual":
             said = f"{source}={' '.join(argument.text.split())}: {reason}"
             porting.find(rule.id, "error", said, "", argument.line, argument.column, key=source)
-    _take_out(porting, ignored, rule.id, "transformers ignores what it doesn't know here")
+    if ignored:
+        porting.ignored.append((rule.id, tuple(ignored)))
     if site.unknown_keywords:
         reason = "these keywords are not built in this file"
         text, line, column = site.unknown_keywords, site.line, site.column
@@ -254,7 +253,7 @@ def fill_site(porting: Porting, site: Site, rule: TableRule, versions: Mapping[s
         porting.find(rule.id, "error", message, "Write them at the call.", line, column)
 
 
-def _otherwise(porting: Porting, row: Row) -> tuple[Fate, str] | None:
+def _otherwise(porting: Training, row: Row) -> tuple[Fate, str] | None:
     """The fate and the reason of a keyword that the trainer takes no notice of; None where it does, or may."""
     trainer = porting.trainer
     if not row.kinds or trainer is None or table_of(porting, trainer).kind in row.kinds:
@@ -280,34 +279,6 @@ def _or_default(argument: Argument, row: Row | None) -> Value:
     elif not read.endswith("]") and argument.node is not None:  # given where it is not None
         read = f"({read} if {read} is not None else {missing})"
     return replace(value, code=read, text=read)
-
-
-def _take_out(porting: Porting, arguments: Sequence[Argument], rule: str, reason: str) -> None:
-    """Keywords go from their call, neighbours together, with the comma that parts them from the one beside them."""
-    module = porting.module
-    gone = [
-        given for item in arguments if item.node is not None and (given := module.parents.get(item.node)) is not None
-    ]
-    call = module.parents.get(gone[0]) if gone else None
-    if not isinstance(call, cst.Call) or not all(given in call.args for given in gone):
-        return
-    there = list(call.args)
-    for _, run in itertools.groupby(enumerate(there), lambda item: item[1] in gone):
-        places = [at for at, given in run if given in gone]
-        if not places:
-            continue
-        first, last = places[0], places[-1]
-        start, end = module.span(there[first])[0], module.span(there[last].value)[1]
-        if last + 1 < len(there):
-            end = module.span(there[last + 1])[0]
-        elif first:
-            before = module.span(there[first - 1].value)[1]
-            if "#" in module.text[before:start]:  # a comment of the one before: it and its comma stay
-                comma = re.compile(r"\s*,").match(module.text, end)
-                start, end = whole_lines(module.text, start, comma.end() if comma is not None else end)
-            else:
-                start = before
-        porting.edit(start, end, "", rule, reason)
 
 
 def short_name(site: Site) -> str:

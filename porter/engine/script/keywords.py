@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import cast
 
 from ...recipe import Fate, Field
-from .porting import Porting
 from .sites import Argument, Site
+from .training import Training
 
 
-def say_keywords(porting: Porting, site: Site, fates: Mapping[str, tuple[str, str, str]], *said: str) -> None:
+def say_keywords(porting: Training, site: Site, fates: Mapping[str, tuple[str, str, str]], *said: str) -> None:
     """A row for every argument of the call but those in `said`: its fate, where it went, and why.
 
     One that `fates` doesn't know is left to a person, as is one whose fate is `manual`.

@@ -1,7 +1,7 @@
 """Several trainers in one file: each is read and written by itself, and what they say of the same lines must agree.
 
 `if args.use_peft:` one trainer, `else:` another; two stages one after the other; a function for each. A view is a
-`Porting` of its own over the same source; the edits of all views are one port.
+`Training` of its own over the same source, then a `Porting`; the edits of all are one port.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
 from .flow import asks_for_wrapper, holders, is_itself, unwraps
-from .porting import Names, Porting
+from .porting import Porting
 from .sites import Site, shown
+from .training import Names, Training
 
 RULE = "TP190"
 
 
-def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting], None]) -> list[Porting]:
+def read_views(whole: Training, trainers: Sequence[Site], read: Callable[[Training], None]) -> list[Training]:
     """A view of every trainer, read. A config that stays an object for one of them stays one for all."""
     kept: frozenset[cst.CSTNode] = frozenset()
     full: frozenset[cst.CSTNode] = frozenset()
     while True:
         views = [_view(whole, site, trainers, kept) for site in trainers]
-        mates: dict[object, list[Porting]] = {}
+        mates: dict[object, list[Training]] = {}
         for view in views:
             mates.setdefault(_holder(view), []).append(view)
         for view in views:
@@ -50,25 +51,24 @@ def read_views(whole: Porting, trainers: Sequence[Site], read: Callable[[Porting
     return views
 
 
-def _view(whole: Porting, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Porting:
+def _view(whole: Training, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Training:
     others = tuple(other for other in trainers if other is not site)
     names = Names()
-    made = replace(whole, trainer=site, others=others, kept=kept, names=names, findings=copy(whole.findings))
-    made.edits, made.loads, made.remarked, made.headings = list(whole.edits), {}, set(), []
-    return made
+    found = copy(whole.findings)
+    return replace(whole, trainer=site, others=others, kept=kept, names=names, findings=found, loads={}, ignored=[])
 
 
-def _has_adapters(view: Porting) -> bool:
+def _has_adapters(view: Training) -> bool:
     return bool(view.lora or view.lora_object or view.inject)
 
 
-def _holder(view: Porting) -> object:
+def _holder(view: Training) -> object:
     """The variable that holds a view's trainer, and the scope that binds it."""
     assert view.trainer is not None
     return view.trainer.variable, view.trainer.home
 
 
-def _name(view: Porting, same: Sequence[Porting]) -> None:
+def _name(view: Training, same: Sequence[Training]) -> None:
     """The trainer's name; trainers of one variable (the views `same`) share the names of their data, others have
     their own."""
     site = view.trainer
@@ -92,7 +92,7 @@ def reaches(module: Module, site: Site, others: Sequence[Site], use: cst.CSTNode
     return not any(_block(module, rival.node) in [*module.ancestors(use)] for rival in later)
 
 
-def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
+def is_another(porting: Training, use: cst.BaseExpression) -> bool:
     """Whether a variable of the model holds something else where it is used: bound anew behind the training.
 
     `model = AutoPeftModelForCausalLM.from_pretrained("out")`, to merge or to generate, is torch's and works as it did.
@@ -107,7 +107,7 @@ def is_another(porting: Porting, use: cst.BaseExpression) -> bool:
     return False
 
 
-def _names_it(porting: Porting, binding: Binding) -> bool:
+def _names_it(porting: Training, binding: Binding) -> bool:
     """`final = model`, `final = model.module if hasattr(model, "module") else model`: another name of the model."""
     module, value = porting.module, binding.value
     while isinstance(value, cst.IfExp) and asks_for_wrapper(module, value.test):
@@ -121,7 +121,7 @@ def _names_it(porting: Porting, binding: Binding) -> bool:
     return same and value is not None and not is_another(porting, value)
 
 
-def _bound_behind(porting: Porting, use: cst.BaseExpression) -> list[Binding]:
+def _bound_behind(porting: Training, use: cst.BaseExpression) -> list[Binding]:
     """The assignments, behind the training, of what a name or `self.x` means."""
     found = porting.module.meaning(use)
     if found is None:
@@ -134,7 +134,7 @@ def _bound_behind(porting: Porting, use: cst.BaseExpression) -> list[Binding]:
     return bound
 
 
-def is_behind(porting: Porting, node: cst.CSTNode) -> bool:
+def is_behind(porting: Training, node: cst.CSTNode) -> bool:
     """Whether a statement runs after all trainers of its function, in no loop around them."""
     module = porting.module
     sites = [site for site in (porting.trainer, *porting.others) if site is not None]

@@ -11,9 +11,9 @@ from ...source.calls import function_around
 from ...source.scopes import Scope
 from .callback_methods import models_of_callbacks
 from .flow import Variable, held_by, holders
-from .porting import Porting
 from .sites import Site
 from .trainers import is_another, reaches
+from .training import Training
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Use:
         return f"@{self.role}.{self.chain}{end}" if self.chain else f"@{self.role}"
 
 
-def uses(porting: Porting, role: str, variable: str, scope: Scope) -> tuple[Use, ...]:
+def uses(porting: Training, role: str, variable: str, scope: Scope) -> tuple[Use, ...]:
     """Every loading use of a variable, with the attributes behind it."""
     module, asked = porting.module, ("uses", role, variable, id(scope))  # the file keeps its scopes
     if asked not in module.memory:
@@ -45,7 +45,7 @@ def uses(porting: Porting, role: str, variable: str, scope: Scope) -> tuple[Use,
     return found
 
 
-def _use(porting: Porting, role: str, name: Variable) -> Use:
+def _use(porting: Training, role: str, name: Variable) -> Use:
     node: cst.CSTNode = name
     chain: list[str] = []
     while isinstance(parent := porting.module.parents[node], cst.Attribute) and parent.value is node:
@@ -61,7 +61,7 @@ def _use(porting: Porting, role: str, name: Variable) -> Use:
     return Use(role, name, node, ".".join(chain), kind)
 
 
-def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
+def role_uses(porting: Training, *roles: str) -> Iterator[Use]:
     """Every use of the trainer, the model or both, wherever the file hands them, in source order for each."""
     for role, site in made_by(porting):
         if roles and role not in roles:
@@ -83,13 +83,13 @@ def role_uses(porting: Porting, *roles: str) -> Iterator[Use]:
             yield _use(porting, "model", other)
 
 
-def _is_merging(porting: Porting, use: cst.CSTNode) -> bool:
+def _is_merging(porting: Training, use: cst.CSTNode) -> bool:
     """Whether a use only has a saved adapter merged into the model."""
     around = porting.module.parents[use]
     return porting.module.parents.get(around) in porting.module.memory.get("merged", {})
 
 
-def _is_before(porting: Porting, site: Site, use: cst.CSTNode) -> bool:
+def _is_before(porting: Training, site: Site, use: cst.CSTNode) -> bool:
     """Whether a variable is read before it holds the model: `model = "org/name"`, `load_tokenizer(model)`."""
     module = porting.module
     if module.span(use)[0] >= site.start or function_around(module, use) is not function_around(module, site.node):
@@ -97,7 +97,7 @@ def _is_before(porting: Porting, site: Site, use: cst.CSTNode) -> bool:
     return not any(isinstance(around, cst.For | cst.While) for around in module.ancestors(use))
 
 
-def _models_of_trainer(porting: Porting) -> list[cst.Name | cst.Attribute]:
+def _models_of_trainer(porting: Training) -> list[cst.Name | cst.Attribute]:
     """The uses of names that are given the trainer's model: `model = trainer.model`."""
     module, site = porting.module, porting.trainer
     assert site is not None
@@ -111,7 +111,7 @@ def _models_of_trainer(porting: Porting) -> list[cst.Name | cst.Attribute]:
     return found
 
 
-def _trained(porting: Porting) -> list[cst.Name | cst.Attribute]:
+def _trained(porting: Training) -> list[cst.Name | cst.Attribute]:
     """What follows the trainer of the name that it was given, where that model comes from somewhere else."""
     module, site = porting.module, porting.trainer
     model = site.argument("model") if site is not None else None
@@ -123,7 +123,7 @@ def _trained(porting: Porting) -> list[cst.Name | cst.Attribute]:
     return [name for name in names if module.span(name)[0] >= site.end]
 
 
-def made_by(porting: Porting) -> list[tuple[str, Site]]:
+def made_by(porting: Training) -> list[tuple[str, Site]]:
     """The sites that make the trainer and the model."""
     further = [("model", site) for site in porting.branch_injects]
     made = [("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject), *further]

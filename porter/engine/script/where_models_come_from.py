@@ -8,14 +8,14 @@ from ...source.merged import Merged
 from ...source.project.modules import project_file
 from .fill_from_tables import bindings_of
 from .flow import binding_origins
-from .porting import Porting
 from .sites import Argument
+from .training import Training
 
 LIBRARIES = ("peft.", "transformers.", "unsloth.")
 WHERE_FROM = "where the model comes from"  # the key of what `where_from` says
 
 
-def makers(porting: Porting, model: Argument) -> list[str]:
+def makers(porting: Training, model: Argument) -> list[str]:
     """The calls that a variable may hold the model of: `PeftModel.from_pretrained`, `get_peft_model`; each once."""
     module = porting.module
     found: list[str] = []
@@ -32,7 +32,7 @@ def makers(porting: Porting, model: Argument) -> list[str]:
     return found
 
 
-def _elsewhere(porting: Porting, model: Argument) -> str:
+def _elsewhere(porting: Training, model: Argument) -> str:
     """The file of the project beside this one whose function makes the model, where it isn't ported with this one."""
     module = porting.module
     if isinstance(module, Merged):
@@ -45,7 +45,7 @@ def _elsewhere(porting: Porting, model: Argument) -> str:
     return ""
 
 
-def where_from(porting: Porting, model: Argument) -> tuple[str, str]:
+def where_from(porting: Training, model: Argument) -> tuple[str, str]:
     """What is wrong with where a model comes from, and what to do."""
     made = makers(porting, model)
     if not made:

@@ -12,6 +12,7 @@ import re
 import libcst as cst
 
 from ..script.porting import Porting
+from ..steps.step import Phase, step
 from .constant_conditionals import edited
 from .kept_branch import keep_branch
 
@@ -21,6 +22,7 @@ FIRST = r"\(?jax\.process_index\(\) (?:== 0|in \((?:0, -1|-1, 0)\)|in \[(?:0, -1
 TOGETHER = r"save_adapter|save_model|merge_and_unload|save_pretrained|generate|evaluate|load_best"
 
 
+@step(Phase.SETTLE, settles=("conditions",))
 def take_all_hosts(porting: Porting) -> None:
     """Such an `if` gives its lines to all hosts, where they hold such a call and nothing else is decided."""
     module = porting.module

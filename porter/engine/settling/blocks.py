@@ -10,11 +10,13 @@ from ...source.module import Module
 from ...text.edit import Edit
 from ...text.edits import whole_lines
 from ..script.porting import Porting
+from ..steps.step import Phase, step
 
 RULE = "TP001"
 REASON = "nothing is left in the block"
 
 
+@step(Phase.SETTLE, reads=("functions",))
 def close_empty_blocks(porting: Porting) -> None:
     """Take out `if` statements that have nothing left to do, innermost first; other headers keep a `pass`."""
     porting.edits = without_empty_blocks(porting.module, porting.edits)

@@ -10,11 +10,13 @@ from ...source.scopes import inside
 from ...text.edit import Edit
 from ...text.edits import apply_edits
 from ..script.porting import Porting
+from ..steps.step import Phase, step
 
 RULE = "TP101"
 REASON = "both ways are the same now"
 
 
+@step(Phase.SETTLE, fills=("conditions",))
 def settle_branches(porting: Porting) -> None:
     """Conditional expressions whose condition became constant, or whose ways became one, keep what they give."""
     for negated in [node for node in porting.module.parents if isinstance(node, cst.UnaryOperation)]:

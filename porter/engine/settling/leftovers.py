@@ -15,6 +15,7 @@ from ...text.edits import within
 from ...text.import_lines import names_in
 from ..script.porting import Porting
 from ..script.sites import facts_of
+from ..steps.step import Phase, step
 
 RULE = "TP001"
 LIBRARIES = frozenset({"torch", "accelerate", "bitsandbytes", "deepspeed"})
@@ -31,6 +32,7 @@ OF_THE_GPU = frozenset(
 )
 
 
+@step(Phase.SETTLE, reads=("conditions", "classes"), fills=("leftovers",))
 def drop_leftovers(porting: Porting) -> None:
     """Take out assignments of GPU-side values that only replaced code used; repeated until nothing more falls."""
     while any(_drop(porting, scope) for scope in porting.module.scopes.values()):

@@ -15,6 +15,7 @@ from ...source.scopes import Binding, Scope, walk
 from ...text.edits import within
 from ...text.import_lines import names_in
 from ..script.porting import Porting
+from ..steps.step import Phase, step
 from .leftovers import LIBRARIES
 
 RULE = "TP001"
@@ -23,6 +24,7 @@ PLACED = ("device_map",)  # keywords that say where a torch model lies
 ASKS = re.compile(r"int|str|dict|os\.(getenv|environ\.get)|(torch|accelerate)\..+")
 
 
+@step(Phase.SETTLE, reads=("leftovers", "device maps"), fills=("functions",))
 def drop_unused_functions(porting: Porting) -> None:
     """Take out functions of a GPU library that only replaced code called; repeated, as they call one another."""
     module = porting.module
@@ -86,6 +88,7 @@ def _names(porting: Porting, function: cst.FunctionDef, names: set[str]) -> bool
     return False
 
 
+@step(Phase.SETTLE, reads=("leftovers",), fills=("device maps",))
 def drop_device_maps(porting: Porting) -> None:
     """Take out variables that only said where a torch model lies, and what was calculated for them alone."""
     module = porting.module

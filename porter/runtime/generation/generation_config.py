@@ -1,4 +1,4 @@
-"""`model.generation_config` of a Tunix model: what its checkpoint says, and what the script sets."""
+"""`model.generation_config` and `model.config` of a Tunix model: what its checkpoint says, and what the script sets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..facts.generation_settings import DEFAULTS, checkpoint_settings, own_settings
+
+TOKENS = ("pad_token_id", "eos_token_id", "bos_token_id")
 
 
 class GenerationConfig:
@@ -24,6 +26,33 @@ class GenerationConfig:
         value = value.tolist() if hasattr(value, "tolist") else value
         held = json.dumps({**own_settings(self._model), name: value})
         self._model.porter = replace(self._model.porter, generation_json=held)
+
+
+class ModelConfig:
+    """The values of config.json by name. One that is set is saved with the whole model, and changes nothing else."""
+
+    def __init__(self, model: Any) -> None:
+        object.__setattr__(self, "_model", model)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._model.porter.config.get(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in TOKENS:
+            raise ValueError(f"config.{name} can't be set: {', '.join(TOKENS)} are what a port saves anew")
+        value = value.tolist() if hasattr(value, "tolist") else value
+        held = json.dumps({**self._model.porter.config, name: value})
+        self._model.porter = replace(self._model.porter, config_json=held)
+
+
+def model_config(model: Any) -> ModelConfig:
+    """transformers' `model.config`, of a model that `rt.load_model` has loaded: its special tokens can be set.
+
+    ValueError for any other value.
+    """
+    return ModelConfig(model)
 
 
 def generation_config(model: Any) -> GenerationConfig:

@@ -99,6 +99,7 @@ def pass_described(program: Program, sizes: dict[str, Any], resident: int, *, ow
     return {
         "name": program.name,
         "model": program.model.porter.id,
+        "family": program.model.porter.family.name,
         "own": own,
         "rows": program.rows,
         "length": program.length,

@@ -18,7 +18,7 @@ from ....runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, sa
 from ....source.launch.deepspeed import TABLE, from_dict, read_deepspeed
 from ....source.launch.launch_config import Setting, beside
 from ...receipts.marking import also
-from ...script.porting import Porting
+from ...script.training import Training
 
 RULE = "TP402"
 # DeepSpeed's setting → where the keyword that it has to equal stands in the recipe.
@@ -44,7 +44,7 @@ SECTIONS = {
 INLINE = (".yaml", ".yml")  # accelerate's own file sets the clipping that it leaves out
 
 
-def named_settings(porting: Porting, launch: Sequence[Setting]) -> tuple[Setting, ...]:
+def named_settings(porting: Training, launch: Sequence[Setting]) -> tuple[Setting, ...]:
     """The settings that `deepspeed=` in the arguments brings, when the launch files don't bring them already.
 
     A file that isn't there or is no DeepSpeed config stays a finding.
@@ -79,7 +79,7 @@ def named_settings(porting: Porting, launch: Sequence[Setting]) -> tuple[Setting
     return settings
 
 
-def apply_deepspeed(porting: Porting, settings: Sequence[Setting]) -> None:
+def apply_deepspeed(porting: Training, settings: Sequence[Setting]) -> None:
     """Fill in what DeepSpeed decides, and name what contradicts the arguments."""
     given = {setting.row or setting.name: setting for setting in settings if setting.table == TABLE}
     if not given:
@@ -107,7 +107,7 @@ def said_at(name: str) -> tuple[str, ...]:
     return SECTIONS.get(name, SECTIONS.get(section, ()))
 
 
-def _wanted(porting: Porting, name: str) -> tuple[str, Any] | None:
+def _wanted(porting: Training, name: str) -> tuple[str, Any] | None:
     """The keyword that a setting has to equal, and its value where that is known."""
     if name in EQUAL:
         keyword = EQUAL[name]
@@ -128,7 +128,7 @@ def _wanted(porting: Porting, name: str) -> tuple[str, Any] | None:
     return None
 
 
-def _contradiction(porting: Porting, setting: Setting, keyword: str, value: Any) -> None:
+def _contradiction(porting: Training, setting: Setting, keyword: str, value: Any) -> None:
     site = porting.trainer
     assert site is not None
     reason = f"transformers doesn't start while {keyword} is {value}"
@@ -137,7 +137,7 @@ def _contradiction(porting: Porting, setting: Setting, keyword: str, value: Any)
     porting.find(RULE, "error", message, 'Correct one of them, or write "auto" there.', site.line, site.column)
 
 
-def _optimizer(porting: Porting, given: dict[str, Setting]) -> None:
+def _optimizer(porting: Training, given: dict[str, Setting]) -> None:
     kind = given.get("optimizer.type")
     if kind is None or kind.value not in ADAMW:
         return
@@ -148,7 +148,7 @@ def _optimizer(porting: Porting, given: dict[str, Setting]) -> None:
     porting.change_fate(".optim", fate="dropped", target="", reason=f"DeepSpeed's {kind.value} takes its place")
 
 
-def _schedule(porting: Porting, given: dict[str, Setting]) -> None:
+def _schedule(porting: Training, given: dict[str, Setting]) -> None:
     kind = given.get("scheduler.type")
     if kind is None or kind.value not in SCHEDULES:
         return
@@ -170,7 +170,7 @@ def _schedule(porting: Porting, given: dict[str, Setting]) -> None:
     porting.change_fate(_source(kind), fate="exact", target=target, reason=reason)
 
 
-def _clipping(porting: Porting, given: dict[str, Setting]) -> None:
+def _clipping(porting: Training, given: dict[str, Setting]) -> None:
     """DeepSpeed clips gradients itself, and where its own file doesn't ask for it, nothing does."""
     first = next(iter(given.values()))
     norm = porting.value("optimizer.max_grad_norm")
@@ -194,7 +194,7 @@ def _clipping(porting: Porting, given: dict[str, Setting]) -> None:
         porting.find(RULE, "info", f"{reason[:1].upper()}{reason[1:]}.", "", site.line, site.column)
 
 
-def _say_object(porting: Porting, setting: Setting, keyword: str, value: str) -> None:
+def _say_object(porting: Training, setting: Setting, keyword: str, value: str) -> None:
     """The config object decides at run time: what DeepSpeed decides has to be put into it, unless it does so itself."""
     if _reads_it_itself(porting):
         reason = "put into the config object when it is made, which reads the file"
@@ -207,7 +207,7 @@ def _say_object(porting: Porting, setting: Setting, keyword: str, value: str) ->
     porting.find(RULE, "error", message, fix, site.line, site.column)
 
 
-def _reads_it_itself(porting: Porting) -> bool:
+def _reads_it_itself(porting: Training) -> bool:
     """Whether the call that makes the kept config names a DeepSpeed config, which is taken over when it runs."""
     kept = porting.config.argument("deepspeed") if porting.config is not None else None
     return kept is not None and kept.certain and not (kept.value.known and not kept.value.literal)
@@ -221,7 +221,7 @@ def _source(setting: Setting) -> str:
     return f"{setting.file.name}: {setting.name}"
 
 
-def _resolve(porting: Porting, reason: str) -> None:
+def _resolve(porting: Training, reason: str) -> None:
     """Take back what was said of `deepspeed=` before its file was read."""
     porting.change_fate(".deepspeed", fate="dropped", target="", reason=reason)
     porting.withdraw(".deepspeed")

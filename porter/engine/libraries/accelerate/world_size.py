@@ -14,6 +14,7 @@ import libcst as cst
 
 from ....source.values import Unknown, evaluate
 from ...script.porting import Porting
+from ...steps.step import Phase, step
 from .environment import use_of, variables
 from .launcher_variables import answer_launcher_variables
 
@@ -22,6 +23,7 @@ VARIABLE = "WORLD_SIZE"
 REASON = "the processes of the GPU run, by which its batches were calculated"
 
 
+@step(Phase.ANSWER)
 def apply_world_size(porting: Porting) -> None:
     """The GPU run's number of processes, and what its launcher set besides."""
     _fill_in_number(porting)

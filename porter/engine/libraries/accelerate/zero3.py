@@ -6,12 +6,15 @@ import libcst as cst
 
 from ...script.porting import Porting
 from ...settling.decisions import decide
+from ...steps.step import Phase, step
 
 RULE = "TP527"
 ASKED = "is_deepspeed_zero3_enabled"
 REASON = "there is no DeepSpeed on a TPU"
 
 
+# A branch whose last line gathered the weights to save them goes whole, so it has to be known that the line went.
+@step(Phase.ANSWER, reads=("gathered weights",), fills=("claimed names",))
 def answer_zero_tests(porting: Porting) -> None:
     """Every condition that asks for DeepSpeed's ZeRO-3 is decided, or loses that part of it."""
     module = porting.module

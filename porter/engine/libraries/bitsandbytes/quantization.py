@@ -21,6 +21,7 @@ from ...script.fill_from_tables import bindings_of, fill_site, follow, table_of
 from ...script.may_be_none import may_be_none
 from ...script.porting import Porting
 from ...script.sites import Argument, Site, shown
+from ...script.training import Training
 
 PLACE = "model.quantization"
 FLAGS = ("load_in_4bit", "load_in_8bit")
@@ -28,7 +29,7 @@ CONFIGS = "Config"  # GPTQConfig, AwqConfig, HqqConfig, ...
 TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
 
 
-def read_quantization(porting: Porting, site: Site | None, versions: Mapping[str, str]) -> None:
+def read_quantization(porting: Training, site: Site | None, versions: Mapping[str, str]) -> None:
     """Fill `model.quantization` from the keywords of `site` (a from_pretrained, or the trainer of a model's name)."""
     given = site.argument("quantization_config") if site is not None else None
     if given is not None and not given.value.is_literal(None):
@@ -59,7 +60,7 @@ def asks_when_run(code: str) -> str:
     return " or ".join(flag if is_atom(flag) else f"({flag})" for flag in flags)
 
 
-def _casts_adapters(porting: Porting, trainer: Site) -> bool:
+def _casts_adapters(porting: Training, trainer: Site) -> bool:
     """Whether that TRL makes the adapters bfloat16: before 0.20 only those that it puts in itself, under bf16."""
     release = porting.versions.get("trl", "").partition(" ")[0]
     if not release or version_key(release) >= (0, 20):
@@ -86,7 +87,7 @@ def check_adapters(porting: Porting) -> None:
     porting.find("TP601", "error" if value.known else "warning", message, fix, line, column)
 
 
-def quantization_value(porting: Porting, name: str, value: Value, node: cst.BaseExpression | None) -> bool:
+def quantization_value(porting: Training, name: str, value: Value, node: cst.BaseExpression | None) -> bool:
     """Fill `model.quantization` from one entry of `model_init_kwargs`; whether it was one of these keywords."""
     if name not in ("quantization_config", "load_in_4bit", "load_in_8bit"):
         return False
@@ -101,7 +102,7 @@ def quantization_value(porting: Porting, name: str, value: Value, node: cst.Base
     return True
 
 
-def _read_config(porting: Porting, given: Argument, versions: Mapping[str, str]) -> None:
+def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]) -> None:
     other = _other_config(porting, given)
     if other is not None:
         reason = "only bitsandbytes' formats have a counterpart"
@@ -132,7 +133,7 @@ def _read_config(porting: Porting, given: Argument, versions: Mapping[str, str])
     porting.fill({PLACE: Value("expression", given.text, given.value.origin)})
 
 
-def _read_keywords(porting: Porting, given: Mapping[str, Argument | None]) -> None:
+def _read_keywords(porting: Training, given: Mapping[str, Argument | None]) -> None:
     """`load_in_4bit=True`, as from_pretrained took it before transformers 5: a config with bitsandbytes' defaults."""
     there = {name: argument for name, argument in given.items() if argument is not None}
     if any(not argument.value.known for argument in there.values()):
@@ -171,7 +172,7 @@ def _switched_off(known: Mapping[str, Value]) -> bool:
     return all(flag is None or flag.is_literal(False) for flag in flags)
 
 
-def _only_use(porting: Porting, config: Site, given: Argument) -> bool:
+def _only_use(porting: Training, config: Site, given: Argument) -> bool:
     """Whether the config is made for this one model: written in place, or read by its name nowhere else."""
     if config.variable is None:
         return True
@@ -180,7 +181,7 @@ def _only_use(porting: Porting, config: Site, given: Argument) -> bool:
     return all(use is given.node for use in porting.module.references(config.variable, config.scope))
 
 
-def _other_config(porting: Porting, given: Argument) -> str | None:
+def _other_config(porting: Training, given: Argument) -> str | None:
     """The class of a quantisation that is not bitsandbytes', `GPTQConfig`."""
     nodes: list[cst.CSTNode | None] = [given.node]
     nodes += [binding.value for binding in bindings_of(porting.module, given.node)]
@@ -205,7 +206,7 @@ def _without_torch(porting: Porting, config: Site) -> None:
             porting.edit(start, end, quoted(str(value.literal)), config.rule, "the type by its name")
 
 
-def read_preparation(porting: Porting, versions: Mapping[str, str]) -> None:
+def read_preparation(porting: Training, versions: Mapping[str, str]) -> None:
     """What prepare_model_for_kbit_training asks for: checkpointing, on unless the script says no."""
     for site in porting.of_role("prepare"):
         fill_site(porting, site, table_of(porting, site), versions)

@@ -19,6 +19,7 @@ from ...script.dating import release_of
 from ...script.fill_from_tables import plain_version
 from ...script.porting import Porting
 from ...script.reaching import reaching
+from ...steps.step import Phase, step
 from ..transformers.tokenizers_of_4 import is_tokenizer
 from .made_datasets import SPLITS, column, is_dataset
 
@@ -37,6 +38,7 @@ READ_BY = frozenset("join extend update writelines".split())  # methods that do
 FIRST_LAZY = (0, 20)  # the first TRL of after datasets 4
 
 
+@step(Phase.NAME, reads=("tensors",), fills=("columns",))
 def list_columns(porting: Porting) -> None:
     """Columns are lists again where the script does with them what only a list can."""
     module = porting.module

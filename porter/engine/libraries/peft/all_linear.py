@@ -16,6 +16,7 @@ from ....source.scopes import inside
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Site
+from ...script.training import Training
 
 RULE = "TP203"
 ALL = '"all-linear"'
@@ -23,7 +24,7 @@ SIGNS = (r"\.named_modules\(\)", r"\bisinstance\(", r"\bLinear(4bit|8bitLt)?\b",
 WITHOUT_HEAD = r"lm_head|output_layer|Linear4bit|Linear8bitLt"  # bitsandbytes never holds the head
 
 
-def collects_linears(porting: Porting, function: cst.FunctionDef) -> bool:
+def collects_linears(porting: Training, function: cst.FunctionDef) -> bool:
     """Whether a function of the script returns the names of all linear layers but the head, and does nothing else.
 
     One that loads a model or trains does more, and so does one around such a function.
@@ -36,7 +37,7 @@ def collects_linears(porting: Porting, function: cst.FunctionDef) -> bool:
     return not does_more and not any(function in module.ancestors(site.node) for site in porting.sites)
 
 
-def read_linear_names(porting: Porting, config: Site) -> None:
+def read_linear_names(porting: Training, config: Site) -> None:
     """`target_modules=find_all_linear_names(model)` is known: all linear layers."""
     given = config.argument("target_modules")
     if given is None or given.value.known:

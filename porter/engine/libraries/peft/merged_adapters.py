@@ -17,6 +17,7 @@ from ...receipts.marking import mark_at
 from ...script.flow import SAVED, origins, without_placement
 from ...script.porting import Porting
 from ...script.sites import small_statement
+from ...script.training import Training
 
 RULE = "TP204"
 MERGE = "merge_and_unload"
@@ -28,7 +29,7 @@ IDLE = frozenset(
 )
 
 
-def note_merged(porting: Porting) -> None:
+def note_merged(porting: Training) -> None:
     """Note in the module which calls give the model on with an adapter merged in, so that it is followed through them.
 
     What is merged behind a trainer of its function is the trained model's, or one to try it out.

@@ -14,6 +14,7 @@ from ....source.scopes import inside
 from ...script.porting import Porting
 from ...script.sites import small_statement
 from ...script.uses_of_training import Use, role_uses
+from ...steps.step import Phase, step
 
 RULE = "TP210"
 REASON = "the same count over Tunix's parameters"
@@ -24,6 +25,7 @@ COUNTING = frozenset(
 )
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def replace_counts(porting: Porting) -> None:
     """Replace counts of the model's parameters, and calls of the file's functions that count them."""
     if not porting.options.active(RULE):

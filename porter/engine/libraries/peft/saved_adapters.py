@@ -12,19 +12,19 @@ import libcst as cst
 from ....runtime.facts.field_tables import version_key
 from ...script.fill_from_tables import fill_site, plain_version, table_of
 from ...script.flow import SAVED, origins
-from ...script.porting import Porting
 from ...script.sites import Argument, Site
+from ...script.training import Training
 
 # The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
 COPIES_ADAPTER = {"dpo": (0, 29), "kto": (1, 2), "grpo": (0, 27), "rloo": (0, 27)}
 
 
-def is_saved(porting: Porting, site: Site) -> bool:
+def is_saved(porting: Training, site: Site) -> bool:
     """Whether a call loads a saved adapter to train it."""
     return table_of(porting, site).head.get("adapters") == "saved"
 
 
-def is_frozen_adapter(porting: Porting, model: Argument | None) -> bool:
+def is_frozen_adapter(porting: Training, model: Argument | None) -> bool:
     """Whether a model is made by a PeftModel.from_pretrained that doesn't train its adapter, merged or not."""
     nodes = list(origins(porting.module, model.node)) if model is not None else []
     for node in nodes[-1:]:
@@ -38,7 +38,7 @@ def is_frozen_adapter(porting: Porting, model: Argument | None) -> bool:
     return False
 
 
-def read_saved(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+def read_saved(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """The adapters are those of the folder, whatever it says."""
     fill_site(porting, site, table_of(porting, site), versions)
     folder = site.argument("model_id")
@@ -47,7 +47,7 @@ def read_saved(porting: Porting, site: Site, versions: Mapping[str, str]) -> Non
     say_reference(porting, site)
 
 
-def say_reference(porting: Porting, site: Site, *, certain: bool = True) -> None:
+def say_reference(porting: Training, site: Site, *, certain: bool = True) -> None:
     """A finding where the port's reference isn't the release's: the adapter's base, or the model as it starts."""
     trainer = porting.trainer
     assert trainer is not None
@@ -70,7 +70,7 @@ def say_reference(porting: Porting, site: Site, *, certain: bool = True) -> None
     porting.find(site.rule, "error", message, fix, site.line, site.column)
 
 
-def starts_from_adapter(porting: Porting) -> bool:
+def starts_from_adapter(porting: Training) -> bool:
     """Whether the reference of a preference or policy loss is the model with the adapter that it starts from."""
     trainer = porting.trainer
     assert trainer is not None

@@ -18,6 +18,7 @@ from ....source.values import TORCH_TYPES, Unknown, evaluate
 from ...script.flow import origins
 from ...script.porting import KEPT, Porting
 from ...settling.decisions import decide
+from ...steps.step import Phase, step
 from .named_types import becomes_jnp
 
 RULE = "TP522"
@@ -28,6 +29,7 @@ OTHER = (cst.NotEqual, cst.IsNot)
 BY_NAME, NAME_OF_TORCH, OPEN = "a type by its name", "a type of torch by its name", "anything"
 
 
+@step(Phase.ANSWER, fills=("claimed names",))
 def answer_comparisons(porting: Porting) -> None:
     """Decide what is certain, keep what compares by name, and name what can't be told any more."""
     module = porting.module

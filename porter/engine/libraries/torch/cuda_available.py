@@ -18,7 +18,9 @@ from ....source.values import TORCH_TYPES, Unknown, evaluate
 from ....text.edits import line_start
 from ...script.porting import Porting
 from ...settling.kept_branch import keep_branch
+from ...steps.step import Phase, step
 from .cuda_left import RAISING
+from .gpu_reports import drop_gpu_reports
 
 RULE = "TP526"
 AVAILABLE = "torch.cuda.is_available"
@@ -31,6 +33,14 @@ NO_GPU = ("False", "1", "-1")  # what a function that looks for one gives back
 ENDS = frozenset({"sys.exit", "os._exit"})
 MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
+
+
+@step(Phase.ANSWER, reads=("gpu branches",), fills=("claimed names",))
+def answer_cuda(porting: Porting) -> None:
+    """What asks for a GPU, and what tells of one, before and after the questions are answered."""
+    drop_gpu_reports(porting)
+    answer_gpu_tests(porting)
+    drop_gpu_reports(porting)
 
 
 def answer_gpu_tests(porting: Porting) -> None:

@@ -15,6 +15,7 @@ from ....source.calls import calls_of, function_around
 from ....source.module import Module
 from ...script.porting import Porting
 from ...settling.unused import drop_device_maps
+from ...steps.step import Phase, step
 
 RULE = "TP536"
 # Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
@@ -34,6 +35,7 @@ MAX_DEPTH = 4  # functions that call one another
 FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`."
 
 
+@step(Phase.NAME, reads=("gpu tests",))
 def name_cuda_left(porting: Porting) -> None:
     """An error for every call that raises without a GPU, where nothing keeps the port from it."""
     module = porting.module

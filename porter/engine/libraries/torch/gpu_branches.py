@@ -15,9 +15,11 @@ import libcst as cst
 
 from ....source.scopes import inside
 from ...script.porting import Porting
+from ...steps.step import Phase, step
 from .cuda_available import AVAILABLE, REASON, RULE, SETTINGS, decision, is_said, known_value
 
 
+@step(Phase.ANSWER, fills=("claimed names", "gpu branches"))
 def settle_gpu_branches(porting: Porting) -> None:
     """A question that decides such a branch, itself or by a variable, is answered as on the GPU."""
     module = porting.module

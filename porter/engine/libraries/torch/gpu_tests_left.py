@@ -6,9 +6,11 @@ import libcst as cst
 
 from ....source.scopes import inside
 from ...script.porting import Porting
+from ...steps.step import Phase, step
 from .cuda_available import AVAILABLE, RULE, decision, gives_none, known_value, places, small
 
 
+@step(Phase.NAME, reads=("columns",), fills=("gpu tests",))
 def name_gpu_tests(porting: Porting) -> None:
     """A warning for every question that is left in the port; an error where it decides what the training takes."""
     if "cuda.is_available" not in porting.module.text or not porting.options.active(RULE):

@@ -18,6 +18,7 @@ from ....source.calls import returned
 from ....source.module import Module
 from ....source.values import TORCH_TYPES
 from ...script.porting import KEPT, Porting
+from ...steps.step import Phase, step
 
 RULE = "TP520"
 REASON = "torch loads this model, and knows no type of JAX"
@@ -27,6 +28,7 @@ SAYS = frozenset("print str repr info debug warning log".split())
 MAX_DEPTH = 6  # variables and functions between a type and where it is taken
 
 
+@step(Phase.ANSWER, fills=("claimed names",))
 def keep_handed_types(porting: Porting) -> None:
     """Leave or name the types of every load that stays torch's."""
     module = porting.module

@@ -16,6 +16,7 @@ import libcst as cst
 
 from ...script.porting import Porting
 from ...script.uses_of_training import Use, role_uses
+from ...steps.step import Phase, step
 
 RULE = "TP310"
 REASON = "norms compute in float32 in Tunix, and the port's adapters are float32"
@@ -29,6 +30,7 @@ CAST = re.compile(
 NARROW = frozenset({"torch.bfloat16", "torch.float16", "torch.half", "half", "bfloat16"})
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def drop_casts(porting: Porting) -> None:
     """Take out the loops over the model's layers that only cast them, and a head that casts its logits."""
     perhaps = bool(porting.of_role("inject"))

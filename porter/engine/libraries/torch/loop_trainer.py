@@ -23,8 +23,8 @@ from ...script.fill_from_tables import (
     table_of,
     tables_by_class,
 )
-from ...script.porting import Porting
 from ...script.sites import Argument, Site, indentation
+from ...script.training import Training
 from .loop_forward import NotStandard
 from .training_loops import Loop, read_loop, training_loops
 
@@ -47,7 +47,7 @@ WHOLE = re.compile(  # what an optimizer may be given to mean all that the model
 BACKWARDS = {"torch", "accelerate"}  # whose `backward` a loop calls
 
 
-def find_loops(porting: Porting) -> list[Site]:
+def find_loops(porting: Training) -> list[Site]:
     """The training loop of a file that has no trainer, as a trainer's site.
 
     A loop that isn't the standard one becomes a finding with the line that shows it, and nothing is ported.
@@ -81,7 +81,7 @@ def find_loops(porting: Porting) -> list[Site]:
     return [_as_site(porting, porting.loop, rule.id)]
 
 
-def _as_site(porting: Porting, loop: Loop, rule: str) -> Site:
+def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
     module, statement = porting.module, loop.statement
     start, end = module.span(statement)
     line, column = module.location(statement)
@@ -109,13 +109,13 @@ def _as_site(porting: Porting, loop: Loop, rule: str) -> Site:
     )  # fmt: skip
 
 
-def _argument(porting: Porting, name: str, node: cst.BaseExpression, rule: str) -> Argument:
+def _argument(porting: Training, name: str, node: cst.BaseExpression, rule: str) -> Argument:
     line, column = porting.module.location(node)
     reference = node.value if isinstance(node, cst.Name) else None
     return Argument(name, read_value(porting.module, node, rule), line, column, reference=reference, node=node)
 
 
-def _accelerator_setting(porting: Porting, keyword: str) -> cst.BaseExpression | None:
+def _accelerator_setting(porting: Training, keyword: str) -> cst.BaseExpression | None:
     for call in porting.module.calls:
         if porting.module.qualified(call.func) == "accelerate.Accelerator":
             for argument in call.args:
@@ -124,7 +124,7 @@ def _accelerator_setting(porting: Porting, keyword: str) -> cst.BaseExpression |
     return None
 
 
-def _check_parts(porting: Porting, loop: Loop) -> None:
+def _check_parts(porting: Training, loop: Loop) -> None:
     """NotStandard unless the loop's optimizer and loader are made by calls that the tables know."""
     optimizer, loader = part(porting, "optimizer", loop.optimizer), part(porting, "loader", _loader_name(porting, loop))
     if optimizer is None:
@@ -140,7 +140,7 @@ def _check_parts(porting: Porting, loop: Loop) -> None:
         raise NotStandard(loader.node, "the DataLoader has no collate_fn: torch's own stacks tensors")
 
 
-def part(porting: Porting, role: str, name: str) -> Site | None:
+def part(porting: Training, role: str, name: str) -> Site | None:
     """The call that made a part of the loop: the one of its role assigned to `name`, else the only one of its role."""
     sites = [site for site in porting.sites if site.role == role]
     named = [site for site in sites if site.variable == name]
@@ -149,7 +149,7 @@ def part(porting: Porting, role: str, name: str) -> Site | None:
     return sites[0] if len(sites) == 1 and not named else None
 
 
-def _loader_name(porting: Porting, loop: Loop) -> str:
+def _loader_name(porting: Training, loop: Loop) -> str:
     """The name of the DataLoader behind the loop's iterable: `active_dataloader` may be it or a part of it."""
     node = loop.loader
     name = node.value if isinstance(node, cst.Name) else ""
@@ -161,7 +161,7 @@ def _loader_name(porting: Porting, loop: Loop) -> str:
     return name
 
 
-def loop_parts(porting: Porting) -> tuple[Site, Site, Site | None]:
+def loop_parts(porting: Training) -> tuple[Site, Site, Site | None]:
     """The loop's loader, optimizer and schedule."""
     loop = porting.loop
     assert loop is not None
@@ -170,7 +170,7 @@ def loop_parts(porting: Porting) -> tuple[Site, Site, Site | None]:
     return loader, optimizer, part(porting, "schedule", loop.scheduler) if loop.scheduler else None
 
 
-def read_loop_parts(porting: Porting, versions: Mapping[str, str]) -> None:
+def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
     """Fill the recipe from the loop, its DataLoader, optimizer and schedule, and say what the loop loses."""
     loop, trainer = porting.loop, porting.trainer
     assert loop is not None and trainer is not None
@@ -203,7 +203,7 @@ def read_loop_parts(porting: Porting, versions: Mapping[str, str]) -> None:
     _say_left(porting, loop)
 
 
-def _sampling(porting: Porting, loader: Site) -> Value:
+def _sampling(porting: Training, loader: Site) -> Value:
     """Whether the rows of an epoch come shuffled: by `shuffle=`, or by a sampler."""
     shuffle, sampler = loader.argument("shuffle"), loader.argument("sampler")
     if sampler is not None and not sampler.value.is_literal(None):
@@ -215,14 +215,14 @@ def _sampling(porting: Porting, loader: Site) -> Value:
     return Value("expression", f'"random" if {shuffle.text} else "sequential"')
 
 
-def _in_bfloat16(porting: Porting, loop: Loop) -> bool:
+def _in_bfloat16(porting: Training, loop: Loop) -> bool:
     """Whether products are computed in 16 bits: by autocast around the step, or by the Accelerator."""
     setting = _accelerator_setting(porting, "mixed_precision")
     asked = read_value(porting.module, setting) if setting is not None else None
     return loop.autocast or (asked is not None and asked.known and asked.literal in ("bf16", "fp16"))
 
 
-def _seed(porting: Porting) -> None:
+def _seed(porting: Training) -> None:
     """The seed that the script gives torch, by which the port shuffles."""
     for call in porting.module.calls:
         name = porting.module.qualified(call.func)
@@ -243,7 +243,7 @@ SAID = {
 }
 
 
-def _say_left(porting: Porting, loop: Loop) -> None:
+def _say_left(porting: Training, loop: Loop) -> None:
     """One finding for each kind of thing that the loop did besides training."""
     site = porting.trainer
     assert site is not None

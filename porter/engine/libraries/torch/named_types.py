@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from ...script.porting import Porting
+from ...steps.step import Phase, step
 
 RULE = "TP520"
 REASON = "the same type"
@@ -15,6 +16,8 @@ REASON = "the same type"
 NAMES_TYPE = re.compile(r"d_?type|precision", re.IGNORECASE)
 
 
+# `getattr(torch, name)` goes along where the call around it comes from the runtime now.
+@step(Phase.ANSWER, reads=("moved",))
 def rewrite_named_types(porting: Porting) -> None:
     """Look types up in JAX's numpy; in arguments of calls that stay PyTorch's they stay PyTorch's."""
     module = porting.module

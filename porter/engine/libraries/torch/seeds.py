@@ -11,8 +11,9 @@ import libcst as cst
 from ....source.calls import argument_of, function_around
 from ....source.values import Unknown, evaluate
 from ....text.expressions import names_in
-from ...script.porting import Porting, in_reach
+from ...script.porting import Porting
 from ...script.sites import Site
+from ...script.training import in_reach
 
 SEEDS = frozenset(
     "torch.manual_seed torch.random.manual_seed transformers.set_seed transformers.trainer_utils.set_seed "

@@ -21,6 +21,7 @@ from ....source.module import flatten
 from ....text.edits import within
 from ...script.fill_from_tables import plain_version
 from ...script.porting import Porting
+from ...steps.step import Phase, step
 from ..transformers.generation.numpy_tokens import settle_call
 
 RULE = "TP528"
@@ -35,6 +36,7 @@ MODELS = re.compile(
 )
 
 
+@step(Phase.NAME, fills=("tensors",))
 def answer_tensors(porting: Porting) -> None:
     """What asks for torch's tensors gives NumPy's arrays, in a port that leaves no torch; see also `generating`."""
     text = porting.module.text

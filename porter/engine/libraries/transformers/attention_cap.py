@@ -9,14 +9,14 @@ from __future__ import annotations
 from ....runtime.facts.families import Family
 from ....runtime.facts.field_tables import version_key
 from ...script.fill_from_tables import plain_version
-from ...script.porting import Porting
+from ...script.training import Training
 
 RULE = "TP302"
 SINCE = (4, 48)
 FIX = 'attn_implementation="eager" has the cap on a GPU, too; scores far below it are hardly changed by it.'
 
 
-def say_attention_cap(porting: Porting, family: Family | None) -> None:
+def say_attention_cap(porting: Training, family: Family | None) -> None:
     """A warning where the source's attention has no cap, and the port's has."""
     version = plain_version(porting.versions.get("transformers", ""))
     site = porting.model or porting.trainer

@@ -18,6 +18,8 @@ from ....source.values import dict_items, read_value
 from ...script.fill_from_tables import bindings_of, short_name
 from ...script.porting import Porting
 from ...script.sites import Argument, Site, shown
+from ...script.training import Training
+from ...steps.step import Phase, step
 
 RULE = "TP302"
 REASON = "rt.load_model reads the model's own config.json"
@@ -48,7 +50,7 @@ class Verdict:
     other_name: bool = False
 
 
-def without_config(porting: Porting, site: Site) -> Site:
+def without_config(porting: Training, site: Site) -> Site:
     """The loading call without a `config=` that changes nothing; its fate is said. With one that does, as it is."""
     argument = site.argument("config")
     if argument is None or argument.node is None or argument.value.is_literal(None):
@@ -74,6 +76,7 @@ def without_config(porting: Porting, site: Site) -> Site:
     return replace(site, arguments=tuple(own for own in site.arguments if own is not argument))
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def answer_configs(porting: Porting) -> None:
     """Take out what only told the configuration, and stop the port where a condition would change the model."""
     for site in porting.sites:
@@ -106,7 +109,7 @@ def from_scratch(porting: Porting) -> list[cst.Call]:
     return [call for call in calls if isinstance(call, cst.Call) and len(bindings) > 1 and module.parents.get(call)]
 
 
-def is_from_scratch(porting: Porting, value: cst.BaseExpression | None) -> bool:
+def is_from_scratch(porting: Training, value: cst.BaseExpression | None) -> bool:
     """Whether a value is `AutoModelForCausalLM.from_config(...)`."""
     name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
     return name is not None and name.startswith("transformers.") and name.endswith("ForCausalLM.from_config")
@@ -133,7 +136,7 @@ def _loads(porting: Porting) -> Sequence[cst.CSTNode]:
     return [*porting.loads, *([porting.model.node] if porting.model is not None else [])]
 
 
-def _judge(porting: Porting, site: Site, argument: Argument) -> Verdict:
+def _judge(porting: Training, site: Site, argument: Argument) -> Verdict:
     module, verdict = porting.module, Verdict()
     if isinstance(argument.node, cst.Call):
         verdict.why = _of_loading(porting, site, argument.node, verdict)
@@ -163,7 +166,7 @@ def _judge(porting: Porting, site: Site, argument: Argument) -> Verdict:
     return verdict
 
 
-def _judge_use(porting: Porting, name: cst.Name | cst.Attribute, verdict: Verdict) -> None:
+def _judge_use(porting: Training, name: cst.Name | cst.Attribute, verdict: Verdict) -> None:
     """One more use of the configuration: told something, changed, or read."""
     module = porting.module
     held = module.parents[name]
@@ -194,12 +197,12 @@ def _only_reads(call: cst.CSTNode) -> bool:
     return name in ("getattr", "hasattr", "print", "info", "debug", "len", "str", "isinstance", "type", "warning")
 
 
-def _is_loading(porting: Porting, value: cst.BaseExpression | None) -> bool:
+def _is_loading(porting: Training, value: cst.BaseExpression | None) -> bool:
     name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
     return name is not None and name.startswith("transformers.") and name.endswith("Config.from_pretrained")
 
 
-def _of_loading(porting: Porting, site: Site, call: cst.Call, verdict: Verdict) -> str:
+def _of_loading(porting: Training, site: Site, call: cst.Call, verdict: Verdict) -> str:
     """What keeps the loading of a configuration from being that of the model's own; empty when nothing does."""
     module = porting.module
     if not _is_loading(porting, call):
@@ -216,13 +219,13 @@ def _of_loading(porting: Porting, site: Site, call: cst.Call, verdict: Verdict) 
     return ""
 
 
-def _same(porting: Porting, own: cst.BaseExpression, model: Argument) -> bool:
+def _same(porting: Training, own: cst.BaseExpression, model: Argument) -> bool:
     """Whether a configuration's name and the model's are the same string."""
     value = read_value(porting.module, own)
     return value.known and model.value.known and value.literal == model.value.literal
 
 
-def _keywords(porting: Porting, call: cst.Call) -> Iterator[tuple[str, cst.BaseExpression]]:
+def _keywords(porting: Training, call: cst.Call) -> Iterator[tuple[str, cst.BaseExpression]]:
     """Keyword and value, those of a `**` dict that is built in the file too; `**` for one that can't be read."""
     for argument in call.args:
         if argument.star == "**":
@@ -232,7 +235,7 @@ def _keywords(porting: Porting, call: cst.Call) -> Iterator[tuple[str, cst.BaseE
             yield argument.keyword.value, argument.value
 
 
-def _in_condition(porting: Porting, node: cst.CSTNode) -> bool:
+def _in_condition(porting: Training, node: cst.CSTNode) -> bool:
     """Whether a statement stands in a branch of its function."""
     module = porting.module
     function = function_around(module, node)

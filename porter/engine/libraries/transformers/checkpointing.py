@@ -6,11 +6,11 @@ import libcst as cst
 
 from ....recipe import Origin, Value
 from ...script.fill_from_tables import table_of
-from ...script.porting import Porting
+from ...script.training import Training
 from ...script.uses_of_training import role_uses
 
 
-def scan_checkpointing(porting: Porting) -> None:
+def scan_checkpointing(porting: Training) -> None:
     """`model.gradient_checkpointing_enable()` asks for what `gradient_checkpointing=True` asks for."""
     for use in role_uses(porting, "model"):
         if use.match != "@model.gradient_checkpointing_enable()":
@@ -35,13 +35,13 @@ def scan_checkpointing(porting: Porting) -> None:
             porting.fill({"memory.gradient_checkpointing": Value("expression", code, origin, code)})
 
 
-def _is_asked(porting: Porting) -> bool:
+def _is_asked(porting: Training) -> bool:
     """Whether the Trainer is told the same by its arguments."""
     value = porting.value("memory.gradient_checkpointing")
     return value is not None and value.kind == "literal" and value.is_literal(True)
 
 
-def _argument_read(porting: Porting, test: cst.BaseExpression) -> Value | None:
+def _argument_read(porting: Training, test: cst.BaseExpression) -> Value | None:
     """What `args.x` of the trainer's config object holds."""
     site = porting.arguments
     if site is None or site.variable is None or not isinstance(test, cst.Attribute):

@@ -15,8 +15,9 @@ from ....source.module import Module
 from ...receipts.marking import stays
 from ...script.fill_from_tables import fill_site, plain_version, short_name, table_of
 from ...script.flow import origins
-from ...script.porting import Porting, in_reach
+from ...script.porting import Porting
 from ...script.sites import Argument, Site
+from ...script.training import Training, in_reach
 
 LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
 # Collators of transformers that make something else than rows with labels of a causal language model.
@@ -29,7 +30,7 @@ OTHER_TASKS = (
 )
 
 
-def read_collators(porting: Porting, versions: Mapping[str, str]) -> None:
+def read_collators(porting: Training, versions: Mapping[str, str]) -> None:
     """Fates for the keywords of every collator of the file; what trains another kind of model is refused."""
     for site in porting.sites:
         if site.role != "collator":

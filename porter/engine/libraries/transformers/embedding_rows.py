@@ -13,6 +13,7 @@ import libcst as cst
 from ....source.calls import function_around
 from ...script.porting import Porting
 from ...script.uses_of_training import Use, role_uses
+from ...steps.step import Phase, step
 
 RULE = "TP312"
 REASON = "the rows of Tunix's embedding, which stay as many as they are"
@@ -20,6 +21,7 @@ NUMBER = re.compile(r"\.(?:num_embeddings|weight(?:\.data)?\.(?:shape\[0\]|size\
 WEIGHT = re.compile(r"(\w+) = [\w.]+\.get_(?:input|output)_embeddings\(\)\.weight(?:\.data)?$")
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def answer_rows(porting: Porting) -> None:
     """Replace questions for the embedding's rows, and the lines that fill new ones with the mean of the others."""
     if not porting.options.active(RULE):

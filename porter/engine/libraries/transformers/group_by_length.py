@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....recipe import Value
 from ...script.fill_from_tables import table_of
-from ...script.porting import Porting
+from ...script.training import Training
 
 OLDER, NEWER = "data.group_by_length", "data.sampling"
 GROUPED = "'group_by_length'"
@@ -13,7 +13,7 @@ ORDERED = ("sft", "causal-lm")
 OWN_ORDER = ("grpo", "rloo")
 
 
-def read_row_order(porting: Porting) -> None:
+def read_row_order(porting: Training) -> None:
     """The older keyword becomes the newer one's value; trainers whose rows are pairs or prompts refuse or ignore it."""
     trainer = porting.trainer
     assert trainer is not None

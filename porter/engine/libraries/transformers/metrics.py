@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...script.fill_from_tables import short_name, table_of
-from ...script.porting import Porting
 from ...script.sites import Argument
+from ...script.training import Training
 
 KINDS = ("sft", "causal-lm")  # trainers whose port has a MetricsTrainer
 OF_TRL = frozenset({"entropy", "mean_token_accuracy", "num_tokens", "aux_loss"})  # SFTTrainer's own
@@ -18,7 +18,7 @@ LOSSES = (None, "loss", "eval_loss")
 INCLUDED = ("inputs",)
 
 
-def metrics_of(porting: Porting) -> Argument | None:
+def metrics_of(porting: Training) -> Argument | None:
     """The trainer's compute_metrics, where the port computes metrics."""
     site = porting.trainer
     argument = site.argument("compute_metrics") if site is not None else None
@@ -27,7 +27,7 @@ def metrics_of(porting: Porting) -> Argument | None:
     return argument if table_of(porting, site).kind in KINDS else None
 
 
-def settle_metrics(porting: Porting) -> None:
+def settle_metrics(porting: Training) -> None:
     """Findings for metrics, and for a choice of the best model by them, that the port doesn't have."""
     site, argument = porting.trainer, metrics_of(porting)
     assert site is not None
@@ -52,7 +52,7 @@ def settle_metrics(porting: Porting) -> None:
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 
-def included(porting: Porting) -> list[Any] | None:
+def included(porting: Training) -> list[Any] | None:
     """What include_for_metrics asks for; None where only the script knows."""
     asked, older = porting.value("eval.include"), porting.value("eval.include_inputs")
     if older is not None and older.is_literal(True):
@@ -62,7 +62,7 @@ def included(porting: Porting) -> list[Any] | None:
     return list(asked.literal or []) if asked.known else None
 
 
-def _settle_best(porting: Porting) -> None:
+def _settle_best(porting: Training) -> None:
     """metric_for_best_model: eval_loss, or what compute_metrics returns."""
     site, value = porting.trainer, porting.value("save.best_metric")
     if site is None or value is None or porting.arguments_object or value.is_literal(*LOSSES):

@@ -11,8 +11,8 @@ from ....runtime.facts.families import read_family
 from ...draft.findings import NO_FAMILY
 from ...script.fill_from_tables import bindings_of, tables_of
 from ...script.flow import binding_origins, origins
-from ...script.porting import Porting
-from ...script.porting import families as own_families
+from ...script.training import Training
+from ...script.training import families as own_families
 from ...script.where_models_come_from import WHERE_FROM
 
 OTHER_TASK = re.compile(
@@ -24,7 +24,7 @@ OTHER_TASK = re.compile(
 ONE_ARCHITECTURE = re.compile(r"transformers\.((?!Auto)\w+(?:ForCausalLM|LMHeadModel))\.from_pretrained")
 
 
-def refuse_other_models(porting: Porting) -> None:
+def refuse_other_models(porting: Training) -> None:
     """An error, which makes the port unsupported, where the trainer's model is surely loaded for another task, or by
     the class of an architecture that Tunix hasn't."""
     trainer, inject = porting.trainer, porting.inject

@@ -22,7 +22,7 @@ from ....errors import InputError
 from ....files import read_file
 from ....source.project.modules import find_project_file
 from ....source.scopes import Binding, inside
-from ...script.porting import Porting
+from ...script.training import Training
 
 LAST = "get_last_checkpoint"
 LISTS = re.compile(r"\b(listdir|i?glob|iterdir|scandir|walk)\(")
@@ -32,7 +32,7 @@ ASKS_FOR_ONE = re.compile(r"\b(exists|lexists|isdir|is_dir|listdir|i?glob|iterdi
 Found = Literal["last", "elsewhere", ""]
 
 
-def finds_last(porting: Porting, value: cst.BaseExpression) -> Found:
+def finds_last(porting: Training, value: cst.BaseExpression) -> Found:
     """Whether `value` is the last checkpoint in the folder that the trainer saves to, or None where there is none.
 
     "elsewhere" when it looks for checkpoints in another folder, or on a condition of another kind.
@@ -69,7 +69,7 @@ def finds_last(porting: Porting, value: cst.BaseExpression) -> Found:
     return "last" if asks and _names_folder(code, porting.output_dir()) else "elsewhere"
 
 
-def _bindings(porting: Porting, node: cst.BaseExpression, names: set[str]) -> Iterator[Binding]:
+def _bindings(porting: Training, node: cst.BaseExpression, names: set[str]) -> Iterator[Binding]:
     """What gives the names in an expression their values; each name once."""
     module = porting.module
     try:
@@ -84,7 +84,7 @@ def _bindings(porting: Porting, node: cst.BaseExpression, names: set[str]) -> It
                 yield binding
 
 
-def _of_project(porting: Porting, value: cst.BaseExpression) -> Iterator[str]:
+def _of_project(porting: Training, value: cst.BaseExpression) -> Iterator[str]:
     """The bodies of functions that `value` calls in other modules of the script's project."""
     module = porting.module
     for call in inside(value):
@@ -106,7 +106,7 @@ def _made_from(binding: Binding) -> cst.BaseExpression | None:
     return binding.node.iter if isinstance(binding.node, cst.For) else binding.value
 
 
-def _conditions(porting: Porting, binding: Binding) -> Iterator[cst.BaseExpression]:
+def _conditions(porting: Training, binding: Binding) -> Iterator[cst.BaseExpression]:
     """What decides whether a binding is made at all, beside what decides whether there is a trainer."""
     assert porting.trainer is not None
     around = {porting.trainer.node, *porting.module.ancestors(porting.trainer.node)}
@@ -119,7 +119,7 @@ def _conditions(porting: Porting, binding: Binding) -> Iterator[cst.BaseExpressi
             yield ancestor.test
 
 
-def _asks_for_one(porting: Porting, test: cst.BaseExpression, names: set[str]) -> bool:
+def _asks_for_one(porting: Training, test: cst.BaseExpression, names: set[str]) -> bool:
     """Whether a condition asks for nothing but that there is a checkpoint, or a folder for them."""
     if isinstance(test, cst.BooleanOperation):
         return _asks_for_one(porting, test.left, names) and _asks_for_one(porting, test.right, names)

@@ -13,11 +13,13 @@ import libcst as cst
 from ....text.edits import within
 from ...script.porting import Porting
 from ...script.uses_of_training import Use, role_uses
+from ...steps.step import Phase, step
 
 RULE = "TP310"
 REASON = "the port saves the adapter alone in any case"
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def drop_saving_patches(porting: Porting) -> None:
     """Take out assignments to the model's state_dict, and a name that only held the original."""
     found = [use for use in role_uses(porting, "model") if use.chain == "state_dict"]
@@ -46,6 +48,7 @@ def _drop_original(porting: Porting, use: Use) -> None:
         porting.remove_statement(use.outer, RULE, REASON)
 
 
+@step(Phase.ANSWER, fills=("claimed names", "gathered weights"))
 def drop_gathered_weights(porting: Porting) -> None:
     """Take out `weights = gather(model)` where a save that reads the mesh itself was all that used them."""
     module = porting.module

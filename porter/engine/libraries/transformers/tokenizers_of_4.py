@@ -18,6 +18,7 @@ from ....source.project.model_names import usual_values
 from ...script.fill_from_tables import plain_version
 from ...script.flow import origins
 from ...script.porting import Porting
+from ...steps.step import Phase, step
 
 RULE = "TP005"
 NAMES = ("add_bos_token", "add_eos_token")
@@ -31,6 +32,7 @@ ALIKE = re.compile(r"(?:^|[/_-])(?:qwen|gemma|(?:meta-)?llama-?3(?!\d*b)|smollm|
 OTHERS = re.compile(r"deepseek|distill|mi[sx]tral|llama-?2", re.IGNORECASE)
 
 
+@step(Phase.ANSWER, fills=("claimed names",))
 def keep_tokenizers(porting: Porting) -> None:
     """Loads become `rt.as_transformers_4(...from_pretrained(...))`, assigned end tokens `rt.bos_eos(...)`."""
     module = porting.module

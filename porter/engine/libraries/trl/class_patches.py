@@ -10,8 +10,10 @@ from ....recipe import Severity
 from ...script.fill_from_tables import tables_by_class
 from ...script.porting import Porting
 from ...script.subclasses import BESIDE, HOOKS
+from ...steps.step import Phase, step
 
 
+@step(Phase.NAME)
 def name_class_patches(porting: Porting) -> None:
     """A finding for every attribute that the script gives to a trainer's class."""
     tables = tables_by_class(porting.packs)

@@ -10,6 +10,7 @@ from ...script.fill_from_tables import plain_version
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Argument, Site
+from ...script.training import Training
 from ..unsloth.responses_only import read_responses_only, responses_only
 
 COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
@@ -17,7 +18,7 @@ DEFAULT = "transformers.DataCollatorForLanguageModeling"
 PADDING = "TP125"
 
 
-def read_mask(porting: Porting, site: Site) -> None:
+def read_mask(porting: Training, site: Site) -> None:
     """`data_collator=DataCollatorForCompletionOnlyLM(...)` becomes `label_mask=`; what a release did anyway goes."""
     argument = site.argument("data_collator")
     if responses_only(porting, site) is not None:
@@ -47,7 +48,7 @@ def read_mask(porting: Porting, site: Site) -> None:
     porting.withdraw(".data_collator")
 
 
-def _is_trainers_own(porting: Porting, site: Site, call: cst.Call) -> bool:
+def _is_trainers_own(porting: Training, site: Site, call: cst.Call) -> bool:
     """Whether a release that makes this collator itself makes the same: of the trainer's tokenizer, without packing.
 
     A trainer without a tokenizer loads its own, whose end token pads; packed rows bring labels of their own.
@@ -61,7 +62,7 @@ def _is_trainers_own(porting: Porting, site: Site, call: cst.Call) -> bool:
     return collators is not None and trainers is not None and module.code(collators) == trainers.text
 
 
-def _masks_padding(porting: Porting, call: cst.Call, *, packed: bool) -> bool:
+def _masks_padding(porting: Training, call: cst.Call, *, packed: bool) -> bool:
     """Whether transformers' collator changes no more than that: a causal model, rows that are trained whole.
 
     `packed`: it does so with packed rows, too, as releases did that handed it whole rows of tokens.
@@ -74,16 +75,23 @@ def _masks_padding(porting: Porting, call: cst.Call, *, packed: bool) -> bool:
     return known and whole and mlm is not None and porting.module.code(mlm) == "False"
 
 
-def _mask_padding(porting: Porting, argument: Argument, call: cst.Call) -> None:
+def _mask_padding(porting: Training, argument: Argument, call: cst.Call) -> None:
     """`DataCollatorForLanguageModeling(tokenizer, mlm=False)`: tokens like the padding are not trained."""
-    module, function = porting.module, porting.rt("IgnorePadding")
-    start, end = module.span(call.func)
+    module = porting.module
     if argument.node is call:
-        code = function + module.text[end : module.span(call)[1]]
+        end = module.span(call.func)[1]
+        code = porting.rt("IgnorePadding") + module.text[end : module.span(call)[1]]
         porting.fill(
             {"data.collator": Value("expression", code, Origin("", argument.line, argument.column, PADDING), code)}
         )
     else:
-        porting.edit(start, end, function, PADDING, "the same tokens are masked, on the host")
+        porting.padding_mask = call
     reason = "tokens equal to the padding token, such as an end token that pads, are not trained"
     porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason=reason)
+
+
+def write_padding_mask(porting: Porting) -> None:
+    """The collator of a variable becomes the runtime's, which masks the same."""
+    if porting.padding_mask is not None:
+        span = porting.module.span(porting.padding_mask.func)
+        porting.edit(*span, porting.rt("IgnorePadding"), PADDING, "the same tokens are masked, on the host")

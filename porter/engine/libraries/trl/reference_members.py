@@ -15,11 +15,13 @@ from ...script.flow import holders
 from ...script.porting import Porting
 from ...script.sites import shortened
 from ...script.uses_of_training import Use, uses
+from ...steps.step import Phase, step
 
 RULE = "TP190"
 REASON = "a reference trains nothing"
 
 
+@step(Phase.ANSWER, of="trainer", reads=("claimed uses",))
 def apply_reference_members(porting: Porting) -> None:
     """Answer every use of the models that `ref_model=` and `teacher_model=` are given."""
     covered = [(edit.start, edit.end) for edit in porting.edits if edit.end > edit.start]

@@ -10,15 +10,15 @@ import libcst as cst
 
 from ...script.fill_from_tables import bindings_of, fill_site, follow, table_of
 from ...script.flow import binding_origins
-from ...script.porting import Porting
 from ...script.sites import Site
+from ...script.training import Training
 from ...script.where_models_come_from import makers
 
 COPIES = ("trl.create_reference_model", "copy.deepcopy")
 NAMES = r"name|path|_id$"  # in an expression that is a teacher's name rather than the teacher
 
 
-def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+def read_reference(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """Find the `from_pretrained` calls of `ref_model=` or `teacher_model=`; one that isn't made so here is named."""
     argument = site.argument("ref_model", "teacher_model")
     if argument is None or argument.value.is_literal(None) or argument.node is None:
@@ -54,7 +54,7 @@ def read_reference(porting: Porting, site: Site, versions: Mapping[str, str]) ->
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 
-def _is_known(porting: Porting, value: cst.CSTNode | None) -> bool:
+def _is_known(porting: Training, value: cst.CSTNode | None) -> bool:
     """Whether a value is None or a copy of a model, which needs no loading."""
     if isinstance(value, cst.IfExp):
         return _is_known(porting, value.body) and _is_known(porting, value.orelse)

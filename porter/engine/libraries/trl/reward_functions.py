@@ -5,13 +5,13 @@ from __future__ import annotations
 import libcst as cst
 
 from ...script.fill_from_tables import bindings_of, short_name
-from ...script.porting import Porting
 from ...script.sites import Argument, Site, shown
+from ...script.training import Training
 
 REWARD_MODEL = "AutoModelForSequenceClassification.from_pretrained"
 
 
-def check_rewards(porting: Porting, site: Site) -> None:
+def check_rewards(porting: Training, site: Site) -> None:
     """Findings for reward models, and for functions that can't be called as TRL calls them."""
     argument = site.argument("reward_funcs")
     if argument is None:
@@ -30,7 +30,7 @@ def check_rewards(porting: Porting, site: Site) -> None:
                 porting.find(site.rule, "error", said, "Add **kwargs to its parameters.", line, column)
 
 
-def _sources(porting: Porting, node: cst.CSTNode | None, seen: tuple[cst.CSTNode, ...] = ()) -> list[cst.CSTNode]:
+def _sources(porting: Training, node: cst.CSTNode | None, seen: tuple[cst.CSTNode, ...] = ()) -> list[cst.CSTNode]:
     """The expressions, or function definitions, that a value may be made of; names are followed once bound.
 
     `seen`: the values that are being followed, as `rewards = [rewards]` leads back to itself.
@@ -52,12 +52,12 @@ def _sources(porting: Porting, node: cst.CSTNode | None, seen: tuple[cst.CSTNode
     return found
 
 
-def _is_model(porting: Porting, node: cst.CSTNode) -> bool:
+def _is_model(porting: Training, node: cst.CSTNode) -> bool:
     name = porting.module.qualified(node.func) if isinstance(node, cst.Call) else None
     return name is not None and name.endswith(REWARD_MODEL)
 
 
-def _say_model(porting: Porting, site: Site, argument: Argument, node: cst.CSTNode) -> None:
+def _say_model(porting: Training, site: Site, argument: Argument, node: cst.CSTNode) -> None:
     said = (
         f"{short_name(site)}.reward_funcs: {shown(porting.module.code(node))} is a reward model, which runs on PyTorch."
     )

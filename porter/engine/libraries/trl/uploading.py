@@ -13,8 +13,9 @@ from ....text.expressions import quoted
 from ....text.layout import Arg, Call, render
 from ...receipts.marking import keys_at, mark, mark_of, unread_unless
 from ...script.fill_from_tables import plain_version, tables_of
-from ...script.porting import Porting, in_reach
+from ...script.porting import Porting
 from ...script.sites import Site
+from ...script.training import in_reach
 from ..transformers.collators import saved_tokenizer
 
 KEPT = ("private", "revision", "token", "commit_message")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ....runtime.rows.unsloth_templates import TEMPLATES
 from ...script.porting import Porting
 from ...script.sites import read_site
+from ...steps.step import Phase, step
 
 RULE = "TP712"
 NAME = "unsloth.get_chat_template"
@@ -16,6 +17,7 @@ KNOWN = frozenset({"tokenizer", "chat_template", "map_eos_token"})
 REASON = "the same template, from the runtime"
 
 
+@step(Phase.ANSWER, fills=("claimed names",))
 def answer_chat_templates(porting: Porting) -> None:
     """Every call whose template the runtime has becomes the runtime's function of the same name."""
     module = porting.module

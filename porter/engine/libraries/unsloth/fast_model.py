@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from ....recipe import Origin, Value
 from ...script.fill_from_tables import fill_defaults, fill_site, table_of
-from ...script.porting import Porting
 from ...script.sites import Site
+from ...script.training import Training
 
 QUANTIZATION = "model.quantization"
 CHECKPOINTING = "memory.unsloth_gradient_checkpointing"
@@ -29,7 +29,7 @@ def base_name(identifier: str) -> str:
     return MIRROR.sub("", identifier)
 
 
-def read_fast_model(porting: Porting, site: Site) -> None:
+def read_fast_model(porting: Training, site: Site) -> None:
     """What Unsloth makes of the keywords: base name, weights' type, quantisation, checkpointing."""
     identifier = porting.value("model.id")
     mirror = False
@@ -52,7 +52,7 @@ def read_fast_model(porting: Porting, site: Site) -> None:
     _read_checkpointing(porting)
 
 
-def _read_bits(porting: Porting, mirror: bool) -> None:
+def _read_bits(porting: Training, mirror: bool) -> None:
     full, half = porting.value("model.full_finetuning"), porting.value("model.load_in_16bit")
     four, eight = porting.recipe.values[FOUR], porting.recipe.values[EIGHT]
     if full is not None and full.is_literal(True):
@@ -73,14 +73,14 @@ def _read_bits(porting: Porting, mirror: bool) -> None:
         porting.fill({QUANTIZATION: Value("literal", "'nf4'", four.origin)})
 
 
-def _read_checkpointing(porting: Porting) -> None:
+def _read_checkpointing(porting: Training) -> None:
     """`"unsloth"` and True ask for the same recomputation."""
     value = porting.value(CHECKPOINTING)
     if value is not None and value.known:
         porting.fill({CHECKPOINTING: replace(value, code=repr(value.literal not in (False, None, "none", "False")))})
 
 
-def read_adapters(porting: Porting, site: Site, versions: Mapping[str, str]) -> None:
+def read_adapters(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """`FastLanguageModel.get_peft_model(model, r=16, ...)` is the adapters' config and puts them in."""
     porting.lora = site
     porting.lora_certain = True

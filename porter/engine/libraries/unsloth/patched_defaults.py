@@ -19,9 +19,10 @@ from ....runtime.settings.post_init import OF_TRL
 from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
 from ...script.dating import release_of
 from ...script.fill_from_tables import plain_version, table_of
-from ...script.porting import Porting, in_reach
+from ...script.porting import Porting
 from ...script.sites import Site
 from ...script.subclasses import imported_base
+from ...script.training import Training, in_reach
 
 UNSLOTH = "Unsloth"  # the file that such a default's origin names
 RAISED = "Unsloth raises it to num_generations"
@@ -31,19 +32,19 @@ PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes 
 DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 
 
-def unsloth_version(porting: Porting) -> str:
+def unsloth_version(porting: Training) -> str:
     """Unsloth's release: the one that the script or a file beside it pins, else the newest that is known."""
     return release_of(porting, "unsloth") or newest_unsloth()
 
 
-def is_patched(porting: Porting, site: Site | None) -> bool:
+def is_patched(porting: Training, site: Site | None) -> bool:
     """Whether the class that a call names is Unsloth's."""
     if site is None or not site.qualified.startswith("trl.") or not isinstance(site.node, cst.Call):
         return False
     return site.node in porting.module.parents and is_patched_class(porting, site.node.func)
 
 
-def is_patched_class(porting: Porting, name: cst.BaseExpression) -> bool:
+def is_patched_class(porting: Training, name: cst.BaseExpression) -> bool:
     """Whether a name of trl's was looked up there after unsloth was imported."""
     if "unsloth" not in porting.module.roots or not porting.options.active(RULE):
         return False
@@ -53,7 +54,7 @@ def is_patched_class(porting: Porting, name: cst.BaseExpression) -> bool:
     return first is not None and first < _looked_up_at(porting, name)
 
 
-def _first_import(porting: Porting) -> int | None:
+def _first_import(porting: Training) -> int | None:
     """Where the first import of unsloth stands that surely runs: in no `if`, unless the model is Unsloth's."""
     module = porting.module
     surely = porting.model is not None and porting.model.qualified.startswith("unsloth.")
@@ -68,7 +69,7 @@ def _first_import(porting: Porting) -> int | None:
     return min(found, default=None)
 
 
-def _looked_up_at(porting: Porting, name: cst.BaseExpression) -> int:
+def _looked_up_at(porting: Training, name: cst.BaseExpression) -> int:
     """Where a class is looked up in trl: at its import, or where it is used for `trl.SFTConfig`."""
     module = porting.module
     node = imported_base(module, name)
@@ -79,7 +80,7 @@ def _looked_up_at(porting: Porting, name: cst.BaseExpression) -> int:
     return module.span(imports[0].node)[0] if imports else -1
 
 
-def fill_patched_defaults(porting: Porting, table: FieldTable, versions: Mapping[str, str]) -> None:
+def fill_patched_defaults(porting: Training, table: FieldTable, versions: Mapping[str, str]) -> None:
     """Unsloth's defaults of a config class, where the source says nothing."""
     name = table.name.rsplit(".", 1)[-1]
     patched = porting.config if porting.config is not None else porting.trainer
@@ -105,7 +106,7 @@ def fill_patched_defaults(porting: Porting, table: FieldTable, versions: Mapping
     porting.fill(values)
 
 
-def _settle_warmup(porting: Porting, found: dict[str, str], given: set[str]) -> None:
+def _settle_warmup(porting: Training, found: dict[str, str], given: set[str]) -> None:
     """Of a share and a number of steps the source's own counts; transformers 4 takes 0 steps for none given."""
     share = found.pop("warmup_ratio", None) or found.pop("warmup_steps", None)
     steps = porting.value("schedule.warmup_steps")
@@ -130,7 +131,7 @@ def is_of_unsloth(value: Value | None) -> bool:
     return value is not None and value.origin is not None and value.origin.file == UNSLOTH
 
 
-def settle_patched(porting: Porting) -> None:
+def settle_patched(porting: Training) -> None:
     """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
     site = porting.trainer
     if site is None or porting.loop is not None:
@@ -147,7 +148,7 @@ def settle_patched(porting: Porting) -> None:
         _settle_loss(porting)
 
 
-def _say_start(porting: Porting, site: Site) -> None:
+def _say_start(porting: Training, site: Site) -> None:
     """Where TRL is imported first, its own preparation is what runs, but for one thing in old releases."""
     of_unsloth = porting.model is not None and porting.model.qualified.startswith("unsloth.")
     if not of_unsloth or version_key(plain_version(porting.versions.get("trl", "1"))) >= (0, 13):
@@ -157,7 +158,7 @@ def _say_start(porting: Porting, site: Site) -> None:
     porting.find(RULE, "warning", message, fix, site.line, site.column)
 
 
-def _cut_at_the_models(porting: Porting) -> None:
+def _cut_at_the_models(porting: Training) -> None:
     """Rows are cut at the model's max_seq_length, unless the config has one: its max_length is overwritten."""
     of_model = porting.value("model.max_seq_length")
     if of_model is None or porting.model is None or not porting.model.qualified.startswith("unsloth."):
@@ -180,7 +181,7 @@ def _cut_at_the_models(porting: Porting) -> None:
         porting.change_fate(name, fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
 
 
-def _settle_loss(porting: Porting) -> None:
+def _settle_loss(porting: Training) -> None:
     """Unsloth sets what the DAPO and Dr. GRPO papers recommend beside their loss."""
     kind = str(porting.known("loss.type", "")).lower()
     scale = porting.value("reward.scale")

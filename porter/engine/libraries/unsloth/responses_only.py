@@ -10,13 +10,14 @@ import libcst as cst
 from ....recipe import Origin, Value
 from ...script.porting import Porting
 from ...script.sites import Argument, Site, read_site
+from ...script.training import Training
 
 RESPONSES_ONLY = "TP720"
 NAME = "unsloth.train_on_responses_only"
 POSITIONAL = ("trainer", "instruction_part", "response_part", "force_match")
 
 
-def responses_only(porting: Porting, trainer: Site) -> Site | None:
+def responses_only(porting: Training, trainer: Site) -> Site | None:
     """The call that masks the rows of `trainer`."""
     module = porting.module
     for call in module.calls_by_name.get(NAME, ()) if trainer.variable is not None else ():
@@ -27,7 +28,7 @@ def responses_only(porting: Porting, trainer: Site) -> Site | None:
     return None
 
 
-def read_responses_only(porting: Porting, trainer: Site) -> None:
+def read_responses_only(porting: Training, trainer: Site) -> None:
     """Say what can't be ported: parts that are made behind the trainer."""
     site = responses_only(porting, trainer)
     assert site is not None
@@ -56,7 +57,7 @@ def write_responses_only(porting: Porting) -> None:
     porting.remove_statement(site.node, RESPONSES_ONLY, "the batches mask the same tokens: label_mask=")
 
 
-def _parts(porting: Porting, site: Site) -> tuple[str, str] | None:
+def _parts(porting: Training, site: Site) -> tuple[str, str] | None:
     """The code of both parts as it can stand at the trainer, empty where the call has none; None where not known."""
     given = [site.argument("instruction_part"), site.argument("response_part")]
     if all(argument is None or argument.value.is_literal(None) for argument in given):
@@ -65,7 +66,7 @@ def _parts(porting: Porting, site: Site) -> tuple[str, str] | None:
     return (codes[0], codes[1]) if len(codes) == 2 and codes[0] and codes[1] else None
 
 
-def _code(porting: Porting, argument: Argument) -> str:
+def _code(porting: Training, argument: Argument) -> str:
     if argument.value.is_literal(None):
         return ""
     if isinstance(argument.node, cst.SimpleString | cst.ConcatenatedString):

@@ -13,7 +13,6 @@ bnb_config = BitsAndBytesConfig(
     bnb_4bit_compute_dtype=torch.bfloat16,
     bnb_4bit_use_double_quant=True,
 )
-# TODO(tpu-port TP302): tiiuae/falcon-11B: Tunix has no implementation of this model family. Families that port: gemma, gemma2, gemma3, gemma4, llama3, mistral, qwen2, qwen3.
 model = AutoModelForCausalLM.from_pretrained(
     base, quantization_config=bnb_config, torch_dtype=torch.bfloat16, device_map={"": 0}
 )

@@ -22,10 +22,12 @@ from .....text.edits import line_end, line_start
 from ....answering.scoped_names import is_in_reach
 from ....receipts.marking import mark_of, stays
 from ....script.flow import binding_origins, held_by, unwraps
-from ....script.porting import Porting, in_reach
+from ....script.porting import Porting
 from ....script.sites import Argument, Site, read_site, shortened, shown
 from ....script.trainers import is_another
+from ....script.training import in_reach
 from ....script.uses_of_training import Use, role_uses
+from ....steps.step import Phase, step
 from ..tokenizers_of_4 import tokenizer_load
 from .numpy_tokens import settle_inputs, settle_outputs
 from .reloaded_model import is_tunixs, port_reloaded
@@ -68,6 +70,7 @@ class _Model:
     trained: bool
 
 
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def apply_generation(porting: Porting) -> None:
     """Calls of generate and text-generation pipelines over the model that this trainer trains."""
     if not any(word in porting.module.text for word in ("generate(", "pipeline(", "setup_chat_format(")):

@@ -20,8 +20,9 @@ from .....source.module import Module
 from .....source.values import Unknown, evaluate
 from ....script.fill_from_tables import tables_by_class
 from ....script.flow import CHAT_FORMAT
-from ....script.porting import Porting, in_reach
+from ....script.porting import Porting
 from ....script.trainers import is_behind
+from ....script.training import in_reach
 
 RULE = "TP314"
 WHOLE = "transformers.AutoModelForCausalLM.from_pretrained"

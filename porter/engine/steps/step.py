@@ -1,0 +1,65 @@
+"""A step: what a function does while a script is ported, declared where the function stands.
+
+    @step(Phase.ANSWER, reads=("moved",))
+    def rewrite_named_types(porting: Porting) -> None: ...
+
+Nobody keeps an order of these steps: a phase follows the other, and within one a step stands behind those that fill or
+settle what it reads. What `fills` a thing makes it, what `settles` it changes what is there, what `reads` it wants it
+whole. Reading a script and writing its sites come before, in the order that `pipeline.py` and its ways in give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Phase(Enum):
+    """When a step runs.
+
+    ANSWER: what the script does around the sites that are written, in any order. CARRY: what belongs to a trainer is
+    given to the code that asks for it. SETTLE: what nothing needs any more goes, again until nothing more falls. NAME:
+    now that it is known what stays, it is answered or named.
+    """
+
+    ANSWER = "answer"
+    CARRY = "carry"
+    SETTLE = "settle"
+    NAME = "name"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A function and what it was declared to do; `of` is what it is called with, each trainer or the file."""
+
+    run: Callable[..., Any]
+    phase: Phase
+    of: Literal["trainer", "file"]
+    reads: tuple[str, ...] = ()
+    fills: tuple[str, ...] = ()
+    settles: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.run.__module__}.{self.run.__qualname__}"
+
+
+def step(
+    phase: Phase,
+    *,
+    of: Literal["trainer", "file"] = "file",
+    reads: tuple[str, ...] = (),
+    fills: tuple[str, ...] = (),
+    settles: tuple[str, ...] = (),
+) -> Callable[[Function], Function]:
+    """Declare a function to be a step; it stays the function that it is."""
+
+    def declared(function: Function) -> Function:
+        function.step = Step(function, phase, of, reads, fills, settles)  # type: ignore[attr-defined]
+        return function
+
+    return declared

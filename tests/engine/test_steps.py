@@ -1,0 +1,121 @@
+"""Steps are declared where they stand, found by folder, and sorted by what they need; answers have no order."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from porter.engine import pipeline
+from porter.engine.pipeline import port_module
+from porter.engine.script.porting import Porting
+from porter.engine.steps.order import BadSteps, arranged, ordered, steps_in
+from porter.engine.steps.step import Phase, Step, step
+from porter.errors import InputError
+from porter.port import Port
+from porter.source.parsing import parse_module
+from tests.engine.porting import PLAIN, check_becomes, port, sft_script
+from tests.rules.corpus import corpus
+
+
+def made(name: str, **things: tuple[str, ...]) -> Step:
+    def run() -> None: ...
+
+    run.__qualname__ = name
+    declared: Step = step(Phase.ANSWER, **things)(run).step  # type: ignore[attr-defined, arg-type]
+    return declared
+
+
+def names(steps: tuple[Step, ...]) -> list[str]:
+    return [each.name.rpartition(".")[2] for each in steps]
+
+
+def test_what_fills_stands_before_what_settles_and_both_before_what_reads() -> None:
+    a, b = made("reader", reads=("x",)), made("settler", settles=("x",))
+    c, d = made("filler", fills=("x",)), made("another", fills=("x",), reads=("y",))
+    assert names(ordered([a, b, c, d], given=["y"])) == ["another", "filler", "settler", "reader"]
+    orders = {tuple(names(ordered([a, b, c, d], ["y"], random.Random(seed).choice))) for seed in range(20)}
+    assert orders == {(*two, "settler", "reader") for two in (("another", "filler"), ("filler", "another"))}
+
+
+def test_a_circle_and_an_input_that_nobody_fills_name_the_steps() -> None:
+    one, two = made("one", reads=("x",), fills=("y",)), made("two", reads=("y",), fills=("x",))
+    with pytest.raises(BadSteps, match=r"needs the next one's outcome: \S+\.(one -> \S+\.two|two -> \S+\.one)"):
+        ordered([one, two])
+    with pytest.raises(BadSteps, match=r"\.one wants x, which no step fills"):
+        ordered([one])
+    with pytest.raises(BadSteps, match=r"\.late wants z, which no step fills"):
+        ordered([made("late", settles=("z",))])
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "idioms"
+    (folder / "acme").mkdir(parents=True)
+    for name in ("", "acme"):
+        (folder / name / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield folder
+    for name in [name for name in sys.modules if name.partition(".")[0] == "idioms"]:
+        del sys.modules[name]
+
+
+def test_a_step_is_found_by_its_folder(package: Path) -> None:
+    """Nobody imports or lists it; one that another module imports is found once."""
+    declared = "from porter.engine.steps.step import Phase, step\n\n\n@step(Phase.SETTLE)\ndef sweep(porting): ...\n"
+    (package / "acme" / "broom.py").write_text(declared)
+    (package / "other.py").write_text("from .acme.broom import sweep\n")
+    importlib.invalidate_caches()
+    assert [each.name for each in steps_in(["idioms"])] == ["idioms.acme.broom.sweep"]
+
+
+def _port(text: bytes, path: Path, options: object) -> Port | str:
+    try:
+        return port_module(parse_module(text, str(path)), options)  # type: ignore[arg-type]
+    except InputError as error:
+        return str(error)
+
+
+def _shown(found: Port | str) -> object:
+    """A port, its findings and rows in the order of the source."""
+    if isinstance(found, str):
+        return found
+    findings = sorted(found.findings, key=lambda said: (said.line, said.column, said.rule, said.message))
+    return found.data, found.status, findings, found.fields, found.recipe.values, found.files
+
+
+def test_answers_have_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ports of all cases are byte for byte the same under ten shuffles of the steps that answer."""
+    plain = {name: _shown(_port(text, path, options)) for name, text, path, options in corpus()}
+    declared = steps_in([pipeline.STEPS])
+    assert len([each for each in declared if each.phase is Phase.ANSWER]) > 20
+    usual, orders = arranged(declared), set()
+    for seed in range(10):
+        shuffled = arranged(declared, random.Random(seed).choice)
+        answers = {(Phase.ANSWER, of): shuffled[Phase.ANSWER, of] for of in ("trainer", "file")}
+        orders.add(tuple(answers.values()))
+        monkeypatch.setattr(pipeline, "by_phase", lambda *_, own=usual | answers: own)
+        for name, text, path, options in corpus():
+            assert _shown(_port(text, path, options)) == plain[name], (seed, name)
+    assert len(orders) == 10
+
+
+def test_settling_ends_and_says_where_it_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    def falls(porting: Porting) -> None:
+        porting.edit(0, 0, f"# {len(porting.edits)}\n", "TP001", "again")
+
+    own = {**arranged(steps_in([pipeline.STEPS])), (Phase.SETTLE, "file"): (Step(falls, Phase.SETTLE, "file"),)}
+    monkeypatch.setattr(pipeline, "by_phase", lambda *_: own)
+    said = [finding for finding in port(PLAIN).findings if finding.message.startswith("After 8 rounds")]
+    assert [(finding.rule, finding.severity) for finding in said] == [("TP001", "warning")]
+
+
+def test_what_only_a_dropped_function_used_goes_too() -> None:
+    """`device` is read by `ask`, which falls as the keyword that calls it has gone: another round finds it."""
+    made = 'device = torch.device("cuda")\n\n\ndef ask():\n    return torch.zeros(1, device=device).is_cuda\n'
+    text = sft_script(before=f"import torch\n\n{made}", load=", use_safetensors=ask()")
+    check_becomes(text, "rt.load_model(", gone=("device =", "ask", "torch"))
