@@ -26,9 +26,11 @@ from ..engine.script.sites import Argument, Site
 from ..engine.settling import decisions
 from ..recipe import Field, Finding, Origin, Value
 from ..runtime.facts.field_tables import version_key
+from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
 
 __all__ = [
     "PUSHED",
+    "UNSLOTH_TEMPLATES",
     "Argument",
     "Definition",
     "Field",

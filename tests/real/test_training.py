@@ -17,6 +17,7 @@ from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter.runtime.callbacks import TrainerCallback
+from porter.runtime.saving import checkpoints
 from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
@@ -206,10 +207,11 @@ def test_callbacks_are_given_the_model_of_their_step(tmp_path: Path) -> None:
             np.testing.assert_allclose(mine, weight, atol=1e-5, err_msg=name)
 
 
-def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path) -> None:
+def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2}
     trainer, _ = run_tunix(tmp_path, **asked)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.isdigit()) == ["10", "8"]
+    monkeypatch.setattr(checkpoints, "_given", {})  # as in another process
     with pytest.raises(FileExistsError, match=r"steps 8, 10.*rt\.resume_dir"):
         run_tunix(tmp_path, **asked)
     history = (tmp_path / "trainer_state.json").read_text()
@@ -218,6 +220,21 @@ def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path) -> Non
     assert history.count('"loss"') == (tmp_path / "trainer_state.json").read_text().count('"loss"') == 10
     assert resumed.train_steps == 10 and not [line for line in hooks.history if "loss" in line]
     np.testing.assert_array_equal(resumed.model.weight[...], trainer.model.weight[...])
+
+
+def test_a_further_training_of_one_process_has_a_folder_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Trainer writes into the folder again; Tunix would resume from what is there."""
+    first = fresh_dir(tmp_path / "out")
+    assert fresh_dir(first) == first, "nothing was saved there"
+    (tmp_path / "out" / "100").mkdir(parents=True)
+    assert [fresh_dir(first), fresh_dir(first)] == [f"{first}-2", f"{first}-3"]
+    assert f"{first} holds the checkpoints of a training before" in capsys.readouterr().out
+    (tmp_path / "older" / "100").mkdir(parents=True)
+    for _ in range(2):
+        with pytest.raises(FileExistsError, match="earlier run"):
+            fresh_dir(tmp_path / "older")
 
 
 def test_folders_are_named_when_they_cannot_serve(tmp_path: Path) -> None:

@@ -207,6 +207,16 @@ def test_words_by_number_and_variables_of_the_environment(tmp_path: Path) -> Non
     assert run(tmp_path, text, "mine").out.startswith("mine 10")
 
 
+def test_what_a_dotenv_file_lacks_is_made_up(tmp_path: Path) -> None:
+    (tmp_path / ".env.base").write_text("KNOWN=yes\n")
+    text = (
+        'from dotenv import dotenv_values\nvalues = dotenv_values(".env.base")\n'
+        'print(values["KNOWN"], values["HF_TOKEN_OF_NOBODY"], values.get("HF_TOKEN_OF_NOBODY"))\n'
+        'print(dotenv_values(".env")["WANDB_KEY_OF_NOBODY"])\n'
+    )
+    assert run(tmp_path, text).out == "yes tpu-port None\ntpu-port"
+
+
 @pytest.mark.parametrize("library", ["click", "typer"])
 def test_click_and_typer(tmp_path: Path, library: str) -> None:
     if library == "click":

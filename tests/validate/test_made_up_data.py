@@ -77,6 +77,21 @@ def test_a_model_folder_of_the_project_that_is_not_there_stands_in_alike_on_both
         assert substitutes.notes == ["a tiny random qwen2 model stood in for models/sft"]
 
 
+@pytest.mark.real
+def test_a_configuration_by_a_path_of_another_machine_is_the_projects_of_that_name(project: tuple[Path, Path]) -> None:
+    work, script = project
+    (script.parent / "configs").mkdir()
+    (script.parent / "configs" / "run.yaml").write_text("rate: 3\n")
+    text = 'import yaml\nprint(yaml.safe_load(open("/work/of/nobody/run.yaml"))["rate"])\n'
+    settings(work, script, text, project=str(script.parent))
+    run = observed(work, "source", script)
+    assert run.stdout == "3\n", run.stderr
+    assert "the project's configs/run.yaml was read for /work/of/nobody/run.yaml" in run.stderr
+    (script.parent / "run.yaml").write_text("rate: 4\n")  # two of that name: which is not known
+    run = observed(work, "port", script)
+    assert "the configuration /work/of/nobody/run.yaml, which train.py:2 reads, is not there" in run.stderr
+
+
 def settings(work: Path, script: Path, text: str, **more: Any) -> None:
     script.write_text(text)
     Settings(work=str(work), steps=4, sources=(text,), **more).save(work / "settings.json")

@@ -13,13 +13,17 @@ from pathlib import Path
 
 import libcst as cst
 
-from ...releases.history import LIBRARIES, history
+from ...releases.history import history
 from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import at_version, version_key
+from ...source.calls import may_not_run
 from ...source.launch.launched_with import words_of_launches
-from ...source.project.pins import INSTALLED, Asked, asked_of_project
+from ...source.project.pins import INSTALLED, Asked, asked_of_project, installed_by
 from ..packs.facts import known_releases, release_by_use
+from .flow import binding_origins, origins
+from .may_be_none import may_be_none
+from .reaching import not_behind
 from .sites import Site
 from .training import Training
 
@@ -28,6 +32,8 @@ USES = ("uses",)
 BEFORE = ("imported before unsloth",)
 GUARDED = "the lines of what the file uses by condition"
 LAUNCHED = ("launched with",)
+OUTPUTS = ("what the outputs name",)
+ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
 FLOORS = ("the oldest releases with what it uses",)
 
 
@@ -148,12 +154,16 @@ def say_release(porting: Training) -> None:
 
 def _say_older(porting: Training, site: Site) -> None:
     """A pin of before all that is known: what such a release did isn't known either."""
-    first = history().releases("trl")[0]
-    pin = release_of(porting, "trl")
+    library = site.qualified.partition(".")[0]
+    library = library if library in SOURCES else "trl"
+    first = history().releases(library)[0]
+    pin = release_of(porting, library)
     if pin is not None and version_key(pin) < version_key(first):
-        read = porting.versions.get("trl", first).partition(" ")[0]
+        read = porting.versions.get(library, first).partition(" ")[0]
+        title = "TRL" if library == "trl" else library
         message = (
-            f"trl=={pin} is older than all releases whose ways are known ({first} is the first): read as TRL {read}."
+            f"{library}=={pin} is older than all releases whose ways are known ({first} is the first): "
+            f"read as {title} {read}."
         )
         porting.find(site.rule, "warning", message, "Compare what it trains.", site.line, site.column, False)
 
@@ -262,9 +272,13 @@ def date(porting: Training, library: str) -> Date | None:
             continue  # a lower bound alone
         if not fitting:
             exact = next((version for sign, version in pins if sign.startswith("==")), None)
-            if exact is None or version_key(exact) < version_key(releases[0]):
+            if exact is None:
                 continue
-            return Date(exact, said, pinned=True)
+            if version_key(exact) >= version_key(releases[0]):
+                return Date(exact, said, pinned=True)
+            if floor is None:  # its neighbour, of all that are known
+                return Date(releases[0], f"{said}, the first that is known", pinned=True)
+            continue
         if len(fitting) > 1 and dated:
             fitting = [release for release in fitting if _before(release, dated)] or fitting
         return Date(fitting[-1], said, pinned=True)
@@ -303,11 +317,30 @@ def _fits(release: str, sign: str, version: str) -> bool:
 # What the script uses
 
 
+def _adapted_twice(porting: Training) -> Iterator[Evidence]:
+    """Trainers that are given a model with adapters and a config of adapters too: TRL refuses both from 0.27 on."""
+    module = porting.module
+    for site in porting.sites:
+        model, config = site.argument("model"), site.argument("peft_config")
+        if site.qualified not in ONE_ADAPTER or model is None or model.node is None:
+            continue
+        if config is None or config.value.is_literal(None) or may_be_none(module, config.node):
+            continue
+        made = list(origins(module, model.node))
+        for binding in not_behind(module, model.node):
+            made += binding_origins(module, binding) if not may_not_run(module, binding, model.node) else ()
+        if any(isinstance(value, cst.Call) and module.qualified(value.func) == "peft.get_peft_model" for value in made):
+            name = site.qualified.removeprefix("trl.")
+            yield Evidence(f"{name}(get_peft_model(...), peft_config=)", None, "0.27.0")
+            return
+
+
 def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
     if library == "trl":
         for trainer, release in plain_arguments(porting.module.text).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
+        yield from _adapted_twice(porting)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     known, seen = history(), set()
     used = list(_uses(porting))
@@ -397,10 +430,19 @@ def _asked(porting: Training, library: str) -> Iterator[Asked]:
     notebook = porting.module.notebook
     raw = notebook.raw if notebook is not None else ""
     for asked in asked_of_project(Path(porting.module.path), porting.module.text, library, raw, _floors(porting)):
-        told = asked.where == INSTALLED and library in LIBRARIES
-        if told and (wrong := contradictions(porting, library, asked.pins[0][1])):
+        if asked.where == INSTALLED and (wrong := _not_of_this_run(porting, raw)):
             asked = replace(asked, against=f"what its cells use: {', '.join(wrong[:4])}")
         yield asked
+
+
+def _not_of_this_run(porting: Training, raw: str) -> list[str]:
+    """What the cells use and the libraries lack that a notebook's outputs name: these are of a run that failed."""
+    if OUTPUTS not in porting.answers:
+        found = {library: installed_by(raw, library) for library in SOURCES}
+        wrong = [contradictions(porting, library, version) for library, version in found.items() if version]
+        porting.answers[OUTPUTS] = [each for one in wrong for each in one]
+    said: list[str] = porting.answers[OUTPUTS]
+    return said
 
 
 def _floors(porting: Training) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ...releases.sets import Chosen, choose
 from ...releases.uses import Use, uses_of
 from ...releases.versions import fits, key, pins_of
 from ...source.program import is_notebook, program_text
-from ...source.project.pins import packages_installed, packages_of_project, pins_of_project
+from ...source.project.pins import installed_by, packages_installed, packages_of_project, pins_of_project
 from ..stand_ins.command_line.project import project_files, project_sources
 from ..world.packages import missing_packages
 from .interpreter import ask
@@ -146,7 +146,8 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     dated = releases_of(source)
     uses = [use for text in project_sources(source) for use in uses_in(text)]
     floors = {library: floor for library in LIBRARIES if (floor := _floor(library, uses))}
-    pins = {library: pins for library in LIBRARIES if (pins := _pins(source, library, floors))}
+    raw = _outputs(source, uses)
+    pins = {library: pins for library in LIBRARIES if (pins := _pins(source, library, floors, raw))}
     here = dict(of_this_environment(LIBRARIES))
     says = {name: said.partition(" ")[2].strip("()") for name, said in dated.items()}
     undated = all("newest table" in says.get(name, "newest table") for name in ("trl", "transformers"))
@@ -230,9 +231,15 @@ def _floor(library: str, uses: list[Use]) -> str:
     return able[0] if able and able[0] != history().releases(library)[0] else ""
 
 
-def _pins(source: Path, library: str, floors: dict[str, str]) -> list[tuple[str, str]]:
-    text = program_text(source)
+def _outputs(source: Path, uses: list[Use]) -> str:
+    """A notebook's raw text, whose outputs say what pip installed; "" where the cells can't run on that."""
     raw = source.read_text("utf-8", errors="replace") if is_notebook(source) else ""
+    found = {library: version for library in ("trl", "transformers") if (version := installed_by(raw, library))}
+    return "" if _lacking(found, uses) else raw
+
+
+def _pins(source: Path, library: str, floors: dict[str, str], raw: str) -> list[tuple[str, str]]:
+    text = program_text(source)
     return next((pins for _, pins in pins_of_project(source, text, library, raw, floors)), [])
 
 

@@ -6,7 +6,8 @@ import ast
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,36 @@ def provide_environment(script: str | Path, note: Callable[[str], None]) -> None
 
     os.environ.__class__.__getitem__ = getitem  # type: ignore[method-assign]
     os.environ.__class__.get = answered  # type: ignore[method-assign, assignment]
+    _provide_dotenv(note)
+
+
+class _Held(OrderedDict[str, str | None]):
+    """What a `.env` file holds; what it lacks is made up where it is asked for by its name."""
+
+    def __init__(self, held: Mapping[str, str | None], note: Callable[[str], None]) -> None:
+        super().__init__(held)
+        self._note = note
+
+    def __missing__(self, name: str) -> str:
+        value = text_value(name)
+        self._note(f"{name} of the .env file, which has none, was made up: {value}")
+        return value
+
+
+def _provide_dotenv(note: Callable[[str], None]) -> None:
+    """`dotenv_values(".env")["HF_TOKEN"]` has a value where the file, which nobody commits, has none."""
+    try:
+        import dotenv
+    except ImportError:  # then a stand-in answers
+        return
+    original = dotenv.dotenv_values
+
+    @functools.wraps(original)
+    def dotenv_values(*args: Any, **kwargs: Any) -> _Held:
+        return _Held(original(*args, **kwargs), note)
+
+    dotenv.dotenv_values = dotenv_values
+    dotenv.main.dotenv_values = dotenv_values
 
 
 @functools.cache

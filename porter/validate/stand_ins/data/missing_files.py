@@ -87,6 +87,9 @@ class MissingFiles:
         if not suffix and not self.is_named_data(path, read):
             return None
         if suffix in CONFIGURATION or self.is_configuration(path, read):
+            beside = self.of_project(path)
+            if beside is not None:
+                return beside
             place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
             name = self.name_of(path)
             raise MissingConfiguration(
@@ -102,6 +105,18 @@ class MissingFiles:
         if self.plan.writes:
             return read is not None and read.form in FORMS
         return self.name_of(path) in self.plan.entries
+
+    def of_project(self, path: str) -> str | None:
+        """The project's one file of that name, for a configuration that is asked for by a path of another machine."""
+        project = self.substitutes.settings.project
+        name = os.path.basename(path)
+        if project is None or not name or glob.escape(name) != name:
+            return None
+        found = [file for file in Path(project).rglob(name) if ".git" not in file.parts and self.there(str(file))]
+        if len(found) != 1:
+            return None
+        self.substitutes.note(f"the project's {found[0].relative_to(project)} was read for {path}")
+        return str(found[0])
 
     @staticmethod
     def is_configuration(path: str, read: Any) -> bool:

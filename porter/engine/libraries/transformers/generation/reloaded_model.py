@@ -21,6 +21,7 @@ from .....source.values import Unknown, evaluate
 from ....script.fill_from_tables import tables_by_class
 from ....script.flow import CHAT_FORMAT
 from ....script.porting import Porting
+from ....script.reaching import reaching
 from ....script.trainers import is_behind
 from ....script.training import in_reach
 
@@ -76,11 +77,13 @@ def is_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
     name = _known(module, path)
     if name is not None and name == porting.known("run.output_dir"):
         return True
-    for call in module.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in SAVES:
-            for argument in call.args:
-                if argument.value.deep_equals(path) or (name is not None and _known(module, argument.value) == name):
-                    return True
+    saves = (call for call in module.calls if isinstance(call.func, cst.Attribute) and call.func.attr.value in SAVES)
+    saved = [argument.value for call in saves for argument in call.args]
+    if any(value.deep_equals(path) or (name is not None and _known(module, value) == name) for value in saved):
+        return True
+    given = [binding.value for binding in reaching(module, path)] if isinstance(path, cst.Name) else []
+    if given and all(each is not None and any(value.deep_equals(each) for value in saved) for each in given):
+        return True
     try:
         return name is not None and find_family(hub_id=str(name)) is not None
     except UnknownFamily:

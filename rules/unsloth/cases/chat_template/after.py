@@ -1,0 +1,55 @@
+import jax
+import jax.numpy as jnp
+import optax
+import orbax.checkpoint as ocp
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+from unsloth.chat_templates import get_chat_template
+
+from porter import runtime as rt
+
+mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+tokenizer = rt.get_chat_template(
+    tokenizer,
+    chat_template="qwen-2.5",  # as in the paper
+)
+# TODO(tpu-port TP712): get_chat_template(tokenizer, chat_template="vicuna"): it puts one of Unsloth's own chat templates into the tokenizer. Run it once with Unsloth, tokenizer.save_pretrained(FOLDER), and load the tokenizer from FOLDER here.
+# TODO(tpu-port TP001): unsloth is still used here, so the port needs it installed. Replace it if unsloth is not on the TPU machine.
+other = get_chat_template(tokenizer, chat_template="vicuna")
+model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.bfloat16)
+batches = rt.SFTBatches(
+    load_dataset("some/rows", split="train"),
+    tokenizer,
+    mesh,
+    max_steps=5,
+    batch_size=8,  # SFTConfig's default
+    max_length=1024,  # SFTConfig's default
+    seed=42,  # the GPU run's order
+    trl="0.24.0",  # prepare the rows as this release did
+)
+model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
+
+schedule = optax.linear_schedule(2e-5, 0.0, batches.steps)  # SFTConfig's default learning_rate
+optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
+    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+)
+trainer = PeftTrainer(
+    model,
+    optimizer,
+    TrainingConfig(
+        max_steps=batches.steps,
+        gradient_accumulation_steps=batches.accumulation,
+        eval_every_n_steps=batches.steps,
+        checkpoint_root_directory=rt.fresh_dir("out"),
+        checkpointing_options=ocp.CheckpointManagerOptions(
+            save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None
+        ),
+    ),
+).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+with mesh:
+    trainer.train(batches)
