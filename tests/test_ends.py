@@ -89,7 +89,7 @@ def test_out_of_time_names_the_pass_and_ends_the_work(tmp_path: Path) -> None:
         time.sleep(0.05)
     assert ended
     script = tmp_path / "train.py"
-    script.write_text(sft_script())
+    script.write_text(sft_script(before="x = f(1)\n" * 5000))  # longer than a busy machine may take to wake up
     with pytest.raises(InputError, match=r"train.py.*is not ported after 0.001 s"):
         port_file(script, Options(budget=0.001))
     assert run([str(script), "--budget", "0.001"]) == 2
