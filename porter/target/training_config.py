@@ -7,6 +7,7 @@ import re
 from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ..engine.libraries.transformers.metrics import LOSSES
 from ..engine.libraries.trl.uploading import names_uploads
+from ..engine.reading.trackers import say_trackers
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ..engine.script.callback_methods import reads_tokenizer
 from ..engine.script.fill_from_tables import plain_version
@@ -23,6 +24,7 @@ def training_config(porting: Porting) -> Call:
     """`TrainingConfig(...)`, or `rt.training_config(args, batches)` where the script decides at run time."""
     names = porting.names
     _say_epoch_ends(porting)
+    say_trackers(porting)
     if porting.arguments_object:
         arguments = [Arg(given(porting, "training_config", porting.arguments_object)), Arg(names.batches)]
         if names.eval_batches:

@@ -160,11 +160,18 @@ def _write_mesh(porting: Porting, code: str) -> bool:
         statement = f"{porting.names.mesh} = {code}\n{first.indent}"
         porting.edit(first.statement_start, first.statement_start, statement, first.rule, "the devices and their axes")
         return True
-    offset = behind_imports(porting.module)
+    offset = behind_imports(porting.module, _first_use(porting))
     space = "\n\n" if re.match(r"def |async |class |@", porting.module.text[offset:]) else ""
     text = f"\n{porting.names.mesh} = {code}\n{space}"
     porting.edit(offset, offset, text, (first or trainer).rule, "the devices and their axes")
     return True
+
+
+def _first_use(porting: Porting) -> int | None:
+    """Where the file, outside its functions, first makes a model, puts adapters in or makes a trainer."""
+    module = porting.module
+    sites = (site for role in ("model", "inject", "trainer") for site in porting.of_role(role))
+    return min((site.statement_start for site in sites if site.scope.node is module.tree), default=None)
 
 
 def _puts_in_elsewhere(porting: Porting) -> bool:

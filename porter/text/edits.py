@@ -157,7 +157,7 @@ def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) 
 
     A comment heads what follows it up to a blank line, or to the end of its block; one line of comment between lines of
     code up to the next comment, too. That at the file's top stays, and so do those of which something is said at an
-    offset of `kept`.
+    offset of `kept`. One that numbers a step (`# 1. Load`) heads all up to the next of these.
     """
     grown = {id(edit): edit for edit in edits}
     for run in _runs(text, edits):
@@ -172,13 +172,34 @@ def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) 
         others = (edit.start for edit in edits if edit not in run)
         if any(above <= place <= end for place in [*others, *kept]):
             continue
-        grown[id(run[0])] = replace(grown[id(run[0])], start=above)
-        if begins_paragraph(text, above):
-            blanks = re.compile(r"([ \t\f]*(\r\n|\r|\n))*").match(text, end)
-            stop = blanks.end() if blanks is not None else end
-            if not any(end < edit.start < stop for edit in edits):
+        blanks = re.compile(r"([ \t\f]*(\r\n|\r|\n))*").match(text, end)
+        stop = blanks.end() if blanks is not None else end
+        free = not any(end < edit.start < stop for edit in edits)
+        if _numbers_more(text, above, begin, stop):
+            if free:
                 grown[id(run[-1])] = replace(grown[id(run[-1])], end=stop)
+            continue
+        grown[id(run[0])] = replace(grown[id(run[0])], start=above)
+        if begins_paragraph(text, above) and free:
+            grown[id(run[-1])] = replace(grown[id(run[-1])], end=stop)
     return [grown[id(edit)] for edit in edits]
+
+
+NUMBERED = re.compile(r"[ \t\f]*#[ \t#=*─-]*(?:step|part|section)?[ \t]*\d+[ \t]*[.):]", re.IGNORECASE)
+
+
+def _numbers_more(text: str, above: int, begin: int, behind: int) -> bool:
+    """Whether the comment lines `above:begin` number a step that goes on `behind` what they stand at."""
+    lines = text[above:begin].splitlines()
+    numbered = any(NUMBERED.match(line) for line in lines)
+    following = text[behind : line_end(text, behind)]
+    alike = bool(lines) and bool(following.strip()) and _indentation(following) == _indentation(lines[0])
+    return numbered and alike and COMMENT.match(following) is None
+
+
+def _indentation(line: str) -> str:
+    """The blanks in front of a line's text."""
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _ends_paragraph(text: str, end: int, begin: int) -> bool:

@@ -43,6 +43,16 @@ def test_a_model_that_another_scope_loads_twice_has_its_mesh_there() -> None:
     assert 0 < after.index("\nmesh = ") < after.index("rt.load_model(") and after.count("make_mesh") == 1
 
 
+def test_the_mesh_of_two_trainers_stands_before_the_first_model_whatever_is_imported_behind_it() -> None:
+    load = "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\n"
+    rows, _, made = PLAIN.replace("'Qwen/Qwen3-0.6B'", "model").partition("trainer = ")
+    trains = f"trainer = {made}"
+    after = port(
+        f"from transformers import AutoModelForCausalLM\n{rows}{load}import os\n{trains}import re\n{trains}"
+    ).after
+    assert 0 < after.index("\nmesh = ") < after.index("rt.load_model(") and after.count("make_mesh") == 1
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_arguments_over_lines_outside_brackets_stand_in_statements_of_the_port(newline: str) -> None:
     given = {

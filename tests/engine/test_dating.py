@@ -485,6 +485,43 @@ def test_the_day_of_another_pin_is_within_what_unsloth_takes(tmp_path: Path) -> 
     assert read_as(text, tmp_path, "transformers==5.1.0\n") == "0.24.0"
 
 
+@pytest.mark.parametrize(
+    ("command", "version"),
+    [
+        ("pip install -r setup/requirements.txt", "0.14.0"),
+        ("uv pip install --requirement=setup/requirements.txt", "0.14.0"),
+        ("don't pip install -r setup/requirements.txt", "1.16.0"),
+        ("pip install -r ../../setup/requirements.txt", "1.16.0"),
+    ],
+)
+def test_requirements_that_a_command_names(tmp_path: Path, command: str, version: str) -> None:
+    project = tmp_path / "project"
+    for folder in (project / "setup", project / "rung", tmp_path / "setup", project / ".git"):
+        folder.mkdir(parents=True)
+    (project / "README.md").write_text(f"Once:\n\n    {command}\n")
+    (project / "setup" / "requirements.txt").write_text("trl==0.14.0\n")
+    (tmp_path / "setup" / "requirements.txt").write_text("trl==0.9.6\n")  # not the project's
+    script = project / "rung" / "train.py"
+    script.write_text(SCRIPT)
+    assert port_file(script).recipe.versions["trl"].startswith(version)
+
+
+def test_a_pin_of_before_all_that_is_known_is_read_as_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers==4.30.2\n")
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from datasets import load_dataset\nfrom transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")\n'
+        'trainer = Trainer(model, TrainingArguments("out"), train_dataset=load_dataset("x", split="train"))\n'
+        "trainer.train()\n"
+    )
+    found = port_file(script)
+    assert found.recipe.versions["transformers"].startswith("4.31.0 ")
+    assert any("transformers==4.30.2 is older than all" in finding.message for finding in found.recipe.findings)
+    script.write_text(script.read_text().replace('"out"', '"out", eval_strategy="no"'))  # which is of 4.41
+    assert not port_file(script).recipe.versions["transformers"].startswith("4.31.0 ")
+
+
 ADAPTED = """from datasets import load_dataset
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM

@@ -114,6 +114,10 @@ def test_removals_in_a_row_end_at_what_is_put_behind_them() -> None:
         ("a:\n    # May head both\n    x\n    # Next\n    b\n", "a:\n    # May head both\n    # Next\n    b\n"),
         ("# Of the file\nx\n\nb\n", "# Of the file\n\nb\n"),
         ("a\n\n# Apart\n\nx\n\nb\n", "a\n\n# Apart\n\nb\n"),
+        ("a\n\n# 1. Setup\nx\n\nb\n", "a\n\n# 1. Setup\nb\n"),  # a step of several paragraphs
+        ("a\n\n# --- Step 2: Setup ---\nx\n\nb\n", "a\n\n# --- Step 2: Setup ---\nb\n"),
+        ("a\n\n# 1. Setup\nx\n\n# 2. Train\nb\n", "a\n\n# 2. Train\nb\n"),
+        ("if a:\n    b\n    # 1. Setup\n    x\n\nc\n", "if a:\n    b\n\nc\n"),
     ],
 )
 def test_a_comment_goes_with_all_that_it_heads(text: str, left: str) -> None:

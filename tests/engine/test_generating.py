@@ -246,6 +246,27 @@ def test_a_model_of_which_not_all_is_known_is_torchs(load: str, use: str) -> Non
     assert [f.severity for f in found.findings if "generates on the host" in f.message] == ["warning"]
 
 
+def test_token_ids_of_another_model_under_the_same_name_stay_torchs() -> None:
+    """A notebook asks one model, then another: what is bound to a name again is another thing."""
+    other = "other = AutoModelForCausalLM.from_pretrained(input()).to('cpu')\n"
+    text = script(IDS + "out = model.generate(**ids)", other + IDS + "out = other.generate(**ids)", "out.to('cpu')")
+    after = port(text).after
+    assert "ids = tokenizer('a', return_tensors='np')\nout = rt.generate(" in after
+    assert IDS + "out = other.generate(**ids)\nout.to('cpu')\n" in after
+    mixed = port(
+        script(IDS, "if len(rows) > 9:", "    ids = tokenizer('b', return_tensors='pt')", "model.generate(**ids)")
+    )
+    assert "'pt'" not in mixed.after
+
+
+def test_a_path_that_is_bound_twice_to_what_is_saved() -> None:
+    saves = "path = f'./{tokenizer.name}'\nmodel.save_pretrained(f'./{tokenizer.name}')\n"
+    load = "again = AutoModelForCausalLM.from_pretrained(path)\n"
+    text = script("path = 'x'", saves + load + "again.generate(**tokenizer('a', return_tensors='pt'))")
+    assert "again = rt.load_trained(path, mesh)" in port(text).after
+    assert "again = AutoModelForCausalLM" in port(text.replace("path = f'./", "path = f'../")).after
+
+
 def test_a_pipeline_of_a_name() -> None:
     check_becomes(
         script("pipe = pipeline('text-generation', model='out', device=0)", "print(pipe('a')[0]['generated_text'])"),

@@ -185,6 +185,30 @@ def test_a_quantised_base_of_no_given_type_computes_as_autocast_does(precision: 
     assert f'mesh{given}, quantization="nf4")' in port(text).after
 
 
+@pytest.mark.parametrize(
+    ("more", "given", "says"),
+    [
+        (", bf16=False", ", dtype=jnp.float32)", "PEFT makes a base that isn't quantised float32, all of it"),
+        (", bf16=True", ", dtype=jnp.bfloat16)", "autocast multiplies it in bfloat16: it is kept so"),
+    ],
+)
+def test_a_base_that_is_prepared_for_bits_which_it_has_not(tmp_path: Path, more: str, given: str, says: str) -> None:
+    """Its norms, embeddings and head alone are float32 where bitsandbytes holds the rest."""
+    prepared = """from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+model = prepare_model_for_kbit_training(model)
+model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear"))
+"""
+    found = ported(tmp_path, asked("torch.bfloat16") + prepared, NEWER, more=more)
+    assert loaded(found) == given
+    assert says in next(row.reason for row in found.recipe.fields if row.source.endswith("kbit_training.model"))
+    held = asked(
+        "torch.bfloat16, quantization_config=BitsAndBytesConfig(load_in_4bit=True)",
+        "from transformers import BitsAndBytesConfig\n",
+    )
+    quantised = ported(tmp_path, held + prepared, NEWER, more=more)
+    assert "dtype=jnp.bfloat16" in quantised.after and says not in str(quantised.recipe.fields)
+
+
 def row(text: str, keyword: str) -> tuple[str, str]:
     (found,) = [field for field in port(text).fields if field.source.endswith(keyword)]
     return found.fate, found.reason

@@ -50,3 +50,20 @@ def test_a_base_in_4_bits_without_adapters_is_a_finding_also_when_the_run_decide
     )
     said = [finding for finding in found.findings if "puts no adapters in" in finding.message]
     assert [finding.severity for finding in said] == severities
+
+
+def test_the_config_of_a_model_that_another_function_loads_stays_as_it_is() -> None:
+    """`infer` of a script that trains: its keywords are where they were, and none of them is called lost."""
+    held = """def infer():
+    held = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="fp4")
+    return AutoModelForCausalLM.from_pretrained("out", quantization_config=held)
+"""
+    text = sft_script(
+        held,
+        imports="from peft import LoraConfig\nfrom transformers import BitsAndBytesConfig",
+        load=', quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")',
+        trainer=", peft_config=LoraConfig(r=8)",
+    )
+    found = port(text)
+    assert 'bnb_4bit_quant_type="fp4")' in found.after and 'quantization="nf4"' in found.after
+    assert not [each for each in found.findings if "no line of the port" in each.message]

@@ -17,10 +17,12 @@ from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter.runtime.callbacks import TrainerCallback
+from porter.runtime.saving import checkpoints
 from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
 from porter.runtime.training.schedules import hf_schedule
+from porter.runtime.training.trackers import begin_runs
 from porter.runtime.training.train_result import train_result
 from porter.runtime.training.training_settings import (
     evaluate,
@@ -113,6 +115,12 @@ def test_the_log_lines_are_the_trainers(tmp_path: Path, capsys: pytest.CaptureFi
     assert printed[0].startswith("{'loss': '") and "'learning_rate': '0'" in printed[0]
 
 
+def test_a_trainer_that_is_done_does_not_train_again_in_silence(tmp_path: Path) -> None:
+    trainer, _ = run_tunix(tmp_path)
+    with pytest.raises(RuntimeError, match="has made its"):
+        trainer.train(BATCHES, EVAL)
+
+
 def test_the_record_is_the_trainers_own_state(tmp_path: Path) -> None:
     """Beside what the Trainer saves with logging_steps=1, whatever ours prints; in its checkpoints, too."""
     from transformers import Trainer, TrainerState, TrainingArguments
@@ -199,10 +207,11 @@ def test_callbacks_are_given_the_model_of_their_step(tmp_path: Path) -> None:
             np.testing.assert_allclose(mine, weight, atol=1e-5, err_msg=name)
 
 
-def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path) -> None:
+def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2}
     trainer, _ = run_tunix(tmp_path, **asked)
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.isdigit()) == ["10", "8"]
+    monkeypatch.setattr(checkpoints, "_given", {})  # as in another process
     with pytest.raises(FileExistsError, match=r"steps 8, 10.*rt\.resume_dir"):
         run_tunix(tmp_path, **asked)
     history = (tmp_path / "trainer_state.json").read_text()
@@ -211,6 +220,21 @@ def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path) -> Non
     assert history.count('"loss"') == (tmp_path / "trainer_state.json").read_text().count('"loss"') == 10
     assert resumed.train_steps == 10 and not [line for line in hooks.history if "loss" in line]
     np.testing.assert_array_equal(resumed.model.weight[...], trainer.model.weight[...])
+
+
+def test_a_further_training_of_one_process_has_a_folder_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Trainer writes into the folder again; Tunix would resume from what is there."""
+    first = fresh_dir(tmp_path / "out")
+    assert fresh_dir(first) == first, "nothing was saved there"
+    (tmp_path / "out" / "100").mkdir(parents=True)
+    assert [fresh_dir(first), fresh_dir(first)] == [f"{first}-2", f"{first}-3"]
+    assert f"{first} holds the checkpoints of a training before" in capsys.readouterr().out
+    (tmp_path / "older" / "100").mkdir(parents=True)
+    for _ in range(2):
+        with pytest.raises(FileExistsError, match="earlier run"):
+            fresh_dir(tmp_path / "older")
 
 
 def test_folders_are_named_when_they_cannot_serve(tmp_path: Path) -> None:
@@ -243,15 +267,37 @@ def test_the_scripts_own_wandb_run_is_logged_to(tmp_path: Path, monkeypatch: pyt
     seen: list[Any] = []
     run = SimpleNamespace(log=lambda values, step: seen.append((values, step)), finish=lambda: seen.append("end"))
     given = types.ModuleType("wandb")
-    given.run = run  # type: ignore[attr-defined]
+    given.run = None  # type: ignore[attr-defined]
     given.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
     monkeypatch.setitem(sys.modules, "wandb", given)
     options = metrics_options("wandb", tmp_path)
     assert options is not None
     (backend,) = options.create_backends()
+    (later,) = options.create_backends()
+    backend.log_scalar("/jax/compiled", 0.5)
+    given.run = run  # type: ignore[attr-defined] # between the trainer and its training
     backend.log_scalar("/train/loss", 1.5, step=3)
+    later.log_scalar("/train/loss", 1.5, step=3)  # JAX tells it of the other training, too
     backend.close()
     assert seen == [({"train/loss": 1.5}, 3)]
+
+
+def test_a_wandb_run_begins_when_the_training_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login may stand between the trainer and its training."""
+    seen: list[Any] = []
+    given = types.ModuleType("wandb")
+    given.run = None  # type: ignore[attr-defined]
+    given.init = lambda **settings: seen.append(settings["project"])  # type: ignore[attr-defined]
+    given.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
+    monkeypatch.setitem(sys.modules, "wandb", given)
+    options = metrics_options("wandb", tmp_path, project="p")
+    assert options is not None
+    trainer = SimpleNamespace(metrics_logger=SimpleNamespace(_backends=options.create_backends()))
+    assert seen == []
+    begin_runs(trainer)
+    begin_runs(trainer)
+    assert seen == ["p"]
+    trainer.metrics_logger._backends[0].close()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="would start a W&B run")

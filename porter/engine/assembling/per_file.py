@@ -87,22 +87,24 @@ def mesh_edits(porting: Porting, part: Part, edits: Sequence[Edit], everywhere: 
     return [Edit(offset, offset, text, "TP302", "the devices and their axes, as in the script", line, column)]
 
 
-def behind_imports(module: Module) -> int:
-    """The line behind the last import at the top of a file (the script's); where it has none, its first place."""
-    if "behind imports" not in module.memory:
-        module.memory["behind imports"] = _behind_imports(module)
-    found: int = module.memory["behind imports"]
+def behind_imports(module: Module, before: int | None = None) -> int:
+    """The line behind the last import at the top of a file (the script's) that stands in front of `before`; where
+    there is none, the file's first place."""
+    asked = f"behind imports {before}"
+    if asked not in module.memory:
+        module.memory[asked] = _behind_imports(module, len(module.text) if before is None else before)
+    found: int = module.memory[asked]
     return found
 
 
-def _behind_imports(module: Module) -> int:
+def _behind_imports(module: Module, before: int) -> int:
     last: cst.CSTNode | None = None
     for node in module.tree.body:
         inner = node.body[0] if isinstance(node, cst.SimpleStatementLine) else None
+        if isinstance(node, cst.FunctionDef | cst.ClassDef) or module.span(node)[0] >= before:
+            break
         if isinstance(inner, cst.Import | cst.ImportFrom) and not _is_of_the_future(inner):
             last = node
-        elif isinstance(node, cst.FunctionDef | cst.ClassDef):
-            break
     if last is None:
         return first_place(module)
     line_end = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)").match(module.text, module.span(last)[1])

@@ -19,6 +19,7 @@ from ..script.may_be_none import is_something
 from ..script.sites import Site
 from ..script.training import Training
 
+PREPARED = "PEFT makes a base that isn't quantised float32, all of it"
 TYPE_NAME = r"b?float(16|32)?|half"
 
 
@@ -64,6 +65,12 @@ def read_precision(porting: Training) -> None:
         for keyword in (".dtype", ".torch_dtype"):
             porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
         return
+    if lora and held is None and _is_prepared(porting, autocast) and not autocast and "?" not in half:
+        porting.fill({"model.weights": Value("literal", "'float32'")})
+        if weights != "float32":
+            for keyword in (".dtype", ".torch_dtype"):
+                porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=jnp.float32)", reason=PREPARED)
+        return
     if weights is None:
         return
     name = _name_of_type(porting) if weights == _dtype_name(dtype) else ""
@@ -81,6 +88,15 @@ def read_precision(porting: Training) -> None:
 
 def _is_quantised(held: Value | None) -> bool:
     return held is not None and held.known and not held.is_literal(None)
+
+
+def _is_prepared(porting: Training, autocast: bool) -> bool:
+    """Whether PEFT's k-bit preparation is called, on a base that isn't quantised: all of it is float32 then."""
+    sites = porting.of_role("prepare")
+    reason = f"{PREPARED}, and autocast multiplies it in bfloat16: it is kept so" if autocast else PREPARED
+    for site in sites:
+        porting.change_fate(f"{short_name(site)}.model", fate="changed", target="rt.load_model(dtype=)", reason=reason)
+    return bool(sites)
 
 
 def under_autocast(porting: Training) -> bool:

@@ -154,12 +154,16 @@ def say_release(porting: Training) -> None:
 
 def _say_older(porting: Training, site: Site) -> None:
     """A pin of before all that is known: what such a release did isn't known either."""
-    first = history().releases("trl")[0]
-    pin = release_of(porting, "trl")
+    library = site.qualified.partition(".")[0]
+    library = library if library in SOURCES else "trl"
+    first = history().releases(library)[0]
+    pin = release_of(porting, library)
     if pin is not None and version_key(pin) < version_key(first):
-        read = porting.versions.get("trl", first).partition(" ")[0]
+        read = porting.versions.get(library, first).partition(" ")[0]
+        title = "TRL" if library == "trl" else library
         message = (
-            f"trl=={pin} is older than all releases whose ways are known ({first} is the first): read as TRL {read}."
+            f"{library}=={pin} is older than all releases whose ways are known ({first} is the first): "
+            f"read as {title} {read}."
         )
         porting.find(site.rule, "warning", message, "Compare what it trains.", site.line, site.column, False)
 
@@ -268,9 +272,13 @@ def date(porting: Training, library: str) -> Date | None:
             continue  # a lower bound alone
         if not fitting:
             exact = next((version for sign, version in pins if sign.startswith("==")), None)
-            if exact is None or version_key(exact) < version_key(releases[0]):
+            if exact is None:
                 continue
-            return Date(exact, said, pinned=True)
+            if version_key(exact) >= version_key(releases[0]):
+                return Date(exact, said, pinned=True)
+            if floor is None:  # its neighbour, of all that are known
+                return Date(releases[0], f"{said}, the first that is known", pinned=True)
+            continue
         if len(fitting) > 1 and dated:
             fitting = [release for release in fitting if _before(release, dated)] or fitting
         return Date(fitting[-1], said, pinned=True)

@@ -10,14 +10,17 @@ from etils import epath  # type: ignore[import-untyped]
 
 from ..facts import sidecar
 from ..hosts import processes as hosts
+from .main_process import main_print
 
 SEEN_WITHIN = 10.0  # seconds in which a shared folder shows what another host wrote
+_given: dict[str, int] = {}  # how many trainings of this process save in each folder or beside it
 
 
 def fresh_dir(path: str | os.PathLike[str]) -> str:
     """`path` for TrainingConfig.checkpoint_root_directory: absolute, and sure to hold no checkpoints.
 
-    A file in it notes what the checkpoints will hold, for `tpu-port export` (see sidecar.py).
+    A file in it notes what the checkpoints will hold, for `tpu-port export` (see sidecar.py). A further training of
+    one process, whose checkpoints the Trainer puts among those of the one before, gets `path-2`, and says so.
 
     FileExistsError when an earlier run left some: Tunix would silently resume from them. ValueError where several JAX
     processes have different folders of this name, each on its own disk.
@@ -25,11 +28,16 @@ def fresh_dir(path: str | os.PathLike[str]) -> str:
     folder = _absolute(path)
     _check_shared(folder)
     steps = _saved_steps(folder)
-    if steps:
+    trainings = _given.get(str(folder), 0)
+    if steps and not trainings:
         raise FileExistsError(
             f"{folder} holds checkpoints of an earlier run (steps {', '.join(map(str, steps))}), from which Tunix "
             "would resume; remove them, choose another folder, or write rt.resume_dir to resume"
         )
+    number = _given[str(folder)] = trainings + 1 if steps else 1
+    if steps:
+        main_print(f"{folder} holds the checkpoints of a training before: this one's go to {folder}-{number}")
+        return fresh_dir(f"{folder}-{number}")
     sidecar.checkpoints_in(folder)
     return str(folder)
 

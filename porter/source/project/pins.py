@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from .folders import files_in, project_folders
 
 FILES = (
     "requirement*.txt",
+    "requirements/*.txt",
     "pyproject.toml",
     "uv.lock",
     "poetry.lock",
@@ -42,6 +43,7 @@ COMMANDS = re.compile(r"(\.sh|\.md|\.rst|Dockerfile|Makefile|README|INSTALL)(\.|
 INSTALLS = re.compile(
     r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
 )
+NAMED = re.compile(r"\s(?:-r|--requirements?)[\s=]+[\"']?([\w./-]+\.txt)\b")
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
@@ -158,7 +160,8 @@ def _files(script: Path, text: str = "") -> Iterator[Path]:
     """Beside the script, then above it up to the root of its repository; without one in the next folder only.
 
     Of several of a kind the one first that speaks of the script: `requirements-train.txt` for `e2/train/sft.py`, or
-    the one that lists most of the libraries that `text` names.
+    the one that lists most of the libraries that `text` names. Last those that the commands of these files install
+    from, wherever they lie in the project (`pip install -r setup/requirements.txt`).
     """
     seen: set[Path] = set()
     script = script.resolve()
@@ -170,6 +173,22 @@ def _files(script: Path, text: str = "") -> Iterator[Path]:
             found = [path for path in files if path not in seen]
             yield from found if len(found) < 2 else sorted(found, key=lambda path: _foreign(path, words, named))
             seen.update(found)
+    yield from _installed_from([path for path in seen if COMMANDS.search(path.name)], project_folders(script), seen)
+
+
+def _installed_from(commands: Iterable[Path], folders: Sequence[Path], seen: set[Path]) -> Iterator[Path]:
+    """The files of requirements that commands name, from their own folder or the project's; outside of it none."""
+    for file in sorted(commands, key=lambda path: (-len(path.parts), path)):
+        try:
+            installs = INSTALLS.findall(re.sub(r"\\\r?\n", " ", _text(file)))
+        except (OSError, InputError):
+            continue
+        for name in (name for command in installs if not NEGATED.search(command) for name in NAMED.findall(command)):
+            places = ((folder / name).resolve() for folder in (file.parent, *folders))
+            found = next((path for path in places if path.is_relative_to(folders[-1]) and path.is_file()), None)
+            if found is not None and found not in seen:
+                seen.add(found)
+                yield found
 
 
 def _foreign(file: Path, words: set[str], named: list[str]) -> tuple[int, int]:

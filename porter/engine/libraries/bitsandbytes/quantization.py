@@ -16,7 +16,7 @@ from ....recipe import Origin, Value, literal_code
 from ....runtime.facts.field_tables import version_key
 from ....source.values import read_value
 from ....text.expressions import is_atom, parsed, quoted
-from ...receipts.marking import unread_unless
+from ...receipts.marking import stays, unread_unless
 from ...script.fill_from_tables import bindings_of, fill_site, follow, table_of
 from ...script.may_be_none import may_be_none
 from ...script.porting import Porting
@@ -220,6 +220,9 @@ def write_quantization(porting: Porting) -> None:
     value, config = porting.value(PLACE), porting.quantization
     if config is not None and config.variable is not None:
         porting.remove_statement(config.node, config.rule, "the model says itself how it is held")
+    for site in porting.of_role("quantization"):
+        if site is not config:  # another model's
+            stays(porting, site.arguments)
     if value is not None and not value.known and re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
         porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
     for site in porting.of_role("quantization"):

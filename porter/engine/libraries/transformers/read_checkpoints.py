@@ -20,11 +20,15 @@ from ...script.flow import is_same, origins
 from ...script.porting import Porting
 from ...script.trainers import is_behind
 from ...script.uses_of_training import role_uses
-from .own_checkpoints import BEGINS, LISTS
+from .own_checkpoints import LISTS
 
 RULE = "TP314"
 LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
 NAMED = re.compile(r"""(?:^|[/\\}"'])checkpoint-""")
+# `checkpoint-500`, `glob("out/checkpoint*")`, `name.startswith("checkpoint")`, `"checkpoint" in name`.
+NAMES = re.compile(
+    r"""["']([^"'\n]*/)?checkpoint[-_*?\d\\]|\bstartswith\(\s*["']checkpoint["']|["']checkpoint["']\s+in\b"""
+)
 
 
 def say_read_checkpoints(porting: Porting) -> None:
@@ -48,7 +52,7 @@ def say_read_checkpoints(porting: Porting) -> None:
 def say_listed_checkpoints(porting: Porting) -> None:
     """Name the places behind the training that list checkpoints by transformers' name, of which there are none."""
     module = porting.module
-    if "checkpoint-" not in module.text or not porting.options.active(RULE) or porting.trainer is None:
+    if NAMES.search(module.text) is None or not porting.options.active(RULE) or porting.trainer is None:
         return
     trained = [module.span(use.outer)[1] for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
     for call in module.calls if trained else ():
@@ -57,7 +61,7 @@ def say_listed_checkpoints(porting: Porting) -> None:
             continue
         if not is_behind(porting, statement):
             continue
-        if porting.covered(module.span(call)[0]) or BEGINS.search(module.code(statement)) is None:
+        if porting.covered(module.span(call)[0]) or NAMES.search(module.code(statement)) is None:
             continue
         message = f"{module.code(call)}: the port's checkpoints are Orbax's, `500` in place of `checkpoint-500`."
         fix = "rt.get_last_checkpoint(folder) gives the newest; each holds a trainer_state.json."

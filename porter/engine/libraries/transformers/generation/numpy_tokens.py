@@ -5,15 +5,16 @@ inputs = tokenizer(prompts, return_tensors="pt").to("cuda")   →   inputs = tok
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import libcst as cst
 
 from .....source.calls import argument_of, calls_of, returned
-from .....source.scopes import Scope
+from .....source.scopes import Binding, Scope
 from .....text.edits import line_start
 from ....script.porting import Porting
+from ....script.reaching import reaching
 from ....script.sites import shortened
 
 # Methods that move a tensor or change its type, and give the same numbers.
@@ -66,11 +67,11 @@ def settle_outputs(porting: Porting, call: cst.Call, rule: str) -> None:
 
 
 class _Follower:
-    """Follows token ids through names; each variable once. `spelled`: methods that are written in another way."""
+    """Follows token ids through names; each binding once. `spelled`: methods that are written in another way."""
 
     def __init__(self, porting: Porting, rule: str, spelled: Mapping[str, str] = MappingProxyType({})) -> None:
         self._porting, self._rule, self._spelled = porting, rule, spelled
-        self._seen: set[tuple[str, int]] = set()
+        self._seen: list[Binding] = []
 
     def back(self, node: cst.BaseExpression, depth: int, ids: bool) -> None:
         """From where token ids are used to the call that makes them."""
@@ -80,7 +81,7 @@ class _Follower:
         if isinstance(node, cst.Name):
             found = module.meaning(node)
             if found is not None:
-                self._name(node.value, found[0], depth, ids)
+                self._name(node.value, found[0], reaching(module, node), depth, ids)
         elif isinstance(node, cst.Subscript | cst.Attribute):
             self.back(node.value, depth + 1, False)
         elif isinstance(node, cst.Dict):
@@ -129,13 +130,12 @@ class _Follower:
             end = module.span(tensors)[1]
             self._porting.edit(end, end, f",{parted}return_dict=False", self._rule, "transformers 5 gives more")
 
-    def _name(self, name: str, scope: Scope, depth: int, ids: bool) -> None:
-        """What a variable is bound to, and all its uses."""
+    def _name(self, name: str, scope: Scope, bindings: Sequence[Binding], depth: int, ids: bool) -> None:
+        """What a variable is bound to, and all uses that get that; of what is bound to it besides none."""
         module = self._porting.module
-        if (name, id(scope)) in self._seen:
-            return
-        self._seen.add((name, id(scope)))
-        for binding in scope.bindings.get(name, ()):
+        new = [binding for binding in bindings if binding not in self._seen]
+        self._seen += new
+        for binding in new:
             if binding.kind == "assign" and binding.value is not None:
                 self.back(binding.value, depth + 1, ids)
             elif binding.kind == "parameter" and isinstance(binding.node, cst.Param):
@@ -144,8 +144,8 @@ class _Follower:
                     given = argument_of(module, call, name)
                     if given is not None:
                         self.back(given, depth + 1, ids)
-        for use in module.references(name, scope):
-            if isinstance(use, cst.Name):
+        for use in module.references(name, scope) if new else ():
+            if isinstance(use, cst.Name) and any(binding in new for binding in reaching(module, use)):
                 self.onwards(use)
 
     def _moves_items(self, node: cst.DictComp) -> None:
@@ -195,7 +195,8 @@ class _Follower:
             if isinstance(around, cst.Assign) and len(around.targets) == 1 and around.value is last:
                 target = around.targets[0].target
                 if isinstance(target, cst.Name) and (found := module.meaning(target)) is not None:
-                    self._name(target.value, found[0], DEEPEST, False)
+                    own = [binding for binding in found[1] if binding.node is around]
+                    self._name(target.value, found[0], own, DEEPEST, False)
 
     def _given_to_torch(self, argument: cst.CSTNode) -> None:
         """`torch.ones_like(ids)` takes tensors alone; NumPy has most of these functions by the same name."""

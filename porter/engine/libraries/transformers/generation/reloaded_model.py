@@ -20,10 +20,10 @@ from .....runtime.facts.families import UnknownFamily, find_family
 from .....source.calls import function_around, parameter_of
 from .....source.module import Module
 from .....source.values import Unknown, evaluate
-from ....receipts.marking import stays
 from ....script.fill_from_tables import tables_by_class
 from ....script.flow import CHAT_FORMAT, origins
 from ....script.porting import Porting
+from ....script.reaching import reaching
 from ....script.trainers import is_behind
 from ....script.training import in_reach
 
@@ -68,7 +68,6 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
                 found += chain.uses
                 for start, end, new in chain.edits:
                     porting.edit(start, end, new, RULE, REASON)
-                keep_configs(porting, call)
                 for place in chain.removed:
                     porting.remove_statement(place, RULE, "it is where the mesh says")
     return found
@@ -83,11 +82,13 @@ def is_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
     name = _known(module, path)
     if name is not None and name == porting.known("run.output_dir"):
         return True
-    for call in module.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in SAVES:
-            for argument in call.args:
-                if argument.value.deep_equals(path) or (name is not None and _known(module, argument.value) == name):
-                    return True
+    saves = (call for call in module.calls if isinstance(call.func, cst.Attribute) and call.func.attr.value in SAVES)
+    saved = [argument.value for call in saves for argument in call.args]
+    if any(value.deep_equals(path) or (name is not None and _known(module, value) == name) for value in saved):
+        return True
+    given = [binding.value for binding in reaching(module, path)] if isinstance(path, cst.Name) else []
+    if given and all(each is not None and any(value.deep_equals(each) for value in saved) for each in given):
+        return True
     try:
         return name is not None and find_family(hub_id=str(name)) is not None
     except UnknownFamily:
@@ -180,15 +181,6 @@ def _format(porting: Porting, keyword: str, value: cst.BaseExpression) -> str | 
         is_known = any(isinstance(call, cst.Call) and porting.module.qualified(call.func) == CONFIG for call in made)
         return porting.module.code(value) if is_known else None
     return QUANTISES[keyword] if porting.module.code(value) == "True" else None
-
-
-def keep_configs(porting: Porting, call: cst.Call) -> None:
-    """The port hands `rt.load_model` the BitsAndBytesConfig of the call, which stays where it is made."""
-    given = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "quantization_config"]
-    made = [node for value in given for node in origins(porting.module, value)]
-    for site in porting.of_role("quantization"):
-        if site.node in made:
-            stays(porting, site.arguments)
 
 
 def _is_off(porting: Porting, node: cst.BaseExpression) -> bool:

@@ -1,0 +1,35 @@
+"""Trackers that Tunix doesn't have, and what a script calls of them."""
+
+import pytest
+
+from .porting import port, sft_script
+
+
+def said(report_to: str, after: str = "trainer.train()", before: str = "") -> list[tuple[str, str]]:
+    text = sft_script(before, imports="import swanlab", after=after).replace(
+        'report_to="none"', f"report_to={report_to}"
+    )
+    words = ("no such tracker", "needs the run")
+    found = port(text).findings
+    return [(each.severity, each.message) for each in found if any(word in each.message for word in words)]
+
+
+@pytest.mark.parametrize("report_to", ['"none"', '["wandb", "tensorboard"]', "[]", "input()"])
+def test_trackers_that_a_port_has_or_does_not_know_yet(report_to: str) -> None:
+    assert said(report_to) == []
+
+
+def test_a_tracker_that_gets_nothing() -> None:
+    assert [severity for severity, _ in said('["wandb", "mlflow", "comet_ml"]')] == ["warning", "warning"]
+
+
+LOGS = "trainer.train()\nswanlab.log({'answers': 3})\nswanlab.finish()"
+
+
+def test_calls_that_need_the_trainers_run() -> None:
+    assert said('"swanlab"', LOGS)[-1] == (
+        "error",
+        "swanlab.log(...) needs the run that the Trainer begins, which the port doesn't.",
+    )
+    assert [severity for severity, _ in said('"swanlab"', LOGS, "swanlab.init(project='x')")] == ["warning"]
+    assert said('"wandb"', LOGS) == []
