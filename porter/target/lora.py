@@ -163,10 +163,9 @@ def apply_call(porting: Porting, provider: str, seed: str) -> Call:
 
 
 def adapters_mark(porting: Porting) -> str:
-    """Marks of the `peft_config` that puts the adapters in; the trainer may be given the same one again."""
-    sites = [site for site in (porting.inject, porting.trainer) if site is not None]
-    given = [argument for site in sites if (argument := site.argument("peft_config")) is not None]
-    return mark_of(porting, [argument for argument in given if argument.text == given[0].text])
+    """Marks of the `peft_config` that puts the adapters in."""
+    site = porting.inject or porting.trainer
+    return mark_of(porting, [site.argument("peft_config")] if site is not None else [])
 
 
 def saved_call(porting: Porting, site: Site, model: str, seed: str) -> Call:
