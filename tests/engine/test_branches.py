@@ -76,3 +76,31 @@ def test_arguments_over_lines_outside_brackets_stand_in_statements_of_the_port(n
         "peft_config = LoraConfig(\n        r=8,\n    ) if BIG else None",
     ):
         assert f"\n{line}\n" in after
+
+
+TESTED = """import inspect
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+rows = load_dataset("x", split="train")
+if "processing_class" in inspect.signature(SFTTrainer.__init__).parameters:
+    print(1)
+    trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows, processing_class=tokenizer)
+    trainer.odd()
+else:
+    trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows, tokenizer=tokenizer)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_kept_branch_moves_out_with_what_the_port_writes_in_it(newline: str) -> None:
+    found = port(TESTED.replace("\n", newline))
+    after = found.after.replace(newline, "\n")
+    assert "if True" not in after and "\nprint(1)\nbatches = rt.SFTBatches(\n    rows,\n" in after
+    assert "\n# TODO(tpu-port TP190): trainer.odd(): " in after and "\ntrainer.odd()\nwith mesh:\n" in after
+    gone = [row for row in found.recipe.fields if row.line == 13 and row.source.startswith("SFT")]
+    assert {(row.fate, row.reason) for row in gone} == {("dropped", "the branch that it stands in doesn't run")}
+    assert not [each for each in found.findings if "no line of the port" in each.message]

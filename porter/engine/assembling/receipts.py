@@ -22,6 +22,7 @@ from ...text.marks import Key
 from ..receipts.marking import STAYS
 from ..script.porting import Porting
 from ..script.sites import Argument, shown
+from ..settling.kept_branch import OTHER_BRANCH
 from .per_file import own_edits, parts_of
 
 NOTHING = "nothing of this script is ported; the findings say why"
@@ -38,6 +39,9 @@ def refuse_unsettled(porting: Porting, edits: Sequence[Edit]) -> None:
             continue
         if (reason := porting.marks.unread.get((_file_of(row), row.line, row.column))) is not None:
             porting.fate(replace(row, fate="dropped", target="", reason=reason))
+            continue
+        if written.is_in_other_branch(row):
+            porting.fate(replace(row, fate="dropped", target="", reason="the branch that it stands in doesn't run"))
             continue
         if written.site_lines(row) & refused:  # a finding says it
             porting.fate(replace(row, fate="manual", target="", reason="its call is left to a person"))
@@ -104,6 +108,15 @@ class Written:
         if readers:
             found += [own, *readers] if own is not None else [] if not file else readers
         return list(dict.fromkeys(found))
+
+    def is_in_other_branch(self, row: Field) -> bool:
+        """Whether a keyword stands in a branch that the port doesn't have, the other being the one that runs."""
+        if _file_of(row) or not row.line:
+            return False
+        number = self._part_at(row.line)
+        part = self._parts[number]
+        start = part.module.offset(row.line - part.line, row.column)
+        return any(e.part == OTHER_BRANCH and e.start <= start < e.end for e in self._own_edits[number])
 
     def site_lines(self, row: Field) -> set[int]:
         """The line of a keyword of the source and those of the calls that it is given to."""

@@ -34,11 +34,13 @@ def with_todos(porting: Porting, edits: list[Edit]) -> list[Edit]:
     for offset, comments in by_start.items():
         indent = re.compile(r"[ \t]*").match(module.text, offset)
         space = indent[0] if indent else ""
+        clash = next((edit for edit in result if edit.start == offset), None)
+        if clash is not None and not clash.new and clash.end <= offset + len(space):  # its block moves out
+            space = space[clash.end - offset :]
         there = _comments_above(module, offset)
         wanted = [comment for comment in dict.fromkeys(comments) if comment.split(":")[0] not in there]
         text = "".join(f"{space}{comment}{module.newline}" for comment in wanted)
         if wanted:
-            clash = next((edit for edit in result if edit.start == offset), None)
             line, column = module.line_column(offset)
             if clash is not None:
                 result.remove(clash)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import libcst as cst
 
+from ...text.edit import Edit
 from ...text.edits import line_end, within
 from ..script.porting import Porting
 from ..script.sites import indentation
+
+OTHER_BRANCH = "a branch that doesn't run"  # what such an edit takes out
 
 
 def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason: str) -> bool:
@@ -22,7 +26,7 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
         return True
     start = module.span(holder)[0]
     if not taken and isinstance(other, cst.If):
-        porting.edit(start, module.span(other)[0] + len("el"), "", rule, reason)
+        porting.edit(start, module.span(other)[0] + len("el"), "", rule, reason, part=OTHER_BRANCH)
         return True
     kept = holder.body if taken else other.body if other is not None else None
     head = module.span(holder.test)[1] if taken or other is None else module.span(other)[0] + len("else")
@@ -48,12 +52,24 @@ def keep_block(porting: Porting, holder: cst.If, kept: cst.BaseSuite | None, hea
     lines = module.text[first:last]
     if '"""' in lines or "'''" in lines or "\\\n" in lines:
         return False
-    if any("\n" in edit.new and within(edit.start, [(first, last)]) for edit in porting.edits):
-        return False  # new lines stand as deep as the old ones
     step = len(indentation(module.text, module.span(kept.body[0])[0])) - len(indentation(module.text, start))
-    porting.edit(start, first, "", rule, reason)
+    new = [edit for edit in porting.edits if "\n" in edit.new and within(edit.start, [(first, last)])]
+    moved = {id(edit): _moved_out(edit, step) for edit in new}
+    if None in moved.values():
+        return False
+    porting.edits[:] = [moved.get(id(edit)) or edit for edit in porting.edits]
+    porting.edit(start, first, "", rule, reason, part=OTHER_BRANCH)
     for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
         porting.edit(first + found.start(1), first + found.end(1), "", rule, reason)
     if module.span(kept)[1] < stop and module.text[last:stop].strip():
-        porting.edit(len(module.text[: line_end(module.text, last)].rstrip("\r\n")), stop, "", rule, reason)
+        begin = len(module.text[: line_end(module.text, last)].rstrip("\r\n"))
+        porting.edit(begin, stop, "", rule, reason, part=OTHER_BRANCH)
     return True
+
+
+def _moved_out(edit: Edit, step: int) -> Edit | None:
+    """An edit whose further lines stand `step` columns less deep; None where one of them doesn't stand so deep."""
+    first, *rest = edit.new.split("\n")
+    if any(line.strip() and line[:step].strip(" \t") for line in rest) or '"""' in edit.new or "'''" in edit.new:
+        return None
+    return replace(edit, new="\n".join([first, *(line[step:] if line.strip() else line for line in rest)]))

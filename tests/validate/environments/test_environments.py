@@ -61,7 +61,7 @@ def test_what_is_installed_is_taken_for_todays_scripts() -> None:
         (
             "# transformers==4.31.0\n# trl==0.4.7\n# peft==0.4.0\nfrom peft import LoHaConfig\n",
             "tokenizer=None, dataset_text_field='text', max_seq_length=8",
-            {"trl": "0.7.11", "transformers": "4.31.0", "peft": "0.9.0"},
+            {"trl": "0.7.0", "transformers": "4.31.0", "peft": "0.6.0"},
         ),
     ],
 )
