@@ -135,15 +135,22 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if is_raised_when_run(porting):
         arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))
-    silent = unwritten(porting, {**RUN, **settings})
+    usual = [place for place, (_, default) in settings.items() if _is_usual(porting, place, default)]
+    silent = unwritten(porting, {**RUN, **settings}) + mark(porting, *usual)
     return assign(names.batches, Call(silent + runtime, arguments, spread=True), indent)
+
+
+def _is_usual(porting: Porting, place: str, default: Any) -> bool:
+    """Whether a value is left out because the runtime takes it anyway, in whatever words the source has it."""
+    value = porting.value(place)
+    return value is not None and default is not ... and _is(value, default)
 
 
 def _keywords(porting: Porting, settings: Mapping[str, tuple[str, Any]]) -> list[Arg]:
     found = []
     for place, (keyword, default) in settings.items():
         value = porting.value(place)
-        if value is None or (default is not ... and _is(value, default)):
+        if value is None or _is_usual(porting, place, default):
             continue
         found.append(placed(porting, place, keyword))
     return found

@@ -166,11 +166,15 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
         arguments.append(placed(porting, place, keyword))
     kwargs = porting.known("data.kwargs") or {}
     if isinstance(kwargs, dict):
+        told = []
         if kwargs.get("skip_prepare_dataset"):
-            arguments.append(Arg("True", "skip_prepare"))
+            told.append(Arg("True", "skip_prepare"))
+        named = [name for name in ("add_special_tokens", "append_concat_token") if name in kwargs]
         if version < (0, 15):
-            named = [name for name in ("add_special_tokens", "append_concat_token") if kwargs.get(name) is False]
-            arguments += [Arg("False", name) for name in named]
+            told += [Arg("False", name) for name in named if kwargs[name] is False]
+        elif named and not told and set(kwargs) == set(named):
+            unread(porting, f"TRL {release(porting)} has no use for {' and '.join(named)}", "data.kwargs")
+        arguments += [marked(argument, mark(porting, "data.kwargs")) for argument in told]
     return arguments
 
 

@@ -220,3 +220,95 @@ def test_only_what_is_the_default_stands_without_a_word() -> None:
     assert unwritten.__doc__ is not None
     found = port(SCRIPT.format(before="", keywords="max_steps=5, gradient_accumulation_steps=1"))
     assert lines(found, "SFTConfig.gradient_accumulation_steps") == ["batches = rt.SFTBatches("]
+
+
+@pytest.mark.parametrize("keyword", ["bf16=True", "bf16=use_bf16", "fp16=not use_bf16"])
+def test_types_of_a_model_that_is_loaded_elsewhere_are_said_there(keyword: str) -> None:
+    source = SCRIPT.format(
+        before="from own import load, use_bf16\nmodel = load()\n", keywords=f"max_steps=5, {keyword}"
+    )
+    found = port(source.replace('    "Qwen/Qwen3-0.6B",', "    model,"))
+    one = row(found, f"SFTConfig.{keyword.partition('=')[0]}")
+    assert (one.fate, "loaded elsewhere" in one.reason) == ("dropped", True), one
+    assert settling.LOST not in found.after
+
+
+PREPARED = "from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training"
+ADAPTERS = "model = get_peft_model(model, LoraConfig(r=8, target_modules=['q_proj']))"
+
+
+def prepared(asked: str, keywords: str) -> Port:
+    """The port of a script that prepares a quantised base and gives its config keywords."""
+    load = "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\nfrom own import flag, other\n"
+    load += "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', "
+    load += "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4'))\n"
+    before = f"{PREPARED}\n{load}model = prepare_model_for_kbit_training(model{asked})\n{ADAPTERS}\n"
+    source = SCRIPT.format(before=before, keywords=f"max_steps=5, {keywords}")
+    return port(source.replace('    "Qwen/Qwen3-0.6B",', "    model,"))
+
+
+def test_checkpointing_that_is_on_in_any_case_drops_its_other_conditions() -> None:
+    found = prepared("", "gradient_checkpointing=flag")
+    one = row(found, "SFTConfig.gradient_checkpointing")
+    assert (one.fate, one.reason) == (
+        "dropped",
+        "PEFT's k-bit preparation turns gradient checkpointing on in any case",
+    )
+    assert "if flag" not in found.after and "rt.remat(model)" in found.after
+
+
+def test_every_condition_of_checkpointing_is_written() -> None:
+    found = prepared(", use_gradient_checkpointing=flag", "gradient_checkpointing=other")
+    assert "if other or flag:\n    model = rt.remat(model)" in found.after
+    for source in ("SFTConfig.gradient_checkpointing", "prepare_model_for_kbit_training.use_gradient_checkpointing"):
+        assert lines(found, source) == ["if other or flag:"]
+
+
+def test_a_condition_of_another_function_is_a_warning() -> None:
+    found = port(
+        "from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training\n"
+        "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\nfrom trl import SFTConfig, SFTTrainer\n\n"
+        "def load(flag):\n"
+        "    quantised = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4')\n"
+        "    model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', quantization_config=quantised)\n"
+        "    model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=flag)\n"
+        f"    {ADAPTERS}\n    return model\n\n"
+        "model = load(True)\n"
+        "trainer = SFTTrainer(model, args=SFTConfig('out', gradient_checkpointing=False), train_dataset=rows)\n"
+        "trainer.train()\n"
+    )
+    assert row(found, "prepare_model_for_kbit_training.use_gradient_checkpointing").fate == "manual"
+    [finding] = [each for each in found.findings if "use_gradient_checkpointing=flag" in each.message]
+    assert finding.severity == "warning" and "rt.remat" not in found.after.replace(finding.fix, "")
+
+
+def test_keywords_of_the_trainers_own_call_beside_a_kept_object() -> None:
+    source = "import sys\nfrom transformers import TrainingArguments\nfrom trl import SFTTrainer\n\n"
+    source += "args = TrainingArguments('out', evaluation_strategy='no', per_device_eval_batch_size=4)\n"
+    source += (
+        "args.max_steps = int(sys.argv[1])\ntrainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows, "
+    )
+    source += "dataset_text_field='text', packing=False, max_seq_length=64, tokenizer=tokenizer,\n"
+    source += "    dataset_kwargs={'add_special_tokens': False})\ntrainer.train()\n"
+    found = port(source)
+    for keyword in ("dataset_text_field", "packing", "dataset_kwargs"):
+        assert row(found, f"SFTTrainer.{keyword}").fate in CARRIED, row(found, f"SFTTrainer.{keyword}")
+    assert "add_special_tokens=False" in lines(found, "SFTTrainer.dataset_kwargs")[0]
+    assert row(found, "TrainingArguments.per_device_eval_batch_size").fate == "dropped"
+
+
+def test_what_newer_trl_ignores_of_dataset_kwargs_is_dropped() -> None:
+    found = port(SCRIPT.format(before="", keywords="max_steps=5, dataset_kwargs={'add_special_tokens': False}"))
+    one = row(found, "SFTConfig.dataset_kwargs")
+    assert one.fate == "dropped" and "no use for add_special_tokens" in one.reason
+
+
+def test_keywords_of_grpo_that_mean_the_same_or_nothing() -> None:
+    found = port(
+        "from trl import GRPOConfig, GRPOTrainer\n\n"
+        "config = GRPOConfig('out', scale_rewards=True, data_seed=3, per_device_eval_batch_size=8)\n"
+        "trainer = GRPOTrainer('Qwen/Qwen3-0.6B', reward, args=config, train_dataset=rows)\ntrainer.train()\n"
+    )
+    assert row(found, "GRPOConfig.scale_rewards").fate == "exact"
+    assert row(found, "GRPOConfig.data_seed").reason == "TRL shuffles the prompts of these trainers by seed alone"
+    assert row(found, "GRPOConfig.per_device_eval_batch_size").fate == "dropped"

@@ -19,7 +19,7 @@ from ...runtime.settings.consumed import CONSUMED
 from ...source.merged import Part
 from ...text.edit import Edit
 from ...text.marks import Key
-from ..receipts.marking import STAYS
+from ..receipts.marking import STAYS, reason_unread
 from ..script.porting import Porting
 from ..script.sites import Argument
 from .per_file import own_edits, parts_of
@@ -36,7 +36,7 @@ def refuse_unsettled(porting: Porting, edits: Sequence[Edit]) -> None:
     for row in porting.fields:
         if row.fate not in CARRIED or written.lines_of(row):
             continue
-        if (reason := porting.marks.unread.get((_file_of(row), row.line, row.column))) is not None:
+        if (reason := reason_unread(porting, row, _file_of(row))) is not None:
             porting.fate(replace(row, fate="dropped", target="", reason=reason))
             continue
         if written.site_lines(row) & refused:  # a finding says it
