@@ -34,6 +34,14 @@ args = SFTConfig(output_dir="out"{config})
 trainer = SFTTrainer(model=model, args=args, train_dataset=rows{trainer})
 trainer.train()
 """
+LOOPS = HEAD + "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)\n"
+LOOP = """\
+for batch in loader@:
+    loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()"""
+STAGE = "trainer = SFTTrainer(model=model, args=args, train_dataset=rows)\ntrainer.train()"
 
 
 def script(before: str = "", config: str = "", trainer: str = "", after: str = "") -> str:
@@ -69,6 +77,9 @@ KINDS: dict[str, Callable[[int], str]] = {
     "f-strings": lambda n: script(after=each(n, 'print(f"@ {args.output_dir} {args.learning_rate}")')),
     "unknown uses": lambda n: script(after=each(n, "trainer.what@(1)")),
     "rebound": lambda n: script(each(n, "model = prepare@(model)")),
+    "loops": lambda n: LOOPS + each(n, LOOP),
+    "one variable": lambda n: script(after=each(n, STAGE)),
+    "one a branch": lambda n: script(after=each(n, "if x == @:\n" + textwrap.indent(STAGE, "    "))),
 }
 
 

@@ -202,7 +202,7 @@ class Recipe:
         """
         try:
             return cls._from_data(json.loads(text))
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"not a recipe: {error}") from error
 
     @classmethod

@@ -7,12 +7,14 @@ import re
 import time
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 from porter.cli import run
 from porter.engine.pipeline import port_module
 from porter.errors import InputError
 from porter.front.port_file import port_file
+from porter.front.tree import port_tree
 from porter.port import Options
 from porter.recipe import literal_code, read_literal
 from porter.safety.limits import within_budget
@@ -82,9 +84,12 @@ def test_out_of_time_names_the_pass_and_ends_the_work(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"train\.py: is not ported after 0\.2 s; --budget SECONDS"):
         within_budget(forever, "train.py", 0.2)
+    patience = time.monotonic() + 30  # on a busy machine
+    while not ended and time.monotonic() < patience:
+        time.sleep(0.05)
     assert ended
     script = tmp_path / "train.py"
-    script.write_text(sft_script())
+    script.write_text(sft_script(before="x = f(1)\n" * 5000))  # longer than a busy machine may take to wake up
     with pytest.raises(InputError, match=r"train.py.*is not ported after 0.001 s"):
         port_file(script, Options(budget=0.001))
     assert run([str(script), "--budget", "0.001"]) == 2
@@ -299,3 +304,55 @@ def test_a_block_of_spaces_in_a_file_of_tabs_stays_one() -> None:
     ast.parse(found.after)
     assert "\n    with mesh:\n    \ttrainer.train(" in found.after
     assert "\n\twith mesh:\n\t\ttrainer.train(" in found.after
+
+
+def test_what_is_the_same_for_all_trainers_of_a_file_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("porter.engine.reading.launch.usual_launch", lambda *given: asked.append(given))
+    port(sft_script(after="trainer.train()\n" + "".join(f"t{n} = SFTTrainer(model, args)\n" for n in range(3))))
+    assert len(asked) == 1
+
+
+def test_a_name_that_is_bound_and_used_often_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    equals = cst.Attribute.deep_equals
+    monkeypatch.setattr(cst.Attribute, "deep_equals", lambda *given: looked.append(1) or equals(*given))
+    module = parse_module(b"import trl\n" + b"T = trl.SFTTrainer\nT(model)\n" * 50, "train.py")
+    assert len(module.calls_by_name["trl.SFTTrainer"]) == 50 and len(looked) == 49
+
+
+def test_a_number_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    from porter.source.parsing import read_module
+
+    (tmp_path / "a.ipynb").write_text('{"nbformat": 4, "cells": [], "x": ' + "9" * 5000 + "}")
+    with pytest.raises(InputError, match="broken JSON: a number too long"):
+        read_module(tmp_path / "a.ipynb")
+    (tmp_path / "ds.json").write_text('{"train_batch_size": ' + "9" * 5000 + "}")
+    with pytest.raises(InputError, match="a number is too long"):
+        list(read_launch_config(tmp_path / "ds.json"))
+
+
+def test_a_notebook_with_a_word_of_megabytes_is_looked_at_in_time(tmp_path: Path) -> None:
+    from porter.front.tree import TRAINS
+
+    started = time.process_time()
+    assert TRAINS.search("a" * 3_000_000 + "Trainer" * 100_000) is None
+    assert time.process_time() - started < 5
+
+
+def test_a_mistake_of_ours_is_a_finding_and_ends_no_folders_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(script: Path, text: str) -> None:
+        if script.name == "broken.py":
+            raise KeyError("odd")
+
+    monkeypatch.delenv("TPU_PORT_TRACEBACK", raising=False)
+    monkeypatch.setattr("porter.engine.reading.launch.usual_launch", wrong)
+    for name in ("broken.py", "train.py"):
+        (tmp_path / name).write_text(sft_script())
+    ports = port_tree(tmp_path, Options()).ports
+    [finding] = ports[Path("broken.py")].findings
+    assert (finding.rule, finding.severity) == ("TP199", "error") and "KeyError: 'odd'" in finding.message
+    assert finding.line > 0 and ports[Path("broken.py")].after == sft_script()
+    assert ports[Path("train.py")].status == "ported"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,11 @@ def test_a_secret_stands_in_the_port_alone(
         assert secret not in text and TOKEN not in text
     assert "hf_***" in got.out and "TP198" in got.out and TOKEN in out.read_text()
     assert json.loads(recipe)["findings"]
+
+
+@pytest.mark.parametrize("text", [" \n", "\n", "token ", "token\n", "eyJ-", "token" + " " * 50, "a-", "export "])
+def test_secrets_are_looked_for_in_time(text: str) -> None:
+    started = time.process_time()
+    for head in ("bot", "token ", "token" + " " * 20_000):
+        find_secrets(head + text * (60_000 // len(text)) + "!")
+    assert time.process_time() - started < 10

@@ -24,7 +24,8 @@ from ..source.folder import SourceTree, read_tree
 from ..source.parsing import LARGEST
 
 # A file with none of these trains nothing by itself: it is ported with the script that imports it.
-TRAINS = re.compile(r"\w*Trainer\w*\(|\.backward\(")
+# Bounded: a notebook's outputs may have words of megabytes.
+TRAINS = re.compile(r"Trainer\w{0,80}\(|\.backward\(")
 RUNS = re.compile(r"\.train\(|\.backward\(")
 # A trainer of a library: without one in any of a script's files, the files needn't be read as one.
 TRAINER = re.compile(

@@ -17,6 +17,7 @@ from ..engine.libraries.trl.uploading import KEPT as PUSHED
 from ..engine.libraries.trl.uploading import push_code, save_code, upload_code
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
+from ..engine.script.dating import release_of
 from ..engine.script.flow import binding_origins, origins
 from ..engine.script.keywords import say_keywords
 from ..engine.script.porting import Porting
@@ -84,7 +85,7 @@ def condition_of(porting: Porting, site: Site) -> cst.If | None:
 
 def is_before(porting: Porting, library: str, release: str) -> bool:
     """Whether the script was written for an older release of a library than `release`; False where none is known."""
-    known = porting.versions.get(library, "").partition(" ")[0]
+    known = porting.versions.get(library, "").partition(" ")[0] or release_of(porting, library) or ""
     return bool(known) and version_key(known) < version_key(release)
 
 

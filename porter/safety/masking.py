@@ -23,7 +23,7 @@ FORMS = {
     "Slack token": r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
     "Google key": r"\bAIza[0-9A-Za-z_-]{35}\b",
     "Replicate token": r"\br8_[A-Za-z0-9]{30,}\b",
-    "JSON web token": r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{10,}",
+    "JSON web token": r"(?<![\w-])eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{10,}",
     "password in a URL": r"(?<=://)[^\s/:@\"'{}$<>]{1,80}:(?![/\d]+\b(?!@))[^\s/@\"'{}$<>]{1,200}(?=@)",
 }
 KNOWN = [(kind, re.compile(pattern)) for kind, pattern in FORMS.items()]
@@ -35,9 +35,12 @@ NAME = (
     r"|read|write|secret|session|refresh|kaggle|neptune|clearml|mlflow|ngrok)[_-]?token|token)"
 )
 VALUE = r"(?P<value>[^\s\"'`<>{}$()\[\],;\\]{8,300})"
+GAP = r"\s{0,40}"  # bounded, as a text may be of white space alone
 NAMED = [
-    re.compile(rf"(?i)(?<![\w-])(?P<name>{NAME})[\"']?\s*\]?\s*(?::\s*str\s*)?(?:=|:|,)\s*[rbu]?[\"']{VALUE}[\"']"),
-    re.compile(rf"(?im)^\s*(?:export\s+|[%!]\s*(?:set_)?env\s+)?(?P<name>{NAME})\s?[=:]\s?{VALUE}\s*$"),
+    re.compile(
+        rf"(?i)(?<![\w-])(?P<name>{NAME})[\"']?{GAP}\]?{GAP}(?::{GAP}str{GAP})?(?:=|:|,){GAP}[rbu]?[\"']{VALUE}[\"']"
+    ),
+    re.compile(rf"(?im)^[ \t]*(?:export\s+|[%!][ \t]*(?:set_)?env\s+)?(?P<name>{NAME})\s?[=:]\s?{VALUE}[ \t\r]*$"),
     re.compile(rf"(?i)--(?P<name>{NAME})[= ]{VALUE}"),
     re.compile(rf"\b(?P<name>login)\(\s*(?:(?:token|key)\s*=\s*)?[\"']{VALUE}[\"']"),
 ]

@@ -154,9 +154,9 @@ def read_notebook(data: bytes, path: str, skipped: tuple[tuple[int, str], ...] =
         raise InputError(f"is no notebook: not UTF-8 ({error})", file, fix="save it again with Jupyter") from None
     try:
         document = json.loads(raw.removeprefix("\ufeff"))
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a whole number may be too long, too
         line, column = getattr(error, "lineno", None), getattr(error, "colno", None)
-        said = getattr(error, "msg", "nested too deeply")
+        said = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "a number too long")
         raise InputError(f"is no notebook: broken JSON: {said}", file, line, column, "mend the file") from None
     _check(document, file)
     start = SPACE.match(raw, 1 if raw.startswith("\ufeff") else 0)

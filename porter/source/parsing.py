@@ -27,6 +27,7 @@ LARGEST = 1_000_000
 IDLE = re.compile(
     r"(?<!\\\n)(?<!\\\r\n)^[ \t]*(?P<alone>\\)\r?\n|(?P<before_nothing>\\)(?=\r?\n[ \t]*(?:\r?\n|\Z))", re.MULTILINE
 )
+INDENTED_BY_TABS = re.compile(r"^[ ]*\t[ \t]*(?=[^\s])", re.MULTILINE)
 TEXTS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
@@ -118,7 +119,8 @@ def parse_notebook(data: bytes, path: str) -> Module:
 
 
 def parse_text(text: str) -> tuple[cst.Module, str]:
-    """The tree of a text, and the text it was parsed from: lines of IPython's own count as statements.
+    """The tree of a text, and the text it was parsed from: lines of IPython's own count as statements, tabs before
+    spaces as Python counts them.
 
     `cst.ParserSyntaxError` when it is no Python.
     """
@@ -126,19 +128,43 @@ def parse_text(text: str) -> tuple[cst.Module, str]:
         return cst.parse_module(text), text
     except cst.ParserSyntaxError:
         parsed = masked(text)
+        spaced = _with_spaces(parsed)
+        if spaced != parsed and _is_python(parsed):
+            parsed = spaced
         if parsed == text:
             raise
         return cst.parse_module(parsed), parsed
 
 
-def check_parses(text: str) -> None:
-    """`cst.ParserSyntaxError` when a text is no Python. The interpreter's own parser is asked first, which is quick."""
+def _with_spaces(text: str) -> str:
+    """The text with a space for every tab that indents a line.
+
+    libcst wants a block's indentation to begin with that around it. Python counts a tab up to the next eight columns,
+    and again as one, and takes what both counts nest alike: what it takes is nested so with spaces, too.
+    """
+    tabs = [found.span() for found in INDENTED_BY_TABS.finditer(text)]
+    strings = _string_spans(text) if tabs else []
+    for start, end in tabs:
+        if not any(first < start < last for first, last in strings):
+            text = text[:start] + " " * (end - start) + text[end:]
+    return text
+
+
+def _is_python(text: str) -> bool:
+    """Whether the interpreter's own parser takes a text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             compile(text, "x.py", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            parse_text(text)
+            return False
+    return True
+
+
+def check_parses(text: str) -> None:
+    """`cst.ParserSyntaxError` when a text is no Python. The interpreter's own parser is asked first, which is quick."""
+    if not _is_python(text):
+        parse_text(text)
 
 
 def _without_broken_cells(notebook: Notebook, data: bytes) -> Notebook:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
+from ..engine.libraries.transformers.tokens.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code

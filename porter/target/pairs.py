@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.libraries.transformers.tokenizers_of_4 import tokenizer_load
+from ..engine.libraries.transformers.tokens.tokenizers_of_4 import tokenizer_load
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, pair_names
 from ..text.layout import Call, render

@@ -12,6 +12,7 @@ import libcst as cst
 
 from ..engine.assembling.per_file import behind_imports
 from ..engine.libraries.bitsandbytes.quantization import check_adapters, write_preparation, write_quantization
+from ..engine.libraries.peft.adapter_types import name_adapter_types
 from ..engine.libraries.peft.all_linear import write_linear_names
 from ..engine.libraries.peft.merged_adapters import write_merged
 from ..engine.libraries.peft.saved_adapters import is_saved, say_reference
@@ -76,6 +77,7 @@ def write(
     if porting.lora_conditional:  # only what was written shows that the script puts adapters in by itself
         porting.fuses = porting.fuses or _fuses(porting, family, None)
     check_adapters(porting)
+    name_adapter_types(porting)
     _write_arguments(porting)
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
@@ -262,7 +264,9 @@ def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...]
                     porting.replace(site, code, reason)
                 elsewhere = True
             else:
-                porting.remove_statement(site.node, site.rule, "the adapters' rules stand where the model is known")
+                reason = "the adapters' rules stand where the model is known"
+                near = user.place == "line" and user.scope is site.scope
+                porting.remove_statement(site.node, site.rule, reason, follows=user.statement_start if near else None)
     for other in porting.sites:
         if other.role == "inject" and other is not inject and other not in porting.own_injects:
             _write_conditional_inject(porting, other)

@@ -155,9 +155,9 @@ def line_above(text: str, start: int) -> int:
 def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) -> list[Edit]:
     """The edits, those that take out all that a comment heads grown by that comment.
 
-    A comment heads what follows it up to a blank line, or to the end of its block. That at the file's top stays, and so
-    do those of which something is said at an offset of `kept`. One that numbers a step (`# 1. Load`) heads all up to
-    the next of these.
+    A comment heads what follows it up to a blank line, or to the end of its block; one line of comment between lines of
+    code up to the next comment, too. That at the file's top stays, and so do those of which something is said at an
+    offset of `kept`. One that numbers a step (`# 1. Load`) heads all up to the next of these.
     """
     grown = {id(edit): edit for edit in edits}
     for run in _runs(text, edits):
@@ -165,7 +165,9 @@ def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) 
             continue
         begin, end = run[0].start, run[-1].end
         above = comments_above(text, begin)
-        if above == begin or not text[:above].strip() or not _ends_paragraph(text, end, above):
+        if above == begin or not text[:above].strip():
+            continue
+        if not _ends_paragraph(text, end, above) and not _is_step(text, above, begin, end):
             continue
         others = (edit.start for edit in edits if edit not in run)
         if any(above <= place <= end for place in [*others, *kept]):
@@ -207,6 +209,21 @@ def _ends_paragraph(text: str, end: int, begin: int) -> bool:
     if following is None or own is None or not following[2]:
         return True
     return len(following[1].expandtabs()) < len(own[0].expandtabs())
+
+
+def _is_step(text: str, above: int, begin: int, end: int) -> bool:
+    """Whether one line of comment below code heads what goes, and another comment what follows it."""
+    alone = line_above(text, begin) == above and not begins_paragraph(text, above)
+    last = text[line_above(text, above) : above].rstrip()
+    following = COMMENT.match(text, end)
+    same = following is not None and indentation_of(text, end) == indentation_of(text, above)
+    return alone and same and not last.endswith((":", "(", "[", "{"))
+
+
+def indentation_of(text: str, start: int) -> str:
+    """The blanks with which a line begins."""
+    found = re.compile(r"[ \t\f]*").match(text, start)
+    return found.group() if found else ""
 
 
 def joined_removals(text: str, edits: Iterable[Edit]) -> list[Edit]:

@@ -5,10 +5,12 @@ adapter alone, each with the tokenizer beside it; `push_to_hub_merged` uploads t
 Why: Tunix's model has no such methods.
 Example: `model.save_pretrained_merged("out", tokenizer, save_method="merged_16bit")`
 Use instead: `rt.merge_and_unload(model).save_pretrained("out")` and `tokenizer.save_pretrained("out")`
-Safety: exact up to rounding. A base held in 4 bits is merged as it was trained; Unsloth from 2025.6 on adds the
-adapters to the 16-bit checkpoint instead, as `tpu-port export --merged` does. `merged_4bit` and other methods are
-findings.
+Safety: exact up to rounding. Of a base held in 4 bits Unsloth from 2025.6 on adds the adapters to the 16-bit
+checkpoint (`unquantized=True`), earlier releases to the weights that they were trained on. `merged_4bit` and other
+methods are findings.
 """
+
+from porter.packs.api import is_before
 
 ID = "TP719"
 MATCHES = ("@model.save_pretrained_merged()", "@model.push_to_hub_merged()")
@@ -43,14 +45,11 @@ def apply(site, porting):
         new = f"{porting.rt('save_adapter')}({porting.names.model}, {folder.text}{own})"
     else:
         call = "push_to_hub" if pushes else "save_pretrained"
-        new = f"{porting.rt('merge_and_unload')}({porting.names.model}).{call}({folder.text}{extra})"
+        whole = ", unquantized=True" if _adds_to_checkpoint(porting) else ""
+        new = f"{porting.rt('merge_and_unload')}({porting.names.model}{whole}).{call}({folder.text}{extra})"
         if tokenizer is not None:
             new += f"\n{site.indent}{tokenizer.text}.{call}({folder.text}{extra})"
     porting.replace_statement(site, new, "the same weights, merged when they are saved")
-    if method == "merged_16bit" and _is_quantized(porting):
-        message = f"{name}: the adapters are added to the 4-bit base that they were trained on, in 16 bits."
-        fix = "`tpu-port export --merged` adds them to the 16-bit checkpoint, as Unsloth from 2025.6 on does."
-        porting.find(ID, "info", message, fix, site.line, site.column)
 
 
 def _method(site):
@@ -59,6 +58,11 @@ def _method(site):
     if method is None:
         return "merged_16bit"
     return method.value.literal if method.value.is_literal("merged_16bit", "lora") else None
+
+
+def _adds_to_checkpoint(porting):
+    """Whether Unsloth's release leaves a base in 4 bits out, and merges into the 16-bit checkpoint."""
+    return _is_quantized(porting) and not is_before(porting, "unsloth", "2025.6")
 
 
 def _is_quantized(porting):

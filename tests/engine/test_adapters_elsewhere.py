@@ -102,7 +102,7 @@ def test_a_model_of_two_branches_that_a_function_puts_them_into() -> None:
     ):
         ported = port(pair)
         assert ported.status == "ported", ported.findings
-        assert 'rt.load_model(name, mesh, quantization="fp4")' in ported.after
+        assert 'rt.load_model(name, mesh, dtype=jnp.bfloat16, quantization="fp4")' in ported.after
         assert "rt.load_model(name, mesh, dtype=jnp.bfloat16)" in ported.after
         assert "    model = rt.apply_lora(model, config, mesh, seed=42" in ported.after
 

@@ -25,7 +25,7 @@ trainer.train()
     ("line", "becomes"),
     [
         ('tokenizer(rows["text"], truncation=True)', 'tokenizer(list(rows["text"]), truncation=True)'),
-        ('tokenizer.apply_chat_template(rows["messages"])', 'apply_chat_template(list(rows["messages"]))'),
+        ('tokenizer.apply_chat_template(rows["messages"])', 'apply_chat_template(list(rows["messages"])'),
         ('tokenizer(both["train"]["text"])', 'tokenizer(list(both["train"]["text"]))'),
         ('tokenizer(rows.shuffle(seed=1).select(range(9))["text"])', 'select(range(9))["text"]))'),
         (

@@ -109,6 +109,9 @@ def test_removals_in_a_row_end_at_what_is_put_behind_them() -> None:
         ("a\n# Setup\nx\n\nb\n", "a\n\nb\n"),
         ("if a:\n    b\n    # Setup\n    x\nc\n", "if a:\n    b\nc\n"),
         ("a\n\n# Setup\nx\nb\n", "a\n\n# Setup\nb\n"),  # it heads more
+        ("a\n# Move\nx\n# Next\nb\n", "a\n# Next\nb\n"),
+        ("a\n\n# May head both\nx\n# Next\nb\n", "a\n\n# May head both\n# Next\nb\n"),
+        ("a:\n    # May head both\n    x\n    # Next\n    b\n", "a:\n    # May head both\n    # Next\n    b\n"),
         ("# Of the file\nx\n\nb\n", "# Of the file\n\nb\n"),
         ("a\n\n# Apart\n\nx\n\nb\n", "a\n\n# Apart\n\nb\n"),
         ("a\n\n# 1. Setup\nx\n\nb\n", "a\n\n# 1. Setup\nb\n"),  # a step of several paragraphs

@@ -254,3 +254,35 @@ def test_a_part_of_a_setting_is_what_it_is_on_the_gpu() -> None:
     part = "revision='-'.join([sys.argv[1] if torch.cuda.is_available() else 'x', 'y'])"
     found = port(sft_script(imports="import sys, torch", load=f", {part}"))
     assert "revision='-'.join([sys.argv[1], 'y'])" in found.after
+
+
+LOADS = """\
+if {asked}:
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", load_in_4bit=True, dtype=torch.bfloat16)
+else:
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.float32, device_map="cpu")
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "left"),
+    [
+        ("gpu = torch.cuda.is_available()\nprint(f'GPU: {gpu}')\n", "gpu", "gpu = True\n"),
+        ("gpu = not torch.cuda.is_available()\n", "not gpu", "gpu = False\n"),
+        ("", "torch.cuda.is_available()", "if True:\n"),
+    ],
+)
+def test_a_branch_that_loads_the_model_is_the_gpu_s(before: str, asked: str, left: str) -> None:
+    text = sft_script(f"{before}{LOADS.format(asked=asked)}", imports="import torch\nfrom peft import LoraConfig")
+    start = text.index("model = AutoModelForCausalLM.from_pretrained", text.index('device_map="cpu"'))
+    text = text[:start] + text[text.index("\n", start) + 1 :]
+    found = port(text.replace("    processing_class", "    peft_config=LoraConfig(r=8),\n    processing_class"))
+    assert left in found.after and "is_available" not in found.after
+    assert "TP526" not in {finding.rule for finding in found.findings}
+
+
+def test_a_branch_whose_question_also_places_something_stays_and_is_named() -> None:
+    text = f"gpu = torch.cuda.is_available()\nmine = Mine('cuda' if gpu else 'cpu')\n{LOADS.format(asked='gpu')}"
+    found = port(sft_script(text, imports="import torch"))
+    assert "gpu = torch.cuda.is_available()\n" in found.after
+    assert "TP526" in {finding.rule for finding in found.findings}

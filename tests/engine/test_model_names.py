@@ -38,6 +38,8 @@ WAYS = {
     "chosen['id']": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--size', default='small')\n"
     "args = p.parse_args()\nMODELS = {{'small': {{'id': '{model}', 'length': 512}}}}\nchosen = MODELS[args.size]",
     "path": "import os\npath = 'cache/snapshots/1d0f68'\nif not os.path.exists(path):\n    path = '{model}'",
+    "DOWNLOADED": "from huggingface_hub import snapshot_download\nDOWNLOADED = snapshot_download(repo_id='{model}')",
+    "KAGGLES": "import kagglehub\nKAGGLES = kagglehub.model_download('{model}/transformers/default/1')",
     "MODEL": "import os\nMODEL = os.environ.get('MODEL', '{model}')",
 }
 
@@ -48,14 +50,16 @@ microsoft/deberta-v3-large google/electra-base-discriminator google/mt5-small go
 adapters/facebook_opt-1.3b DAMO-NLP/SeqGPT-560M bigscience/bloomz-560m allspace/PHI_1-5 facebook/bart-base
 openai/gpt-oss-20b google/t5gemma-2b-2b-prefixlm google/gemma-3n-E2B-it mistralai/Mixtral-8x7B-v0.1 tiiuae/falcon-7b
 sshleifer/tiny-gpt2 answerdotai/ModernBERT-base Salesforce/codet5p-770m duydatnguyen/vi-poem-gpt-neo
-EleutherAI/pythia-160m
+EleutherAI/pythia-160m metric/nemotron-3-nano-30b-a3b-bf16 nvidia/NVIDIA-Nemotron-Nano-9B-v2
+nvidia/Nemotron-H-8B-Base-8K nvidia/Minitron-4B-Base
 """.split()
 NOT_FOREIGN = """
 AgentPublic/albert-spp-8b AgentPublic/albertlight-7b me/Llama-3-8B-bert-reranker me/qwen2.5-gpt2-style bdanko/gpt-
 judge bdanko/base-gemma-2b-alpaca-evaluation-gpt-5.2 deepseek-ai/DeepSeek-R1-0528-Qwen3-8B deepseek-ai/deepseek-
 math-7b-base TheBloke/Mistral-7B-v0.1-GPTQ openchat/openchat-3.5-0106 cognitivecomputations/dolphin-2.9 unsloth/Phi-4
 out/sft5 runs/best-opt HuggingFaceH4/zephyr-7b-beta HuggingFaceTB/SmolLM2-135M lmsys/vicuna-7b-v1.5
-me/chatgpt5-distill 01-ai/Yi-1.5-6B t500
+me/chatgpt5-distill 01-ai/Yi-1.5-6B t500 nvidia/AceReason-Nemotron-7B nvidia/Llama-3.1-Nemotron-Nano-8B-v1
+nvidia/Mistral-NeMo-Minitron-8B-Base nvidia/OpenReasoning-Nemotron-1.5B
 """.split()
 
 

@@ -173,6 +173,18 @@ def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(
     assert f'"Qwen/Qwen3-0.6B", mesh{expected}' in " ".join(found.after.split())
 
 
+@pytest.mark.parametrize(("precision", "given"), [("fp16=True", ", dtype=jnp.bfloat16"), ("bf16=False", "")])
+def test_a_quantised_base_of_no_given_type_computes_as_autocast_does(precision: str, given: str) -> None:
+    load = ', quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")'
+    text = sft_script(
+        imports="from peft import LoraConfig\nfrom transformers import BitsAndBytesConfig",
+        load=load,
+        config=f", {precision}",
+        trainer=', peft_config=LoraConfig(target_modules=["q_proj"])',
+    ).replace(', dtype="bfloat16"', "")
+    assert f'mesh{given}, quantization="nf4")' in port(text).after
+
+
 @pytest.mark.parametrize(
     ("more", "given", "says"),
     [

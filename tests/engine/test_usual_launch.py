@@ -21,6 +21,8 @@ TWO = "distributed_type: MULTI_GPU\nnum_processes: 2\n"
         ('"""CUDA_VISIBLE_DEVICES=0,1 accelerate launch --num_processes 4 train.py"""\n', "docstring starts 4 "),
         ("# Usage: torchrun --nproc_per_node=8 train.py\n", "comments starts 8 "),
         ("# torchrun --nproc_per_node=8 train.py\n# or python train.py on one GPU\n", ""),
+        ("# torchrun --nproc_per_node=8 ./scripts/train.py\n", "comments starts 8 "),  # it lay there once
+        ("# torchrun --nproc_per_node=8 conf/train.py\n", ""),  # another one lies there
         ("# torchrun --nproc_per_node=8 other.py\n", ""),
         ("# accelerate launch --config_file conf/one.yaml train.py\n", ""),
         ("# accelerate launch --config_file conf/none.yaml train.py\n", ""),
@@ -31,6 +33,7 @@ TWO = "distributed_type: MULTI_GPU\nnum_processes: 2\n"
 def test_what_the_script_says_of_its_launch(words: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "two.yaml").write_text(TWO)
+    (tmp_path / "conf" / "train.py").write_text("")
     (tmp_path / "conf" / "one.yaml").write_text(TWO.replace("2", "1"))
     script = tmp_path / "train.py"
     script.write_text(words + PLAIN)
@@ -46,3 +49,24 @@ def test_what_a_shell_script_says(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("#!/bin/bash\ntorchrun --nproc_per_node 4 train.py --lr 1e-4\n")
     [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
     assert "run.sh starts 4 processes" in finding.message and "--launch-config run.sh" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("folder", "words", "said"),
+    [
+        ("sft", "torchrun --nproc_per_node=8 train.py --lr 1e-4", "README.md starts 8 processes"),
+        ("sft", "torchrun --nproc_per_node=8 \\\n  train.py", "README.md starts 8 processes"),
+        ("sft", "torchrun --nproc_per_node=8 train.py\npython train.py", ""),
+        (".", "accelerate launch --num_processes 2 sft/train.py", "README.md starts 2 processes"),
+        (".", "torchrun --nproc_per_node=8 train.py", ""),  # of which folder?
+    ],
+)
+def test_what_a_readme_says(folder: str, words: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sft").mkdir()
+    script = tmp_path / "sft" / "train.py"
+    script.write_text(PLAIN)
+    (tmp_path / folder / "README.md").write_text(f"Train:\n```\n{words}\n```\n")
+    [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
+    assert finding.severity == ("warning" if said else "info") and said in finding.message
+    assert not said or "--processes" in finding.fix

@@ -279,6 +279,24 @@ def test_a_merged_model_is_pefts_merged_model(
     assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
 
 
+def test_adapters_of_a_quantised_base_are_added_to_its_checkpoint(
+    tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
+) -> None:
+    base, mesh = tiny("gemma3"), tiny_mesh(2, 2)
+    model = apply_peft(load_model(str(base), mesh, quantization="nf4"), {"r": 4, "target_modules": SEVEN}, mesh, seed=3)
+    dice = np.random.default_rng(0)
+    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+
+    merge_and_unload(model, unquantized=True).save_pretrained(tmp_path / "merged")
+
+    save_adapter(model, tmp_path / "adapter")
+    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
+    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
+    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
+    assert expected.keys() == found.keys()
+    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
+
+
 @pytest.mark.parametrize(("name", "quantization"), [("gemma3", "nf4"), ("qwen3", "int8")])
 def test_a_base_in_fewer_bits_is_merged_as_it_was_trained(
     name: str, quantization: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path

@@ -22,6 +22,7 @@ from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
 from porter.runtime.training.schedules import hf_schedule
+from porter.runtime.training.trackers import begin_runs
 from porter.runtime.training.train_result import train_result
 from porter.runtime.training.training_settings import (
     evaluate,
@@ -112,6 +113,12 @@ def test_the_log_lines_are_the_trainers(tmp_path: Path, capsys: pytest.CaptureFi
         for name in set(line) & {"loss", "eval_loss", "grad_norm", "learning_rate", "epoch"}:
             assert ours[name] == pytest.approx(line[name], rel=2e-6), (name, line["step"])
     assert printed[0].startswith("{'loss': '") and "'learning_rate': '0'" in printed[0]
+
+
+def test_a_trainer_that_is_done_does_not_train_again_in_silence(tmp_path: Path) -> None:
+    trainer, _ = run_tunix(tmp_path)
+    with pytest.raises(RuntimeError, match="has made its"):
+        trainer.train(BATCHES, EVAL)
 
 
 def test_the_record_is_the_trainers_own_state(tmp_path: Path) -> None:
@@ -260,15 +267,37 @@ def test_the_scripts_own_wandb_run_is_logged_to(tmp_path: Path, monkeypatch: pyt
     seen: list[Any] = []
     run = SimpleNamespace(log=lambda values, step: seen.append((values, step)), finish=lambda: seen.append("end"))
     given = types.ModuleType("wandb")
-    given.run = run  # type: ignore[attr-defined]
+    given.run = None  # type: ignore[attr-defined]
     given.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
     monkeypatch.setitem(sys.modules, "wandb", given)
     options = metrics_options("wandb", tmp_path)
     assert options is not None
     (backend,) = options.create_backends()
+    (later,) = options.create_backends()
+    backend.log_scalar("/jax/compiled", 0.5)
+    given.run = run  # type: ignore[attr-defined] # between the trainer and its training
     backend.log_scalar("/train/loss", 1.5, step=3)
+    later.log_scalar("/train/loss", 1.5, step=3)  # JAX tells it of the other training, too
     backend.close()
     assert seen == [({"train/loss": 1.5}, 3)]
+
+
+def test_a_wandb_run_begins_when_the_training_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login may stand between the trainer and its training."""
+    seen: list[Any] = []
+    given = types.ModuleType("wandb")
+    given.run = None  # type: ignore[attr-defined]
+    given.init = lambda **settings: seen.append(settings["project"])  # type: ignore[attr-defined]
+    given.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
+    monkeypatch.setitem(sys.modules, "wandb", given)
+    options = metrics_options("wandb", tmp_path, project="p")
+    assert options is not None
+    trainer = SimpleNamespace(metrics_logger=SimpleNamespace(_backends=options.create_backends()))
+    assert seen == []
+    begin_runs(trainer)
+    begin_runs(trainer)
+    assert seen == ["p"]
+    trainer.metrics_logger._backends[0].close()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="would start a W&B run")

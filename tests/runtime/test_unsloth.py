@@ -156,3 +156,18 @@ def test_the_templates_texts(template: str) -> None:
 def test_other_templates_are_refused() -> None:
     with pytest.raises(ValueError, match="is not one of gemma-3"):
         rt.get_chat_template(tokenizer("llama3"), "vicuna")
+
+
+def test_packed_rows_are_masked_as_they_are_packed() -> None:
+    """Unsloth maps its mask over the trainer's dataset, whose rows are packed then: the second document's `Be brief.`
+    goes on with the first one's answer.
+    """
+    made = byte_tokenizer()
+    texts = [{"text": f"Be brief.Q:{question}A:{answer}"} for question, answer in (("1+1", "two"), ("2+3", "six"))]
+    texts.append({"text": "no answer in here, and long enough for a row of its own"})
+    settings = {"epochs": 1, "batch_size": 1, "label_mask": ResponsesOnly("Q:", "A:", made), "unsloth": "2026.8.19"}
+    packed = SFTBatches(texts, made, MESH, packing=True, max_length=64, **settings)  # type: ignore[arg-type]
+    [row] = packed.train_dataset  # the one without an answer is taken out
+    assert trained_text(made, row["labels"]).replace("·", "") == "twoBe brief.six"
+    apart = SFTBatches(texts, made, MESH, max_length=64, **settings)  # type: ignore[arg-type]
+    assert [trained_text(made, row["labels"]).replace("·", "") for row in apart.train_dataset] == ["two", "six"]

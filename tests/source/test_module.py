@@ -170,3 +170,30 @@ def test_a_backslash_that_means_something_stays(text: str) -> None:
 def test_blank_lines_and_a_form_feed_at_the_end_are_read() -> None:
     found = parse_module(b"import os\nos.remove(name)\n\n\x0c", "a.py")
     assert [found.span(call) for call in found.calls] == [(10, 25)]
+
+
+TABS = """\
+def f(rows):
+    \"\"\"One
+\ttab in a text
+    \"\"\"
+    for row in rows:
+\t    a = row
+\t    print(
+\t\ta,
+\t    )
+    return a
+"""
+
+
+def test_tabs_before_spaces_are_read_as_python_reads_them() -> None:
+    module = parse_module(TABS.encode(), "train.py")
+    assert module.text == TABS and len(module.parsed) == len(TABS)
+    assert "\n\ttab in a text" in module.parsed and "\n     a = row" in module.parsed
+    (call,) = [call for call in module.calls if module.code(call.func) == "print"]
+    assert module.code(call) == "print(\n\t\ta,\n\t    )" and module.location(call)[0] == 7
+
+
+def test_tabs_that_python_refuses_are_refused() -> None:
+    with pytest.raises(InputError, match="does not parse"):
+        parse_module(TABS.replace("\t    a = row", "\ta = row").encode(), "train.py")

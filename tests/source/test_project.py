@@ -26,6 +26,17 @@ def test_a_project_ends_at_its_repositorys_root(tmp_path: Path) -> None:
     assert project_folders(script) == project_folders(script, above=1) == list(script.parents[:3])
 
 
+def test_a_copy_without_git_goes_up_to_what_lies_at_a_root(tmp_path: Path) -> None:
+    script = tmp_path / "backend" / "app" / "core" / "train.py"
+    script.parent.mkdir(parents=True)
+    (tmp_path / "LICENSE").touch()
+    assert project_folders(script) == list(script.parents[:4])
+    (tmp_path / "backend" / ".gitignore").touch()
+    assert project_folders(script) == list(script.parents[:3])
+    (tmp_path / ".git").mkdir()
+    assert project_folders(script) == list(script.parents[:4])
+
+
 @pytest.mark.parametrize(
     ("name", "file"),
     [

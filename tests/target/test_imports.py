@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.assembling.imports import NEEDS_TORCH
+from porter.engine.assembling.left_uses import NEEDS_TORCH
 from porter.text.import_lines import NewImport, names_in, parse_import
 
 from ..engine.porting import PLAIN, check_becomes, port
@@ -130,3 +130,26 @@ def test_a_block_of_imports_that_go_is_not_left_empty(before: str, after: str) -
     found = port("more = most = True\n" + before + PLAIN)
     assert found.after.startswith("more = most = True\n" + after), found.after
     assert found.status == "ported"
+
+
+def test_an_import_behind_all_uses_of_its_name_goes() -> None:
+    """A notebook's cells import again what an earlier one has."""
+    first = "import torch\nprint(torch.ones(2))\n"
+    found = check_becomes(f"{first}import torch\nprint(torch.cuda.get_device_name(0))\n" + PLAIN, "torch.ones(2)")
+    assert found.after.count("import torch\n") == 1
+    kept = "def go():\n    return torch.ones(2)\nimport torch\n"
+    assert "import torch\n" in port(kept + PLAIN).after
+
+
+@pytest.mark.parametrize(
+    ("line", "used", "said"),
+    [
+        ("from transformers import AutoModelForCausalLM", "AutoModelForCausalLM.from_pretrained('out')", True),
+        ("from transformers import pipeline", "pipeline('text-generation', 'gpt2')", True),
+        ("from transformers import AutoModelForCausalLM", "held: AutoModelForCausalLM = None", False),
+        ("import torch; print(torch.ones(2))", "", True),
+    ],
+)
+def test_what_calls_torch_is_said(line: str, used: str, said: bool) -> None:
+    found = port(f"{line}\n{PLAIN}print(rows)\n{used}\n")
+    assert ("torch is still used" in str([f.message for f in found.findings])) is said

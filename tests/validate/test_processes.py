@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -121,3 +123,14 @@ def test_what_is_imported_ahead_has_the_users_hugging_face_folder(
     )
     assert failure(tmp_path, text).output.splitlines() == ["True", str(tmp_path / "hub")]
     preloading.stop()
+
+
+def test_a_process_whose_name_is_no_text_is_counted() -> None:
+    from porter.validate.running.processes import _resident
+
+    code = "open('/proc/self/comm', 'wb').write(b'\\xff) 1'); print(flush=True); input()"
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        assert _resident(child.pid) > 1_000_000
+        child.kill()

@@ -11,7 +11,7 @@ import libcst as cst
 from ...source.calls import calls_of, function_around, parameter_of
 from ...source.scopes import Binding
 from ..libraries.transformers.read_checkpoints import say_listed_checkpoints, say_read_checkpoints
-from ..script.fill_from_tables import find_other_trainer, tables_by_class
+from ..script.fill_from_tables import find_other_trainer, tables_of
 from ..script.flow import SAVED, binding_origins, is_itself
 from ..script.porting import Porting
 from ..script.sites import Site, shortened
@@ -85,8 +85,17 @@ def _is_known(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
         return porting.module.scope(call).lookup(call.func.value) is None
     if isinstance(call.func, cst.Attribute) and call.func.attr.value in LOGS:
         return True
-    matches = {match for pack in porting.packs for rule in pack.every_rule for match in getattr(rule, "matches", ())}
-    return name is not None and (name in tables_by_class(porting.packs) or name in matches or f"{name}()" in matches)
+    matches = _matches(porting)
+    return name is not None and (name in tables_of(porting) or name in matches or f"{name}()" in matches)
+
+
+def _matches(porting: Training) -> set[str]:
+    """All that rules answer."""
+    if "matches" not in porting.answers:
+        rules = [rule for pack in porting.packs for rule in pack.every_rule]
+        porting.answers["matches"] = {match for rule in rules for match in getattr(rule, "matches", ())}
+    found: set[str] = porting.answers["matches"]
+    return found
 
 
 def _name_bindings(porting: Porting, site: Site) -> None:

@@ -19,16 +19,11 @@ from ...text.edits import whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..script.sites import indentation
 from .gone_names import GONE, is_probe
+from .left_uses import is_behind, module_of, needs_torch
 from .per_file import first_place
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
 GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "unsloth"})
-# Modules of transformers that import torch, whatever is taken from them (5.12).
-NEEDS_TORCH = re.compile(
-    r"transformers\.(trainer|trainer_pt_utils|trainer_seq2seq|trainer_optimizer|modeling_(utils|outputs|layers)|pytorch_utils"
-    r"|optimization|activations|cache_utils|generation\.(utils|logits_process|stopping_criteria)"
-    r"|models\.\w+\.modeling_\w+)"
-)
 OURS = ("porter", "porter_runtime")
 RULE = "TP001"
 
@@ -135,13 +130,18 @@ def _aliases_to_drop(
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
     elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
     for node in module.parents:
-        if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+        if not isinstance(node, cst.SimpleStatementLine):
+            continue
+        if len(node.body) != 1:
+            _say_shared(module, node, spans, plan)
             continue
         for alias in _aliases(node):
             name = _alias_name(alias)
             scope = module.scope(node.body[0])
             uses = module.references(name, scope)
             left = [use for use in uses if not within(module.span(use)[0], spans)]
+            if not any(is_behind(module, use, node) for use in left):
+                left = []  # another import of the name, above this one, is theirs
             root = _root(node, alias)
             needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
             source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
@@ -151,12 +151,24 @@ def _aliases_to_drop(
                 original = source.rsplit(".", 1)[-1]
                 elsewhere.setdefault(node, []).append(NewImport(target, original, name if name != original else ""))
             elif needed:
-                library = "torch" if NEEDS_TORCH.fullmatch(_module_of(module, node, alias)) else root
+                library = "torch" if needs_torch(module, node, alias, left) else root
                 if library in GPU_SIDE:
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or ((root in GPU_SIDE or flatten(source) in GONE) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)
     return gone, elsewhere
+
+
+def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: list[tuple[int, int]], plan: ImportPlan) -> None:
+    """`import torch; print(torch.__version__)`: a GPU library that a line of several statements imports stays."""
+    for small in line.body:
+        aliases = small.names if isinstance(small, cst.Import) else ()
+        for alias in aliases:
+            name, scope = _alias_name(alias), module.scope(small)
+            left = [use for use in module.references(name, scope) if not within(module.span(use)[0], spans)]
+            root = module.code(alias.name).partition(".")[0]
+            if left and root in GPU_SIDE:
+                plan.still_used.setdefault(root, module.location(left[0])[0])
 
 
 def _section(module: Module, anchor: cst.CSTNode) -> list[cst.SimpleStatementLine]:
@@ -199,16 +211,8 @@ def _still_bound(
     for statement in (*section, *module.tree.body):
         for alias in _aliases(statement):
             if alias not in gone.get(statement, ()):
-                kept.add((_module_of(module, statement, alias), module.code(alias).rstrip(", ")))
+                kept.add((module_of(module, statement, alias), module.code(alias).rstrip(", ")))
     return kept
-
-
-def _module_of(module: Module, statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
-    node = statement.body[0]  # type: ignore[attr-defined]
-    if isinstance(node, cst.ImportFrom):
-        dots = "." * len(node.relative)
-        return dots + (module.code(node.module) if node.module is not None else "")
-    return module.code(alias.name)
 
 
 def _shrunk(
@@ -272,7 +276,7 @@ def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAl
         node = statement.body[0]  # type: ignore[attr-defined]
         return ImportLine(module.code(node.module) if node.module is not None else ".", ["*"], False)
     first = kept[0]
-    return ImportLine(_module_of(module, statement, first), [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
+    return ImportLine(module_of(module, statement, first), [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
 
 
 def _section_edit(

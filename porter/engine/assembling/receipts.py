@@ -21,7 +21,7 @@ from ...text.edit import Edit
 from ...text.marks import Key
 from ..receipts.marking import STAYS, reason_unread
 from ..script.porting import Porting
-from ..script.sites import Argument
+from ..script.sites import Argument, shown
 from .per_file import own_edits, parts_of
 
 NOTHING = "nothing of this script is ported; the findings say why"
@@ -30,7 +30,7 @@ NAMES = tuple(item.name for item in fields(Field))
 
 
 def refuse_unsettled(porting: Porting, edits: Sequence[Edit]) -> None:
-    """What a rule promised and nobody wrote is a person's: an error at its place in the source."""
+    """What a rule promised and nobody is known to have written is a person's: a warning at its place in the source."""
     written = Written(porting, edits)
     refused = {finding.line for finding in porting.findings if finding.severity == "error"}
     for row in porting.fields:
@@ -42,8 +42,9 @@ def refuse_unsettled(porting: Porting, edits: Sequence[Edit]) -> None:
         if written.site_lines(row) & refused:  # a finding says it
             porting.fate(replace(row, fate="manual", target="", reason="its call is left to a person"))
             continue
-        message = f"{row.source}={row.value}: {LOST}: a defect of tpu-port."
-        porting.find(row.rule, "error", message, "Write it there, and report this.", *_place(porting, row))
+        message = f"{row.source}={shown(row.value)}: {LOST} that tpu-port can name."
+        fix = "Look whether the port does what it says; a script that shows this helps tpu-port, please report it."
+        porting.find(row.rule, "warning", message, fix, *_place(porting, row))
         porting.fate(replace(row, fate="manual", target="", reason=LOST))
 
 

@@ -172,6 +172,14 @@ Why: a TPU machine's torch is built without CUDA, so that the port would end the
 Example: `major, minor = torch.cuda.get_device_capability()`
 Use instead: `if torch.cuda.is_available():` around it, or what the GPU run had
 """,
+    "TP537": """GPUs that Ray or Modal is asked for.
+
+What it does: names calls of Ray and Modal that ask for GPUs: `resources={"gpu": 1}`, `num_gpus=1`, `use_gpu=True`,
+`gpu="A100"`.
+Why: no TPU machine offers one; Ray waits for it without end, Modal has no TPUs.
+Example: `tune.with_resources(train, resources={"cpu": 2, "gpu": 1})`
+Use instead: `tune.with_resources(train, resources={"TPU": 4})`
+""",
     "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
 
 What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported

@@ -24,6 +24,7 @@ def read_lora(porting: Training, versions: Mapping[str, str]) -> None:
     """Follow `peft_config=` of the trainer or of `get_peft_model`; no config is full fine-tuning."""
     site = porting.inject or porting.trainer
     assert site is not None
+    _say_second_config(porting)
     if is_saved(porting, site):
         read_saved(porting, site, versions)
         return
@@ -57,6 +58,16 @@ def read_lora(porting: Training, versions: Mapping[str, str]) -> None:
     porting.fill(object_values(rule.table.rows(versions), name))
     target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
     porting.change_fate(".peft_config", target=target, reason=reason)
+
+
+def _say_second_config(porting: Training) -> None:
+    """A trainer whose model has adapters takes no notice of its `peft_config`; TRL refuses both from 0.27 on."""
+    trainer = porting.trainer
+    given = trainer.argument("peft_config") if trainer is not None else None
+    if trainer is None or porting.inject is None or given is None or given.value.is_literal(None):
+        return
+    reason = "the model has its adapters already: TRL before 0.27 takes no notice of it, newer ones refuse both"
+    porting.change_fate(f"{short_name(trainer)}.peft_config", fate="dropped", target="", reason=reason)
 
 
 def _refuse_other_config(porting: Training, config: Argument) -> None:

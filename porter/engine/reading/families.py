@@ -66,7 +66,8 @@ FOREIGN = re.compile(
     r"(?:^|[-_.])(?:mamba|phi[-_]?\d|falcon(?!3)|gpt-?2|gpt[-_]?neo|gpt-j(?![a-z])|gpt-oss|pythia|opt-\d|bloom|mpt-|olmo|"
     r"granite|deepseek-(?:v\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|jais|smollm3|smolvlm|yi-vl|internlm|baichuan|"
     r"chatglm|minicpm|lfm2|llada|t5(?!\d)|bart|bert|glm[-_]?(?:\d|edge|z1)|electra|xlnet|xlm-|xglm|rwkv|galactica|"
-    r"cerebras-gpt|santacoder|dolly-v\d|redpajama-incite|polyglot-ko|openelm|jamba|zamba|exaone|hunyuan|persimmon)"
+    r"cerebras-gpt|santacoder|dolly-v\d|redpajama-incite|polyglot-ko|openelm|jamba|zamba|exaone|hunyuan|persimmon|"
+    r"nemotron-(?:[34]-|h(?![a-z])|nano|mini)|minitron)"
 )
 # Those whose name ends a word; but encoders of billions of parameters are few, and people are called Albert.
 WITHIN = re.compile(

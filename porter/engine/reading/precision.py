@@ -42,6 +42,8 @@ def read_precision(porting: Training) -> None:
             chosen = f"jnp.bfloat16 if {asks_when_run(held.code)} else jnp.float32"
             porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
             return
+    if weights is None and dtype is not None and dtype.is_literal("auto") and autocast and _is_quantised(held):
+        weights = "bfloat16"  # what isn't quantised computes so under autocast, whatever the checkpoint's type
     if weights == "float16":
         source = f"{short_name(porting.model)}.dtype" if porting.model is not None else "dtype"
         reason = "a TPU computes in bfloat16, which needs no loss scaling"
@@ -82,6 +84,10 @@ def read_precision(porting: Training) -> None:
             reason = "float32 weights, bfloat16 products, as autocast computes"
         porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
     porting.fill(values)
+
+
+def _is_quantised(held: Value | None) -> bool:
+    return held is not None and held.known and not held.is_literal(None)
 
 
 def _is_prepared(porting: Training, autocast: bool) -> bool:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -77,19 +78,45 @@ def _name(view: Training, same: Sequence[Training]) -> None:
     view.mates = tuple(other for other in same if other is not view)
 
 
-def reaches(module: Module, site: Site, others: Sequence[Site], use: cst.CSTNode) -> bool:
-    """Whether a variable may hold this site's trainer where it is used, though other sites assign it as well."""
-    rivals = [other for other in others if other.variable == site.variable and other.home is site.home]
+def reaches(module: Module, site: Site, rivals: Sequence[Site], use: cst.CSTNode) -> bool:
+    """Whether a variable may hold this site's trainer where it is used, though `rivals` assign the same variable."""
     if not rivals or use is site.node:
         return True
+    asked = ("reaches", site.node, use)
+    if asked not in module.memory:
+        module.memory[asked] = _reaches(module, site, rivals, use)
+    found: bool = module.memory[asked]
+    return found
+
+
+def _reaches(module: Module, site: Site, rivals: Sequence[Site], use: cst.CSTNode) -> bool:
+    functions, starts = _places(module, site, rivals)
     function = function_around(module, use)
     if function is not function_around(module, site.node):
-        return not any(function is function_around(module, rival.node) for rival in rivals)
+        return function not in functions
     start = module.span(use)[0]
     if start < site.start or _are_apart(module, site.node, use):
         return False
-    later = (rival for rival in rivals if site.start < rival.start < start)
-    return not any(_block(module, rival.node) in [*module.ancestors(use)] for rival in later)
+    for block in module.ancestors(use):
+        later = starts.get(block, [])
+        next_one = bisect_right(later, site.start)
+        if next_one < len(later) and later[next_one] < start:
+            return False
+    return True
+
+
+def _places(
+    module: Module, site: Site, rivals: Sequence[Site]
+) -> tuple[set[cst.FunctionDef | None], dict[cst.CSTNode | None, list[int]]]:
+    """The functions of a site's rivals, and in each block where they begin, in order."""
+    asked = ("places of rivals", site.node)
+    if asked not in module.memory:
+        starts: dict[cst.CSTNode | None, list[int]] = {}
+        for rival in sorted(rivals, key=lambda rival: rival.start):
+            starts.setdefault(_block(module, rival.node), []).append(rival.start)
+        module.memory[asked] = {function_around(module, rival.node) for rival in rivals}, starts
+    found: tuple[set[cst.FunctionDef | None], dict[cst.CSTNode | None, list[int]]] = module.memory[asked]
+    return found
 
 
 def is_another(porting: Training, use: cst.BaseExpression) -> bool:

@@ -68,7 +68,8 @@ def load_model(
 ) -> nnx.Module:
     """The Tunix model of a Hub id or a local folder, its weights sharded over `mesh` (axes fsdp and tp).
 
-    `dtype` is the weights' dtype, the checkpoint's when None or "auto"; torch's types and names will do, too.
+    `dtype` is the weights' dtype, the checkpoint's when None or "auto"; torch's types and names will do, too; float16
+    is bfloat16, in which a TPU computes.
     `compute_dtype` is what the layers compute in where Tunix separates the two (qwen2, qwen3, gemma4); None, and in
     the other families always, means the weights' dtype. `quantization` holds the layers' linears as bitsandbytes does:
     "nf4", "fp4", "int8", or a BitsAndBytesConfig; such a base is frozen. `family` is the file of a model family table
@@ -245,8 +246,8 @@ def _checkpoint_dtype(config: Mapping[str, Any], folder: Path) -> Any:
     for where in (config, text):
         named = where.get("dtype") or where.get("torch_dtype")
         if named:
-            return str(named).removeprefix("torch.")
-    names = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
+            return {"float16": "bfloat16"}.get(name := str(named).removeprefix("torch."), name)
+    names = {"F32": "float32", "BF16": "bfloat16", "F16": "bfloat16"}
     return names[next(h.dtype for h in weights.read_headers(folder).values() if h.dtype in names)]
 
 

@@ -66,6 +66,11 @@ class CompletionOnly:
         return [IGNORED] * len(labels)
 
 
+def mask_of_rows(mask: LabelMask) -> bool:
+    """Whether a mask goes over whole rows, packed ones too, and not over each document."""
+    return getattr(mask, "of_rows", False)
+
+
 class IgnorePadding:
     """Masks tokens that equal the tokenizer's padding token, as transformers' DataCollatorForLanguageModeling does.
 
@@ -91,9 +96,12 @@ class ResponsesOnly:
     The parts are text or token ids. Text is tokenised alone and without special tokens, and all its tokens are looked
     for (`force_match=True`, Unsloth's default). Without parts they are read off the tokenizer's chat template, see
     `turn_marks`. A row without `response_part` trains nothing and is taken out of the data, as by Unsloth since 2026.2.
+    Rows that are packed are masked as they are packed: what stands in front of a document's first `instruction_part`
+    goes on with the response before it.
     """
 
     drops_rows = True
+    of_rows = True
 
     def __init__(
         self,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from . import packing as packer
 from .packing import MAP_BATCH, Row
+from .response_masks import LabelMask, mask_of_rows
 from .tokenization import IGNORED, Preparation, Tokens, tokenise, tokenise_rows, trained_spans
 
 Buffered = Callable[[list[packer.Span]], tuple[list[int], list[Row]]]
@@ -103,7 +104,9 @@ def prepare(
     `buffered` packs as TRL before 0.15; `masks_first`: whether the first token of every document is untrained;
     `flattens`: whether the collator runs the rows together.
     """
-    tokens = tokenise(dataset, preparation)
+    mask = preparation.label_mask if packing is not None and not skip_prepare and buffered is None else None
+    whole = mask is not None and mask_of_rows(mask)
+    tokens = tokenise(dataset, replace(preparation, label_mask=None) if whole else preparation)
     if buffered is not None:
         order, rows = buffered(tokens.spans)
         return _rows(_take(tokens, np.asarray(order)), rows)
@@ -116,6 +119,8 @@ def prepare(
         if shuffle_seed is not None:
             tokens = _take(tokens, _shuffled(len(tokens.spans), shuffle_seed))
         rows = packer.pack(tokens.spans, max_length, packing, num_proc)
+        if whole and mask is not None:
+            tokens, rows = _masked(tokens, rows, mask)
     else:
         drops = preparation.keep is not None and preparation.drops_untrained
         drops = drops or getattr(preparation.label_mask, "drops_rows", False)
@@ -124,6 +129,20 @@ def prepare(
     if shuffle_seed is not None:
         rows = [rows[i] for i in _shuffled(len(rows), shuffle_seed)]
     return _rows(tokens, rows, masks_first=masks_first, flattens=flattens)
+
+
+def _masked(tokens: Tokens, rows: list[Row], mask: LabelMask) -> tuple[Tokens, list[Row]]:
+    """The labels that a mask leaves of each packed row, and the rows that it doesn't leave untrained."""
+    labels, kept = tokens.labels.copy(), []
+    for row in rows:
+        left = np.asarray(mask([int(label) for start, stop in row for label in labels[start:stop]]), labels.dtype)
+        place = 0
+        for start, stop in row:
+            labels[start:stop] = left[place : place + stop - start]
+            place += stop - start
+        if np.any(left != IGNORED):
+            kept.append(row)
+    return replace(tokens, labels=labels), kept
 
 
 def stream(
@@ -146,6 +165,8 @@ def stream(
     rows: list[Row] = []
     epochs: list[np.ndarray] = []
     offset = 0
+    if packing is not None and preparation.label_mask is not None and mask_of_rows(preparation.label_mask):
+        raise ValueError("a mask of responses on packed rows needs the dataset whole: load it with streaming=False")
     while steps > 0:
         if epochs and hasattr(dataset, "set_epoch"):
             dataset.set_epoch(len(epochs))  # a shuffled stream gives another order in every pass

@@ -24,15 +24,16 @@ class MergedModel:
     `unmerged`: the model with its adapters beside the weights, which samples the same tokens up to rounding.
     """
 
-    def __init__(self, model: nnx.Module) -> None:
+    def __init__(self, model: nnx.Module, *, unquantized: bool = False) -> None:
         self.unmerged = model
+        self._unquantized = unquantized
 
     def save_pretrained(self, save_directory: str | Path, **unused: Any) -> None:
         """Writes the merged weights under the names and in the dtype of the base, with its config.json.
 
         `unused`: how transformers would write them (`safe_serialization`, `max_shard_size`). All processes call this.
         """
-        save_whole(self.unmerged, Path(save_directory), _merged(self.unmerged))
+        save_whole(self.unmerged, Path(save_directory), _merged(self.unmerged, self._unquantized))
 
     def push_to_hub(self, repo_id: str, **settings: Any) -> str | None:
         """Saves the merged weights into a folder of the repository's name, and uploads it from one host."""
@@ -44,16 +45,17 @@ class MergedModel:
         return push_to_hub(folder, repo_id, **known)
 
 
-def merge_and_unload(model: nnx.Module) -> MergedModel:
+def merge_and_unload(model: nnx.Module, *, unquantized: bool = False) -> MergedModel:
     """The model with its adapters merged in: W + scale · B · A in float32, rounded to the weights' dtype.
 
     A base that is held in 4 or 8 bits is what the adapters were trained on: they are added to the weights that its
-    codes stand for, and the sum is written in the dtype of the other weights. PEFT rounds it to 4 or 8 bits again;
-    `tpu-port export --merged` adds the adapters to the checkpoint's own weights. ValueError without adapters.
+    codes stand for, and the sum is written in the dtype of the other weights. PEFT rounds it to 4 or 8 bits again.
+    With `unquantized` they are added to the checkpoint's own weights, as Unsloth from 2025.6 on and `tpu-port export
+    --merged` do. ValueError without adapters.
     """
     if getattr(model, "lora", None) is None:
         raise ValueError("this model has no adapters to merge")
-    return MergedModel(model)
+    return MergedModel(model, unquantized=unquantized)
 
 
 def merge_adapter(
@@ -97,11 +99,11 @@ def _scales(model: nnx.Module) -> dict[str, float]:
     return {block.hf: site.alpha / site.rank for site in model.lora.sites for block in site.blocks}
 
 
-def _merged(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
+def _merged(model: nnx.Module, unquantized: bool) -> Iterator[tuple[str, np.ndarray]]:
     """The tensors of the checkpoint with what the adapters add."""
     state, scales = adapter_state(model), _scales(model)
     left = set(scales)
-    for name, tensor in tensors_of(model):
+    for name, tensor in tensors_of(model, unquantized=unquantized):
         linear = name.removesuffix(".weight")
         if linear in scales:
             a, b = (state[f"base_model.model.{linear}.lora_{letter}.weight"] for letter in "AB")

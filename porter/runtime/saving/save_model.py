@@ -75,10 +75,11 @@ def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.
     write_json(folder / "config.json", _config(info.config, _parameters(model), info.vocabulary))
 
 
-def tensors_of(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
+def tensors_of(model: nnx.Module, *, unquantized: bool = False) -> Iterator[tuple[str, np.ndarray]]:
     """Name and value of every tensor of the checkpoint that the model was loaded from, as it is now.
 
-    Weights that are held in 4 or 8 bits come as what the model multiplies by, in the dtype of the embedding.
+    Weights that are held in 4 or 8 bits come as what the model multiplies by, in the dtype of the embedding; with
+    `unquantized` as the checkpoint has them.
     """
     info, parameters, held = model.porter, _parameters(model), held_weights(model)
     source = Path(info.path)
@@ -88,14 +89,22 @@ def tensors_of(model: nnx.Module) -> Iterator[tuple[str, np.ndarray]]:
         if info.vocabulary is not None and tensor.tunix in TABLES:
             tensor = replace(tensor, shape_hf=(info.vocabulary, *tensor.shape_hf[1:]))
         weight = held.get(tensor.tunix)
+        if unquantized and weight is not None:
+            yield name, _read(source / headers[name].file, name).astype(_dtype(parameters))
+            continue
         value = parameters[tensor.tunix] if weight is None else weight.dequantized(_dtype(parameters))
         yield name, np.ascontiguousarray(weights.to_hf(tensor, to_host(value)))
-    from safetensors import safe_open
-
     for name in plan.other:
         if name != "lm_head.weight":  # a tied head that the checkpoint repeats would keep the old embedding
-            with safe_open(source / headers[name].file, framework="flax") as file:
-                yield name, np.asarray(file.get_tensor(name))
+            yield name, _read(source / headers[name].file, name)
+
+
+def _read(file: Path, name: str) -> np.ndarray:
+    """A tensor of a checkpoint."""
+    from safetensors import safe_open
+
+    with safe_open(file, framework="flax") as opened:
+        return np.asarray(opened.get_tensor(name))
 
 
 def _shards(tensors: Iterator[tuple[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:

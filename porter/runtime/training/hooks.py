@@ -21,6 +21,7 @@ from tunix.sft.hooks import TrainingHooks
 from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
 from .recording import Recording
 from .stopping import Stopping
+from .trackers import begin_runs
 
 
 def log_every(
@@ -102,6 +103,13 @@ class LogLines(TrainingHooks):
         self.started: float | None = None  # time.perf_counter() at the start of the run
 
     def on_train_start(self, train_ctx: Any) -> None:
+        steps, managed = train_ctx.config.max_steps, getattr(train_ctx, "is_managed_externally", False)
+        if self.started is not None and not managed and steps is not None and train_ctx.train_steps >= steps:
+            raise RuntimeError(
+                f"train() is called again, and Tunix's trainer has made its {steps} steps: transformers would start "
+                "anew. Make batches, optimizer and trainer anew to train on"
+            )
+        begin_runs(train_ctx)
         self.started, self._trains = time.perf_counter(), True
         self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
         if self._steps is not None and self._steps < 1:

@@ -52,8 +52,8 @@ def hf_optimizer(
 ) -> optax.GradientTransformation:
     """The optimizer that transformers builds for `optim=name`, as one optax transformation.
 
-    8-bit and 4-bit variants keep 32-bit state here. Adafactor is approximate on weights with more than two
-    axes: optax factors the two largest axes, transformers the last two.
+    8-bit and 4-bit variants keep their state in the weights' own type here. Adafactor is approximate on weights with
+    more than two axes: optax factors the two largest axes, transformers the last two.
 
     Args:
         name: as in `TrainingArguments.optim`.

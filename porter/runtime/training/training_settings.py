@@ -17,7 +17,7 @@ import jax
 import optax
 import orbax.checkpoint as ocp
 from flax import nnx
-from tunix.sft.metrics_logger import MetricsLoggerOptions, TensorboardBackend, WandbBackend
+from tunix.sft.metrics_logger import MetricsLoggerOptions, TensorboardBackend
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from tunix.sft.sharding_utils import shard_input
 
@@ -27,6 +27,7 @@ from ..saving.main_process import main_print
 from ..saving.saving_policy import save_policy
 from .hooks import LogLines, log_every
 from .metrics_trainer import MetricsTrainer
+from .trackers import WandbRun, is_installed
 
 
 def training_config(
@@ -135,45 +136,19 @@ def metrics_options(
     """
     wanted = [report_to] if isinstance(report_to, str) else list(report_to or [])
     if "all" in wanted:
-        wanted = ["tensorboard", "wandb"] if _installed("wandb") else ["tensorboard"]
+        wanted = ["tensorboard", "wandb"] if is_installed("wandb") else ["tensorboard"]
     backends = []
     for name in (name for name in wanted if name != "none"):
         if name == "tensorboard":
             backends.append(partial(TensorboardBackend, log_dir=os.fspath(log_dir), flush_every_n_steps=100))
         elif name == "wandb":
             project = os.environ.get("WANDB_PROJECT", project or "huggingface")
-            backends.append(partial(_wandb_backend, project=project, name=run_name))
+            backends.append(partial(WandbRun, project=project, name=run_name))
         else:
             main_print(f"report_to={name!r}: Tunix has no such tracker; nothing is sent to it")
     if not backends:
         return None
     return MetricsLoggerOptions(log_dir=os.fspath(log_dir), backend_kwargs={"custom_backend": backends})
-
-
-class _ActiveRun:
-    """A Tunix metrics backend that logs to the W&B run that the script has begun, and leaves its end to the script."""
-
-    def __init__(self, run: Any) -> None:
-        self._run = run
-
-    def log_scalar(self, event: str, value: float, **kwargs: Any) -> None:
-        self._run.log({event.lstrip("/"): value}, step=int(kwargs.get("step") or 0))
-
-    def close(self) -> None:
-        pass
-
-
-def _wandb_backend(project: str, name: str | None) -> Any:
-    """Tunix's W&B backend; the script's own run where there is one, as transformers does.
-
-    `wandb.init` returns an active run in any case, but asks for a key first where that run is disabled.
-    """
-    if jax.process_index() == 0 and _installed("wandb"):
-        import wandb  # type: ignore[import-not-found, unused-ignore]
-
-        if wandb.run is not None:
-            return _ActiveRun(wandb.run)
-    return WandbBackend(project=project, name=name)
 
 
 def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_prefix: str = "eval") -> dict[str, Any]:
@@ -266,9 +241,3 @@ def _mesh_of(model: nnx.Module) -> jax.sharding.Mesh:
         if isinstance(leaf.sharding, jax.sharding.NamedSharding):
             return leaf.sharding.mesh
     return jax.sharding.Mesh(jax.devices()[:1], ("fsdp",))
-
-
-def _installed(module: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(module) is not None

@@ -47,6 +47,8 @@ def read_deepspeed(path: Path, text: str | None = None) -> tuple[Setting, ...]:
         said = "it has a comment, which JSON doesn't know and transformers doesn't read" if comment else error.msg
         fix = "take the comments out" if comment else "mend it"
         raise InputError(f"is no JSON: {said}", path, line, None if comment else error.colno, fix) from None
+    except ValueError:
+        raise InputError("is no JSON: a number is too long", path, fix="mend it") from None
     except RecursionError:
         raise InputError("is no JSON: nested too deeply", path, fix="mend it") from None
     if not isinstance(data, dict) or not KNOWN & data.keys():

@@ -1,4 +1,4 @@
-"""How many processes a script's own words, or the shell scripts of its project, start it with.
+"""How many processes a script's own words, its project's README or shell scripts start it with.
 
     '''accelerate launch --config_file configs/two_gpus.yaml train.py'''
 
@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import is_file
-from ..project.folders import project_folders
+from ...files import is_file, read_text
+from ..project.folders import files_in, project_folders
 from .launch_config import read_launch_config
 from .launched_with import read_shell_files
 from .shell import Launch, names_script, read_launches
 
 COMMAND = re.compile(r"\b(?:accelerate[ \t]+launch|torchrun|deepspeed|python3?)[ \t][^`\n]{0,1000}?\.py\b")
 CONFIG = "config_file"
+LARGEST = 1_000_000  # characters of a README
 ABOVE = 2  # folders above the script's, where there is no repository
 
 
@@ -37,7 +38,7 @@ class UsualLaunch:
 
 def usual_launch(script: Path, text: str) -> UsualLaunch | None:
     """The launch with the fewest processes of all that name the script; None where none of them counts its own."""
-    found = [*_in_words(script, text), *_in_shell_files(script)]
+    found = [*_in_words(script, text), *_in_readmes(script), *_in_shell_files(script)]
     return min(found, key=lambda launch: launch.processes, default=None)
 
 
@@ -45,6 +46,23 @@ def _in_words(script: Path, text: str) -> Iterator[UsualLaunch]:
     for where, said in _words(text):
         for command in COMMAND.findall(said.replace("\\\n", " ")):
             yield from _counted(script, command, script, where)
+
+
+def _in_readmes(script: Path) -> Iterator[UsualLaunch]:
+    for folder in project_folders(script.absolute(), above=ABOVE):
+        for file in next(files_in(folder, ("README*",))):
+            text = _text(file).replace("\\\n", " ")
+            for command in COMMAND.findall(text) if script.name in text else ():
+                named = command.split()[-1]
+                if folder == script.absolute().parent or (folder / named).resolve() == script.resolve():
+                    yield from _counted(script, command, file, file.name)
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_text(file, LARGEST)
+    except (OSError, ValueError, InputError):
+        return ""
 
 
 def _in_shell_files(script: Path) -> Iterator[UsualLaunch]:
@@ -60,10 +78,12 @@ def _counted(script: Path, text: str, file: Path, where: str) -> Iterator[UsualL
     except InputError:
         return
     for launch in launches:
-        if not any(names_script(launch.script, script, folder) for folder in folders):
+        own = where.startswith("the script") and Path(launch.script).name == script.name
+        moved = own and not any(is_file(folder / launch.script) for folder in folders)  # it lay elsewhere once
+        if not moved and not any(names_script(launch.script, script, folder) for folder in folders):
             continue
         held = next((each.value for each in launch.settings if each.name == "num_processes"), None)
-        named = "" if where.startswith("the script") else file.name
+        named = file.name if file.suffix == ".sh" else ""
         if held is None and (config := _config_of(launch, folders)) is not None:
             held, named = _processes_of(config[1]), config[0]
         if isinstance(held, int):

@@ -10,12 +10,20 @@ from functools import cache
 from pathlib import Path
 
 MOST = 5  # folders, the script's own and the root's among them
+OF_A_ROOT = (".gitignore", ".gitattributes", ".github", "LICENSE", "LICENSE.md", "LICENSE.txt")
 
 
 def project_folders(script: Path, *, above: int = 1) -> list[Path]:
-    """The script's folder and those above it up to the one that holds `.git`; `above` of them where none does."""
+    """The script's folder and those above it up to the one that holds `.git`; in a copy without it the one that holds
+    what lies at the root of a repository, and at least `above` of them.
+    """
     folders = list(script.parents[:MOST])
-    root = next((place for place, folder in enumerate(folders) if (folder / ".git").exists()), above)
+    root = next((place for place, folder in enumerate(folders) if (folder / ".git").exists()), None)
+    if root is None:
+        home = Path.home()
+        inner = [folder for folder in folders if folder not in (home, *home.parents)]
+        copied = (place for place, folder in enumerate(inner) if any((folder / name).exists() for name in OF_A_ROOT))
+        root = max(above, next(copied, above))
     return folders[: root + 1]
 
 

@@ -23,6 +23,7 @@ from .modules import ABOVE, find_project_file
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
 CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
 PARTED = frozenset("split rsplit partition rpartition".split())
+DOWNLOADS = ("snapshot_download", "model_download")  # of huggingface_hub, modelscope and kagglehub
 DEEPEST = 6  # names that lead to one another
 LARGEST = 200_000  # characters of a file beside
 
@@ -91,6 +92,8 @@ class _Finder:
             called = ast.unparse(node.func)
             if called in ("os.path.join", "path.join", "join", "Path", "pathlib.Path", "str") and node.args:
                 return self.joined(node, place, depth)
+            if called.rpartition(".")[2] in DOWNLOADS:
+                return self.downloaded(node, place, depth)
             if called in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
                 found = self.of(node.args[1], place, depth + 1)
                 return (found[0], f"the default of {ast.unparse(node.args[0])}") if found else None
@@ -105,6 +108,13 @@ class _Finder:
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
         return self.at(path, depth)
+
+    def downloaded(self, node: ast.Call, place: str, depth: int) -> tuple[str, str] | None:
+        """The repository whose files a call gets: `snapshot_download("org/name")`; of Kaggle without the version."""
+        named = (word.value for word in node.keywords if word.arg in ("repo_id", "model_id", "handle"))
+        asked = next(named, node.args[0] if node.args else None)
+        found = self.of(asked, place, depth + 1) if asked is not None else None
+        return ("/".join(found[0].split("/")[:2]), found[1]) if found is not None else None
 
     def joined(self, node: ast.expr, place: str, depth: int) -> tuple[str, str] | None:
         """A text of several parts, from the last slash in front of which everything behind is known."""

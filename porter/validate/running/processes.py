@@ -227,7 +227,7 @@ def _resident(leader: int) -> int:
     total = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
+            fields = stat.read_bytes().rpartition(b")")[2].split()  # a process may be called anything
         except OSError:
             continue
         if int(fields[3]) == leader:

@@ -223,12 +223,11 @@ def write_quantization(porting: Porting) -> None:
     for site in porting.of_role("quantization"):
         if site is not config:  # another model's
             stays(porting, site.arguments)
-    if value is None or value.known:
-        return
-    if re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
+    if value is not None and not value.known and re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
         porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
     for site in porting.of_role("quantization"):
-        _without_torch(porting, site)
+        if not porting.covered(site.start):
+            _without_torch(porting, site)
 
 
 def write_preparation(porting: Porting) -> None:

@@ -20,7 +20,7 @@ from ...script.fill_from_tables import plain_version
 from ...script.porting import Porting
 from ...script.reaching import reaching
 from ...steps.step import Phase, step
-from ..transformers.tokenizers_of_4 import is_tokenizer
+from ..transformers.tokens.tokenizers_of_4 import is_tokenizer
 from .made_datasets import SPLITS, column, is_dataset
 
 RULE = "TP529"

@@ -35,7 +35,7 @@ MAX_HANDED = 4  # variables and parameters between a question and the setting th
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
 
 
-@step(Phase.ANSWER, fills=("claimed names",))
+@step(Phase.ANSWER, reads=("gpu branches",), fills=("claimed names",))
 def answer_cuda(porting: Porting) -> None:
     """What asks for a GPU, and what tells of one, before and after the questions are answered."""
     drop_gpu_reports(porting)
@@ -351,7 +351,7 @@ def _only_settings_read(porting: Porting, name: str, scope: Scope, depth: int = 
     calls = [site.node for site in porting.sites if site.role in SETTINGS]
     for use in module.references(name, scope):
         around = [*module.ancestors(use)]
-        if any(item in calls for item in around) or porting.covered(module.span(use)[0]) or _is_said(porting, around):
+        if any(item in calls for item in around) or porting.covered(module.span(use)[0]) or is_said(porting, around):
             continue
         further = _handed_on(porting, use)
         if further is None or depth > MAX_HANDED or not _only_settings_read(porting, *further, depth + 1):
@@ -359,7 +359,7 @@ def _only_settings_read(porting: Porting, name: str, scope: Scope, depth: int = 
     return True
 
 
-def _is_said(porting: Porting, around: list[cst.CSTNode]) -> bool:
+def is_said(porting: Porting, around: list[cst.CSTNode]) -> bool:
     call = next((item for item in around if isinstance(item, cst.Call | cst.BaseStatement)), None)
     return isinstance(call, cst.Call) and porting.module.code(call.func).rsplit(".", 1)[-1] in SAYS
 

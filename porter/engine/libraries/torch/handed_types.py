@@ -29,6 +29,7 @@ MAX_DEPTH = 6  # variables and functions between a type and where it is taken
 
 
 @step(Phase.ANSWER, fills=("claimed names",))
+@step(Phase.ANSWER, fills=("claimed names",))
 def keep_handed_types(porting: Porting) -> None:
     """Leave or name the types of every load that stays torch's."""
     module = porting.module

@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import optax
 import orbax.checkpoint as ocp
 import qwix
@@ -10,7 +11,7 @@ from porter import runtime as rt
 
 base = "google/gemma-2-9b"
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-model = rt.load_model(base, mesh, quantization="fp4")
+model = rt.load_model(base, mesh, dtype=jnp.bfloat16, quantization="fp4")
 
 tokenizer = AutoTokenizer.from_pretrained(base)
 batches = rt.SFTBatches(

@@ -45,6 +45,7 @@ trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=
 if os.environ.get("GO"):
     with mesh:
         trainer.train(batches)
+# TODO(tpu-port TP111): train() is called again here: transformers starts anew each time, from the weights and moments of the time before; Tunix's trainer has made its max_steps then, and trains nothing. Train once with as many epochs, or make batches, optimizer and trainer anew for each time.
 for k in range(3):
     with mesh:
         trainer.train(batches)  # thrice

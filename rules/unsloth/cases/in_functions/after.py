@@ -87,5 +87,5 @@ trainer = PeftTrainer(
 trainer.with_training_hooks(rt.log_every(1, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
-rt.merge_and_unload(model).save_pretrained("merged")
+rt.merge_and_unload(model, unquantized=True).save_pretrained("merged")
 tokenizer.save_pretrained("merged")

@@ -28,9 +28,9 @@ from ....script.trainers import is_another
 from ....script.training import in_reach
 from ....script.uses_of_training import Use, role_uses
 from ....steps.step import Phase, step
-from ..tokenizers_of_4 import tokenizer_load
+from ..tokens.tokenizers_of_4 import tokenizer_load
 from .numpy_tokens import settle_inputs, settle_outputs
-from .reloaded_model import is_tunixs, port_reloaded
+from .reloaded_model import has_mesh_of_file, is_tunixs, port_reloaded
 
 RULE = "TP311"
 PIPELINE = "TP313"
@@ -335,7 +335,7 @@ def _settle_guards(porting: Porting, call: cst.Call) -> None:
             start, end = module.span(node.items[0].item)[0], module.span(node.items[-1])[1]
             if guards and not porting.covered(start):
                 kept = [module.code(item) for item in node.items if item not in guards]
-                reachable = in_reach(trainer.scope, module.scope(call))
+                reachable = in_reach(trainer.scope, module.scope(call)) or has_mesh_of_file(porting)
                 if not reachable and not kept:
                     porting.imports.add("import contextlib")
                 instead = [porting.names.mesh] if reachable else [] if kept else ["contextlib.nullcontext()"]

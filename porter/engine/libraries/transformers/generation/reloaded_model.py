@@ -4,6 +4,8 @@ base = AutoModelForCausalLM.from_pretrained(MODEL)
 model = PeftModel.from_pretrained(base, "out").merge_and_unload()
 model.generate(...)
 
+Also in a function of its own, and quantised by bitsandbytes.
+
 Only where all that is done with it is known: it generates, is merged, saved behind a merge, given the tokens of a chat
 format, or put on a device.
 """
@@ -19,7 +21,7 @@ from .....source.calls import function_around, parameter_of
 from .....source.module import Module
 from .....source.values import Unknown, evaluate
 from ....script.fill_from_tables import tables_by_class
-from ....script.flow import CHAT_FORMAT
+from ....script.flow import CHAT_FORMAT, origins
 from ....script.porting import Porting
 from ....script.reaching import reaching
 from ....script.trainers import is_behind
@@ -36,6 +38,9 @@ OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
 # Keywords of PeftModel.from_pretrained that say where and how torch's model lies, or what is so anyway.
 IDLE = frozenset("device_map dtype torch_dtype is_trainable offload_folder low_cpu_mem_usage offload_dir".split())
+CONFIG = "transformers.BitsAndBytesConfig"
+# The keywords that ask bitsandbytes to quantise, and its formats.
+QUANTISES = {"quantization_config": "", "load_in_4bit": '"fp4"', "load_in_8bit": '"int8"'}
 REASON = "the model that generates is Tunix's, too"
 
 
@@ -101,10 +106,25 @@ def _known(module: Module, node: cst.BaseExpression) -> object:
 def _is_candidate(porting: Porting, call: cst.Call) -> bool:
     trainer, model = porting.trainer, porting.model
     assert trainer is not None
-    taken = model is not None and model.node is call
+    taken = (model is not None and model.node is call) or call in porting.loads
     if taken or porting.covered(porting.module.span(call)[0]):
         return False
-    return is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call))
+    if is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call)):
+        return True
+    return _is_apart(porting, call)
+
+
+def _is_apart(porting: Porting, call: cst.Call) -> bool:
+    """Whether a function that trains nothing loads the model for itself, and the mesh is the file's."""
+    function = function_around(porting.module, call)
+    trains = {function_around(porting.module, site.node) for site in porting.sites if site.role == "trainer"}
+    return function is not None and function not in trains and has_mesh_of_file(porting)
+
+
+def has_mesh_of_file(porting: Porting) -> bool:
+    """Whether the port makes its mesh below the imports, for all functions."""
+    start = f"\n{porting.names.mesh} = "
+    return any(edit.new.startswith(start) for edit in porting.edits)
 
 
 def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
@@ -142,10 +162,25 @@ def _loading(porting: Porting, call: cst.Call) -> list[str] | None:
             kept += [] if code.strip("\"'") in ("auto", "None") else [f"dtype={code}"]
         elif name == "revision":
             kept.append(f"revision={code}")
-        elif name != "return_dict" and (row is None or row.fate not in ("dropped", "changed") or "load_in" in name):
+        elif name in QUANTISES:
+            if (format_of := _format(porting, name, argument.value)) is None:
+                return None
+            kept += [f"quantization={format_of}"] if format_of else []
+        elif name != "return_dict" and (row is None or row.fate not in ("dropped", "changed")):
             if not _is_off(porting, argument.value):
                 return None
     return [first, *kept] if first else None
+
+
+def _format(porting: Porting, keyword: str, value: cst.BaseExpression) -> str | None:
+    """What `rt.load_model(quantization=)` takes for a keyword: "" for nothing, None for what it hasn't."""
+    if _is_off(porting, value):
+        return ""
+    made = [*origins(porting.module, value)][-1:]
+    if keyword == "quantization_config":
+        is_known = any(isinstance(call, cst.Call) and porting.module.qualified(call.func) == CONFIG for call in made)
+        return porting.module.code(value) if is_known else None
+    return QUANTISES[keyword] if porting.module.code(value) == "True" else None
 
 
 def _is_off(porting: Porting, node: cst.BaseExpression) -> bool:

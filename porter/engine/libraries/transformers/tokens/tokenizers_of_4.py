@@ -12,13 +12,13 @@ from pathlib import Path
 
 import libcst as cst
 
-from ....runtime.facts.field_tables import version_key
-from ....source.module import Module
-from ....source.project.model_names import usual_values
-from ...script.fill_from_tables import plain_version
-from ...script.flow import origins
-from ...script.porting import Porting
-from ...steps.step import Phase, step
+from .....runtime.facts.field_tables import version_key
+from .....source.module import Module
+from .....source.project.model_names import usual_values
+from ....script.fill_from_tables import plain_version
+from ....script.flow import origins
+from ....script.porting import Porting
+from ....steps.step import Phase, step
 
 RULE = "TP005"
 NAMES = ("add_bos_token", "add_eos_token")
@@ -36,7 +36,7 @@ OTHERS = re.compile(r"deepseek|distill|mi[sx]tral|llama-?2", re.IGNORECASE)
 def keep_tokenizers(porting: Porting) -> None:
     """Loads become `rt.as_transformers_4(...from_pretrained(...))`, assigned end tokens `rt.bos_eos(...)`."""
     module = porting.module
-    if not _before_5(porting):
+    if not is_before_5(porting):
         return
     for call in module.calls:
         found = LOADS.fullmatch(module.qualified(call.func) or "")
@@ -53,10 +53,11 @@ def tokenizer_load(porting: Porting, model: str) -> str:
     """The expression that loads the tokenizer of `model`, an expression too, where the port adds a line that does."""
     porting.imports.add("from transformers import AutoTokenizer")
     load = f"AutoTokenizer.from_pretrained({model})"
-    return load if not _before_5(porting) or _alike(porting, model) else f"{porting.rt('as_transformers_4')}({load})"
+    return load if not is_before_5(porting) or _alike(porting, model) else f"{porting.rt('as_transformers_4')}({load})"
 
 
-def _before_5(porting: Porting) -> bool:
+def is_before_5(porting: Porting) -> bool:
+    """Whether the source's transformers is older than the port's."""
     version = plain_version(porting.versions.get("transformers", ""))
     return bool(version) and version_key(version) < (5,) and porting.options.active(RULE)
 

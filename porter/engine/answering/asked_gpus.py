@@ -1,0 +1,67 @@
+"""GPUs that a scheduler is asked for: `tune.with_resources(train, resources={"gpu": 1})`, `@app.function(gpu="A100")`.
+
+No TPU machine offers one: Ray waits for it without end, Modal starts the port on a GPU.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ...source.scopes import inside
+from ..script.porting import Porting
+from ..steps.step import Phase, step
+
+RULE = "TP537"
+KEYWORDS = ("gpu", "num_gpus", "use_gpu")
+SCHEDULERS = {
+    "ray": ("no TPU machine offers Ray one, which waits for it without end", 'Ask for "TPU" chips, or for CPUs alone.'),
+    "modal": ("Modal has no TPUs", "Run what the function does on a TPU machine."),
+}
+
+
+@step(Phase.NAME)
+def name_asked_gpus(porting: Porting) -> None:
+    """An error for every call of a scheduler that asks for a GPU by a number, a name or True."""
+    module = porting.module
+    for call in module.calls if SCHEDULERS.keys() & set(module.roots) and porting.options.active(RULE) else ():
+        scheduler = _scheduler(porting, call)
+        asked = next((text for text in _asked(porting, call)), "") if scheduler else ""
+        if asked:
+            why, fix = SCHEDULERS[scheduler]
+            message = f"{module.code(call.func)}(...) asks for a GPU, {asked}: {why}."
+            porting.find(RULE, "error", message, fix, *module.location(call))
+
+
+def _scheduler(porting: Porting, call: cst.Call) -> str:
+    """Whose function is called, also one of an object that the library made: `app = modal.App()`, `app.function()`."""
+    module = porting.module
+    name = module.qualified(call.func) or ""
+    if not name.startswith(tuple(f"{each}." for each in SCHEDULERS)) and isinstance(call.func, cst.Attribute):
+        meaning = module.meaning(call.func.value) if isinstance(call.func.value, cst.Name) else None
+        made = [binding.node for binding in meaning[1] if isinstance(binding.node, cst.Assign)] if meaning else []
+        name = next((module.qualified(node.value.func) or "" for node in made if isinstance(node.value, cst.Call)), "")
+    root = name.partition(".")[0]
+    return root if root in SCHEDULERS else ""
+
+
+def _asked(porting: Porting, call: cst.Call) -> list[str]:
+    """What asks for a GPU: a keyword, or an entry of a dictionary that is given."""
+    code = porting.module.code
+    found = []
+    for argument in call.args:
+        named = argument.keyword.value if argument.keyword is not None else ""
+        if named in KEYWORDS and _counts(argument.value):
+            found.append(f"{named}={code(argument.value)}")
+        for node in inside(argument.value) if isinstance(argument.value, cst.Dict) else ():
+            if isinstance(node, cst.DictElement) and code(node.key).strip("\"'").lower() in KEYWORDS:
+                if _counts(node.value):
+                    found.append(f"{code(node.key)}: {code(node.value)}")
+    return found
+
+
+def _counts(value: cst.BaseExpression) -> bool:
+    """Whether a value is a GPU, or some, for certain."""
+    if isinstance(value, cst.Name):
+        return value.value == "True"
+    text = value.value if isinstance(value, cst.Integer | cst.Float | cst.SimpleString) else "0"
+    return text.strip("\"'") not in ("", "0", "0.0")

@@ -1,0 +1,50 @@
+"""What is left of an import: whether uses come behind it, and whether they need torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from ...source.calls import function_around
+from ...source.module import Module
+
+# Modules of transformers that import torch, whatever is taken from them (5.12).
+NEEDS_TORCH = re.compile(
+    r"transformers\.(trainer|trainer_pt_utils|trainer_seq2seq|trainer_optimizer|modeling_(utils|outputs|layers)|pytorch_utils"
+    r"|optimization|activations|cache_utils|generation\.(utils|logits_process|stopping_criteria)"
+    r"|models\.\w+\.modeling_\w+)"
+)
+# Classes and functions of transformers that import without torch, and raise without it when they are called.
+CALLS_TORCH = re.compile(
+    r"AutoModel\w*|\w+For(CausalLM|ConditionalGeneration|SequenceClassification|TokenClassification)|pipeline"
+)
+
+
+def is_behind(module: Module, use: cst.CSTNode, statement: cst.CSTNode) -> bool:
+    """Whether a use may come after a statement: it stands below, or in a function."""
+    return module.span(use)[0] > module.span(statement)[0] or function_around(module, use) is not None
+
+
+def needs_torch(
+    module: Module, statement: cst.CSTNode, alias: cst.ImportAlias, left: Sequence[cst.BaseExpression]
+) -> bool:
+    """Whether what is left of an import of transformers needs torch, to be imported or to be called."""
+    named = module_of(module, statement, alias)
+    if NEEDS_TORCH.fullmatch(named):
+        return True
+    if named != "transformers" or not CALLS_TORCH.fullmatch(module.code(alias.name)):
+        return False
+    holders = [module.parents[use] for use in left]
+    owners = [module.parents[holder] for holder in holders if isinstance(holder, cst.Attribute)]
+    return any(isinstance(holder, cst.Call) for holder in (*holders, *owners))
+
+
+def module_of(module: Module, statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
+    """The module that an alias is imported from, with the dots of a relative one."""
+    node = statement.body[0]  # type: ignore[attr-defined]
+    if isinstance(node, cst.ImportFrom):
+        dots = "." * len(node.relative)
+        return dots + (module.code(node.module) if node.module is not None else "")
+    return module.code(alias.name)

@@ -1,0 +1,77 @@
+"""Branches of a GPU and of a machine without one that load models and make settings of their own.
+
+    use_quantization = torch.cuda.is_available()
+    if use_quantization:
+        model = AutoModelForCausalLM.from_pretrained(name, load_in_4bit=True)
+    else:
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
+
+The GPU run took the first; the port takes it, too.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ....source.scopes import inside
+from ...script.porting import Porting
+from ...steps.step import Phase, step
+from .cuda_available import AVAILABLE, REASON, RULE, SETTINGS, decision, is_said, known_value
+
+
+@step(Phase.ANSWER, fills=("claimed names", "gpu branches"))
+def settle_gpu_branches(porting: Porting) -> None:
+    """A question that decides such a branch, itself or by a variable, is answered as on the GPU."""
+    module = porting.module
+    if "cuda.is_available" not in module.text or not porting.options.active(RULE):
+        return
+    for call in [call for call in module.calls if module.qualified(call.func) == AVAILABLE]:
+        if not porting.covered(module.span(call)[0]):
+            _settle(porting, call)
+
+
+def _settle(porting: Porting, call: cst.Call) -> None:
+    module = porting.module
+    test = decision(porting, call)
+    known, holder = known_value(porting, test), module.parents[test]
+    if not isinstance(known, bool):
+        return
+    if isinstance(holder, cst.If) and holder.test is test:
+        if _makes_settings(porting, holder):
+            porting.edit(*module.span(test), str(known), RULE, REASON)
+        return
+    target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
+    found = module.scope(holder).lookup(target.value) if isinstance(target, cst.Name) else None
+    if not isinstance(target, cst.Name) or found is None:
+        return
+    uses = module.references(target.value, found[0])
+    if any(_makes_settings(porting, branch) for use in uses if (branch := _branch_of(porting, use)) is not None):
+        if all(_is_harmless(porting, use) for use in uses):
+            porting.edit(*module.span(test), str(known), RULE, REASON)
+
+
+def _branch_of(porting: Porting, use: cst.BaseExpression) -> cst.If | None:
+    test = decision(porting, use)
+    holder = porting.module.parents[test]
+    return holder if isinstance(holder, cst.If) and holder.test is test else None
+
+
+def _makes_settings(porting: Porting, holder: cst.If) -> bool:
+    """Whether a branch loads the model or makes what the training takes."""
+    within = [site for site in porting.sites if site.role in SETTINGS]
+    return any(holder in porting.module.ancestors(site.node) for site in within)
+
+
+def _is_harmless(porting: Porting, use: cst.BaseExpression) -> bool:
+    """Whether a use decides a branch, is printed or is gone: nothing is moved to a GPU by it."""
+    module = porting.module
+    gone = porting.covered(module.span(use)[0]) or is_said(porting, [*module.ancestors(use)])
+    branch = _branch_of(porting, use)
+    return gone or (branch is not None and not any(_is_on_gpu(porting, node) for node in inside(branch.body)))
+
+
+def _is_on_gpu(porting: Porting, node: cst.CSTNode) -> bool:
+    """`.cuda()`, `.to("cuda")` and `torch.cuda.…` that no edit has taken."""
+    text = isinstance(node, cst.SimpleString) and node.value.strip("\"'").startswith("cuda")
+    named = isinstance(node, cst.Attribute) and node.attr.value == "cuda"
+    return (text or named) and not porting.covered(porting.module.span(node)[0])

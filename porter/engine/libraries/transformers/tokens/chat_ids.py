@@ -1,0 +1,66 @@
+"""`tokenizer.apply_chat_template(messages)`: token ids before transformers 5, a dictionary from then on.
+
+    ids = tokenizer.apply_chat_template(messages, max_length=512)
+    labels = [-100] * start + ids[start:]
+
+A port runs under transformers 5, where it asks for what the script had.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from .....source.scopes import inside
+from .....source.values import Unknown, evaluate
+from .....text.edits import line_start
+from ....script.porting import Porting
+from ....steps.step import Phase, step
+from .tokenizers_of_4 import is_before_5
+
+RULE = "TP005"
+NAME = "apply_chat_template"
+REASON = "token ids, as transformers 4 gives them; 5 gives a dictionary"
+OTHERS = ("processor", "image_processor")  # whose method is another
+
+
+@step(Phase.NAME, reads=("columns",))
+def ask_for_ids(porting: Porting) -> None:
+    """Every call that gave token ids says `return_dict=False`."""
+    module = porting.module
+    if NAME not in module.text or not is_before_5(porting):
+        return
+    for call in module.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == NAME and _gives_ids(porting, call):
+            _ask(porting, call)
+
+
+def _gives_ids(porting: Porting, call: cst.Call) -> bool:
+    """Whether transformers 4 gave token ids, which the port doesn't ask for yet."""
+    module = porting.module
+    start, end = module.span(call)
+    said = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    if "return_dict" in said or any(argument.star for argument in call.args) or not call.args:
+        return False
+    if "tokenize" in said and _is_false(porting, said["tokenize"]):
+        return False
+    receiver = [node.value for node in inside(call.func) if isinstance(node, cst.Name)]
+    if any(name in OTHERS for name in receiver) or porting.covered(start):
+        return False
+    return not any("return_dict" in edit.new for edit in porting.edits if start <= edit.start <= end)
+
+
+def _is_false(porting: Porting, value: cst.BaseExpression) -> bool:
+    try:
+        return evaluate(porting.module, value) is False
+    except Unknown:
+        return False
+
+
+def _ask(porting: Porting, call: cst.Call) -> None:
+    module = porting.module
+    start, end = module.span(call.args[-1])
+    end = max(end, module.span(call.args[-1].value)[1])
+    line = line_start(module.text, start)
+    space = module.text[line:start]
+    parted = f"\n{space}" if line > module.span(call)[0] and not space.strip() else " "
+    porting.edit(end, end, f",{parted}return_dict=False", RULE, REASON)

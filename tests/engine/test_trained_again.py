@@ -1,0 +1,36 @@
+"""Trainers that train more than once."""
+
+import pytest
+
+from .porting import port, sft_script
+
+SAID = "train() is called again here"
+
+
+@pytest.mark.parametrize(
+    ("after", "times"),
+    [
+        ("trainer.train()", 0),
+        ("for epoch in range(3):\n    trainer.train()\n    print(trainer.evaluate())", 1),
+        ("while True:\n    trainer.train()\n    if done():\n        break", 1),
+        ("trainer.train()\ntrainer.train()", 1),
+        ("if first:\n    trainer.train()\ntrainer.train()", 1),
+        ("try:\n    trainer.train()\nexcept ValueError:\n    trainer.train()", 0),
+        ("try:\n    trainer.train()\nexcept ValueError:\n    pass\ntrainer.train()", 1),
+        ("if first:\n    trainer.train()\nelse:\n    trainer.train()", 0),
+        ("if first:\n    trainer.train()\n    raise SystemExit\ntrainer.train()", 0),
+        ("while True:\n    try:\n        trainer.train()\n        break\n    except OSError:\n        pass", 0),
+    ],
+)
+def test_a_second_training_is_an_error(after: str, times: int) -> None:
+    found = port(sft_script(after=after))
+    said = [finding for finding in found.recipe.findings if SAID in finding.message]
+    assert len(said) == times
+    assert (found.status == "partial") == bool(times)
+
+
+def test_a_trainer_made_in_the_loop_trains_each_time() -> None:
+    script = sft_script(after="")
+    head, made = script[: script.index("trainer = ")], script[script.index("trainer = ") :]
+    body = "".join(f"    {line}" for line in made.strip().splitlines(keepends=True))
+    assert SAID not in str(port(f"{head}for seed in range(3):\n{body}\n    trainer.train()\n").recipe.findings)
