@@ -298,10 +298,6 @@ def memory_line(porting: Porting, indent: str) -> list[str]:
         unread(porting, f"{ASKS[asked[0]]} turns gradient checkpointing on in any case", *conditions)
         comment = "gradient checkpointing, a decoder layer at a time"
         note = f"# {comment}{'' if given else f' (on by default in {default})'}"
-        open_ones = [
-            place for place, value in zip(MEMORY, wanted, strict=True) if value is not None and not value.known
-        ]
-        line = mark(porting, *(f"memory.{place}" for place in open_ones)) + line  # on, whatever they say
         return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)
     told = {place: value for place, value in conditions.items() if place != PREPARED or is_read_here(porting, value)}
     if told:
