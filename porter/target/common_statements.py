@@ -95,6 +95,8 @@ def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:
         if porting.given("run.epochs") or not steps.known:
             arguments.append(placed(porting, "run.epochs", "epochs"))
     else:
+        if steps is not None and steps.is_literal(0):
+            unread(porting, "max_steps counts where it is above 0: num_train_epochs does here", "run.max_steps")
         arguments.append(placed(porting, "run.epochs", "epochs"))
     arguments.append(marked(_batch_size(porting, writing), mark_row(porting, "effective batch")))
     accumulation = porting.value("batch.accumulation")

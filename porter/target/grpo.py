@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
-from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
 from ..recipe import Field
@@ -103,13 +103,17 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     return joined([before, after], indent)
 
 
+# Where the keywords of models go that ask for an engine which samples.
+ROLLOUTS_OF_TUNIX = "Tunix's own rollouts"
+
+
 def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     site, names = porting.trainer, porting.names
     assert site is not None
     rloo = table_of(porting, site).kind == "rloo"
     dataset, rewards = site.argument("train_dataset"), site.argument("reward_funcs")
     asked = mark_of(porting, [site.argument("args")]) + mark_row(porting, "generation batch")
-    asked += mark_keywords(porting, porting.config, "use_vllm")
+    asked += mark_keywords(porting, porting.config, "use_vllm") + mark_target(porting, ROLLOUTS_OF_TUNIX)
     runtime = asked + porting.rt("RLOOBatches" if rloo else "GRPOBatches")
     tokenizer = [site.argument(name) for name in ("processing_class", "tokenizer")]
     data = [

@@ -92,7 +92,8 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
 def _left_out(porting: Porting) -> Mapping[str, tuple[str, object]]:
     """`DATA` as the writer leaves it out: from TRL 0.12 on the rows' text is in `text`; one process has one mean."""
     usual = dict(DATA)
-    if version_key(release(porting)) >= (0, 12):
+    field = porting.value("data.text_field")
+    if version_key(release(porting)) >= (0, 12) and not (field is not None and field.is_literal(None)):
         usual["data.text_field"] = ("text_field", "text")
     if porting.known("mesh.processes") == 1:
         mean = "batch.average_tokens_across_devices"

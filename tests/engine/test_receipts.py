@@ -336,3 +336,67 @@ def test_a_config_of_adapters_beside_a_model_that_has_some_is_said_to_do_nothing
     found = port(script)
     assert (row(found, "SFTTrainer.peft_config").fate, found.status) == ("dropped", "ported")
     assert "takes no notice" in row(found, "SFTTrainer.peft_config").reason
+
+
+def test_a_tokenizers_upload_is_not_the_models() -> None:
+    source = SCRIPT.format(before="", keywords="max_steps=5, push_to_hub=True, hub_model_id='a/b'")
+    found = port(source + "tokenizer.push_to_hub('a/b')\n")
+    assert "rt.push_to_hub(" in found.after and row(found, "SFTConfig.push_to_hub").fate == "changed"
+    assert row(found, "SFTConfig.hub_model_id").fate == "exact"
+    found = port(sft_script(config=", push_to_hub=True", after="trainer.train()\nmodel.push_to_hub('a/b')"))
+    assert "own push_to_hub" in row(found, "SFTConfig.push_to_hub").reason
+    assert found.after.count("rt.push_to_hub(") == 1
+
+
+def test_adapters_of_a_function_have_its_lines() -> None:
+    before = "from peft import LoraConfig\n\n\ndef lora(r=8):\n"
+    before += "    return LoraConfig(\n        r=r,\n        target_modules=['q_proj'],\n    )\n\n\n"
+    found = port(sft_script(before, trainer=", peft_config=lora(r=4)"))
+    assert row(found, "LoraConfig.target_modules").fate in CARRIED
+    assert lines(found, "LoraConfig.r")[0] == "r=r,"
+    inject = "from peft import get_peft_model\nmodel = get_peft_model(model, lora(r=4))"
+    found = port(sft_script(before, between=inject))
+    assert [lines(found, "LoraConfig.r")[0], "rt.apply_peft(" in lines(found, "LoraConfig.r")[1]] == ["r=r,", True]
+
+
+def test_flags_beside_a_quantization_config_are_dropped() -> None:
+    config = ", load_in_4bit=True, quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4')"
+    lora = ", peft_config=LoraConfig(r=8, target_modules=['q_proj'])"
+    imports = "from peft import LoraConfig\nfrom transformers import BitsAndBytesConfig"
+    found = port(sft_script(imports=imports, load=config, trainer=lora))
+    assert row(found, "AutoModelForCausalLM.load_in_4bit").reason == "quantization_config says it"
+
+
+@pytest.mark.parametrize(
+    ("keyword", "fate"), [("max_steps=0", "dropped"), ("max_steps=5, dataset_text_field=None", "exact")]
+)
+def test_values_that_count_as_unsaid(keyword: str, fate: str) -> None:
+    found = port(SCRIPT.format(before="", keywords=keyword))
+    name = keyword.rpartition(", ")[2].partition("=")[0]
+    assert row(found, f"SFTConfig.{name}").fate == fate
+
+
+def test_a_mask_of_generate_that_numpy_makes_has_its_line() -> None:
+    after = "trainer.train()\nids = tokenizer('a', return_tensors='pt')['input_ids']\n"
+    after += "print(model.generate(\n    input_ids=ids,\n    attention_mask=torch.ones_like(ids),\n))"
+    found = port(sft_script("import torch\ntokenizer = AutoTokenizer.from_pretrained('a/b')", after=after))
+    assert lines(found, "generate.attention_mask") == ["attention_mask=np.ones_like(ids),"]
+
+
+def test_how_a_saved_adapter_is_held_stands_where_it_is_loaded() -> None:
+    between = "model = PeftModel.from_pretrained(model, 'a/b', is_trainable=True, autocast_adapter_dtype=False)"
+    found = port(sft_script(imports="from peft import PeftModel", between=between))
+    assert "rt.apply_adapter(" in lines(found, "PeftModel.autocast_adapter_dtype")[0]
+
+
+@pytest.mark.parametrize(("trainer", "fate"), [("GRPO", "changed"), ("SFT", "dropped")])
+def test_vllm_beside_the_trainer(trainer: str, fate: str) -> None:
+    rewards = "reward_funcs=reward, " if trainer == "GRPO" else ""
+    found = port(
+        f"from unsloth import FastLanguageModel\nfrom trl import {trainer}Config, {trainer}Trainer\n\n"
+        "model, tokenizer = FastLanguageModel.from_pretrained('unsloth/Qwen3-0.6B', fast_inference=True)\n"
+        "model = FastLanguageModel.get_peft_model(model, r=8, target_modules=['q_proj'])\n"
+        f"trainer = {trainer}Trainer(model, {rewards}args={trainer}Config('out', max_steps=5), train_dataset=rows,\n"
+        "    processing_class=tokenizer)\ntrainer.train()\n"
+    )
+    assert row(found, "FastLanguageModel.fast_inference").fate == fate

@@ -197,7 +197,11 @@ class Written:
     def _is_within(self, edit: Edit, line: int, column: int, start: int) -> bool:
         """Whether an edit is no more than (a part of) the argument at a place."""
         argument = self._arguments.get((line, column))
-        if argument is None or argument.node is None or not edit.new.strip():
+        if not edit.new.strip():
+            return False
+        if argument is None:  # of a call that a rule keeps by itself: a name in its value is another one
+            return edit.start == start and edit.new.replace(".", "").isidentifier()
+        if argument.node is None:
             return False
         begin, end = self.porting.module.span(argument.node)
         return edit.start >= start and edit.end - edit.start <= end - begin
