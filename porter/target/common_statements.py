@@ -14,11 +14,12 @@ from typing import Any
 
 import libcst as cst
 
+from ..engine.libraries.bitsandbytes.preparation import PREPARED, is_read_here
 from ..engine.libraries.torch.loop_trainer import loop_parts
 from ..engine.libraries.torch.seeds import seed_given
 from ..engine.libraries.transformers.logit_functions import logit_function
 from ..engine.libraries.transformers.metrics import included, metrics_of
-from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ..engine.script.may_be_none import is_none_somewhere
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument
@@ -56,6 +57,15 @@ MEMORY = (
 )
 
 
+# The same in words.
+ASKS = {
+    "gradient_checkpointing": "gradient_checkpointing=True",
+    "fsdp_activation_checkpointing": "FSDP's activation_checkpointing",
+    "kbit_gradient_checkpointing": "PEFT's k-bit preparation",
+    "unsloth_gradient_checkpointing": "Unsloth",
+}
+
+
 # Recipe place → keyword of all batches and the value that the runtime takes when it is left out.
 RUN: Mapping[str, tuple[str, Any]] = {
     "batch.accumulation": ("accumulation", 1),
@@ -85,6 +95,8 @@ def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:
         if porting.given("run.epochs") or not steps.known:
             arguments.append(placed(porting, "run.epochs", "epochs"))
     else:
+        if steps is not None and steps.is_literal(0):
+            unread(porting, "max_steps counts where it is above 0: num_train_epochs does here", "run.max_steps")
         arguments.append(placed(porting, "run.epochs", "epochs"))
     arguments.append(marked(_batch_size(porting, writing), mark_row(porting, "effective batch")))
     accumulation = porting.value("batch.accumulation")
@@ -156,11 +168,19 @@ def batch_lines(
     if bool(porting.arguments_object) if from_object is None else from_object:
         processes = processes_argument(porting, writing)
         kept = Arg(given(porting, f"{helper}.from_args", porting.arguments_object))
-        call = Call(f"{runtime}.from_args", [kept, *data, *processes, *own()])
+        arguments = [kept, *data, *processes, *own()]
+        call = Call(unwritten(porting, given_defaults(porting, defaults)) + f"{runtime}.from_args", arguments)
     else:
         call = Call(unwritten(porting, {**RUN, **defaults}) + runtime, [*data, *settings()])
     evaluation = eval_lines(porting, writing, indent, site.argument("eval_dataset"))
     return [assign(names.batches, call, indent), *evaluation]
+
+
+def given_defaults(porting: Porting, defaults: Mapping[str, tuple[str, Any]]) -> Mapping[str, tuple[str, Any]]:
+    """Of the values that a call takes anyway, those whose keyword stands in the trainer's own call."""
+    trainer = porting.trainer
+    given = [each.value for each in trainer.arguments] if trainer is not None else []
+    return {place: said for place, said in defaults.items() if any(porting.value(place) is value for value in given)}
 
 
 def resume_lines(porting: Porting) -> list[str]:
@@ -266,28 +286,26 @@ def _is_outer(porting: Porting) -> bool:
 
 
 def memory_line(porting: Porting, indent: str) -> list[str]:
-    """`model = rt.remat(model)`, after LoRA is in."""
-    wanted = [porting.value(f"memory.{place}") for place in MEMORY]
+    """`model = rt.remat(model)`, after LoRA is in; behind a condition where all that ask for it are decided when the
+    script runs."""
+    wanted = {name: value for name in MEMORY if (value := porting.value(f"memory.{name}")) is not None}
+    asked = [name for name, value in wanted.items() if value.is_literal(True)]
+    conditions = {f"memory.{name}": value for name, value in wanted.items() if not value.known}
     model = porting.names.model
     line = f"{model} = {porting.rt('remat')}({model})"
-    if any(value is not None and value.is_literal(True) for value in wanted):
-        asked = [
-            place for place, value in zip(MEMORY, wanted, strict=True) if value is not None and value.is_literal(True)
-        ]
+    if asked:
         given = any(porting.given(f"memory.{place}") for place in asked)
         default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
         default = "Unsloth" if "unsloth_gradient_checkpointing" in asked else default
+        unread(porting, f"{ASKS[asked[0]]} turns gradient checkpointing on in any case", *conditions)
         comment = "gradient checkpointing, a decoder layer at a time"
         note = f"# {comment}{'' if given else f' (on by default in {default})'}"
-        open_ones = [
-            place for place, value in zip(MEMORY, wanted, strict=True) if value is not None and not value.known
-        ]
-        line = mark(porting, *(f"memory.{place}" for place in open_ones)) + line  # on, whatever they say
         return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)
-    unknown = next((value for value in wanted if value is not None and not value.known), None)
-    if unknown is not None:
-        marks = mark(porting, *(f"memory.{place}" for place in MEMORY if porting.value(f"memory.{place}") is unknown))
-        return [f"{marks}if {unknown.code}:", f"{porting.module.indent}{line}"]
+    told = {place: value for place, value in conditions.items() if place != PREPARED or is_read_here(porting, value)}
+    if told:
+        codes = list(dict.fromkeys(value.code for value in told.values()))
+        condition = codes[0] if len(codes) == 1 else " or ".join(map(_atom, codes))
+        return [f"{mark(porting, *told)}if {condition}:", f"{porting.module.indent}{line}"]
     return []
 
 

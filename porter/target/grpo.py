@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
-from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row
+from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
 from ..recipe import Field
@@ -103,13 +103,17 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     return joined([before, after], indent)
 
 
+# Where the keywords of models go that ask for an engine which samples.
+ROLLOUTS_OF_TUNIX = "Tunix's own rollouts"
+
+
 def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     site, names = porting.trainer, porting.names
     assert site is not None
     rloo = table_of(porting, site).kind == "rloo"
     dataset, rewards = site.argument("train_dataset"), site.argument("reward_funcs")
     asked = mark_of(porting, [site.argument("args")]) + mark_row(porting, "generation batch")
-    asked += mark_keywords(porting, porting.config, "use_vllm")
+    asked += mark_keywords(porting, porting.config, "use_vllm") + mark_target(porting, ROLLOUTS_OF_TUNIX)
     runtime = asked + porting.rt("RLOOBatches" if rloo else "GRPOBatches")
     tokenizer = [site.argument(name) for name in ("processing_class", "tokenizer")]
     data = [
@@ -135,15 +139,22 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if is_raised_when_run(porting):
         arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))
-    silent = unwritten(porting, {**RUN, **settings})
+    usual = [place for place, (_, default) in settings.items() if _is_usual(porting, place, default)]
+    silent = unwritten(porting, {**RUN, **settings}) + mark(porting, *usual)
     return assign(names.batches, Call(silent + runtime, arguments, spread=True), indent)
+
+
+def _is_usual(porting: Porting, place: str, default: Any) -> bool:
+    """Whether a value is left out because the runtime takes it anyway, in whatever words the source has it."""
+    value = porting.value(place)
+    return value is not None and default is not ... and _is(value, default)
 
 
 def _keywords(porting: Porting, settings: Mapping[str, tuple[str, Any]]) -> list[Arg]:
     found = []
     for place, (keyword, default) in settings.items():
         value = porting.value(place)
-        if value is None or (default is not ... and _is(value, default)):
+        if value is None or _is_usual(porting, place, default):
             continue
         found.append(placed(porting, place, keyword))
     return found

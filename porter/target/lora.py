@@ -171,7 +171,7 @@ def adapters_mark(porting: Porting) -> str:
 def saved_call(porting: Porting, site: Site, model: str, seed: str) -> Call:
     """`rt.apply_adapter(...)` for a saved adapter that is trained on."""
     folder = site.argument("model_id")
-    asked = [folder, site.argument("is_trainable")]
+    asked = [folder, site.argument("is_trainable"), site.argument("autocast_adapter_dtype")]
     arguments = [
         Arg(mark_of(porting, [site.argument("model")]) + model),
         Arg(mark_of(porting, asked) + (folder.text if folder is not None else "None")),

@@ -92,7 +92,8 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
 def _left_out(porting: Porting) -> Mapping[str, tuple[str, object]]:
     """`DATA` as the writer leaves it out: from TRL 0.12 on the rows' text is in `text`; one process has one mean."""
     usual = dict(DATA)
-    if version_key(release(porting)) >= (0, 12):
+    field = porting.value("data.text_field")
+    if version_key(release(porting)) >= (0, 12) and not (field is not None and field.is_literal(None)):
         usual["data.text_field"] = ("text_field", "text")
     if porting.known("mesh.processes") == 1:
         mean = "batch.average_tokens_across_devices"
@@ -166,11 +167,15 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
         arguments.append(placed(porting, place, keyword))
     kwargs = porting.known("data.kwargs") or {}
     if isinstance(kwargs, dict):
+        told = []
         if kwargs.get("skip_prepare_dataset"):
-            arguments.append(Arg("True", "skip_prepare"))
+            told.append(Arg("True", "skip_prepare"))
+        named = [name for name in ("add_special_tokens", "append_concat_token") if name in kwargs]
         if version < (0, 15):
-            named = [name for name in ("add_special_tokens", "append_concat_token") if kwargs.get(name) is False]
-            arguments += [Arg("False", name) for name in named]
+            told += [Arg("False", name) for name in named if kwargs[name] is False]
+        elif named and not told and set(kwargs) == set(named):
+            unread(porting, f"TRL {release(porting)} has no use for {' and '.join(named)}", "data.kwargs")
+        arguments += [marked(argument, mark(porting, "data.kwargs")) for argument in told]
     return arguments
 
 

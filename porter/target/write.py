@@ -21,6 +21,7 @@ from ..engine.libraries.trl.uploading import say_unread
 from ..engine.libraries.unsloth.responses_only import write_responses_only
 from ..engine.reading.model import reaches_trainer
 from ..engine.receipts.marking import given, mark, mark_of, mark_target
+from ..engine.receipts.moot import say_moot
 from ..engine.script.fill_from_tables import bindings_of, table_of
 from ..engine.script.flow import unprepared
 from ..engine.script.porting import TRAINER, Porting
@@ -84,6 +85,7 @@ def write(
     porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer", part=TRAINER)
     place_headings(porting)
     say_unread(porting)
+    say_moot(porting)
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
     if note:

@@ -19,7 +19,7 @@ from ...runtime.settings.consumed import CONSUMED
 from ...source.merged import Part
 from ...text.edit import Edit
 from ...text.marks import Key
-from ..receipts.marking import STAYS
+from ..receipts.marking import STAYS, reason_unread
 from ..script.porting import Porting
 from ..script.sites import Argument, shown
 from ..settling.kept_branch import OTHER_BRANCH
@@ -37,7 +37,7 @@ def refuse_unsettled(porting: Porting, edits: Sequence[Edit]) -> None:
     for row in porting.fields:
         if row.fate not in CARRIED or written.lines_of(row):
             continue
-        if (reason := porting.marks.unread.get((_file_of(row), row.line, row.column))) is not None:
+        if (reason := reason_unread(porting, row, _file_of(row))) is not None:
             porting.fate(replace(row, fate="dropped", target="", reason=reason))
             continue
         if written.is_in_other_branch(row):
@@ -210,7 +210,11 @@ class Written:
     def _is_within(self, edit: Edit, line: int, column: int, start: int) -> bool:
         """Whether an edit is no more than (a part of) the argument at a place."""
         argument = self._arguments.get((line, column))
-        if argument is None or argument.node is None or not edit.new.strip():
+        if not edit.new.strip():
+            return False
+        if argument is None:  # of a call that a rule keeps by itself: a name in its value is another one
+            return edit.start == start and edit.new.replace(".", "").isidentifier()
+        if argument.node is None:
             return False
         begin, end = self.porting.module.span(argument.node)
         return edit.start >= start and edit.end - edit.start <= end - begin

@@ -54,7 +54,8 @@ def read_lora(porting: Training, versions: Mapping[str, str]) -> None:
     porting.lora_object = config.text
     fill_site(porting, replace(made, unknown_keywords=""), rule, versions)
     name = config.text if config.reference is not None else porting.fresh("peft_config")
-    keep_object(porting, made, name, rule.table)
+    for text in dict.fromkeys((name, config.text)):  # a call is written under a name, or as it stands
+        keep_object(porting, made, text, rule.table)
     porting.fill(object_values(rule.table.rows(versions), name))
     target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
     porting.change_fate(".peft_config", target=target, reason=reason)

@@ -60,10 +60,10 @@ def about(porting: Training, row: Field, places: Iterable[str]) -> None:
 
 def unread(porting: Porting, reason: str, *places: str) -> None:
     """Keywords that the run doesn't read, whatever they hold: each is dropped, and why."""
-    keys = keys_at(porting, *places)
+    keys = set(keys_at(porting, *places))
     porting.fields = tuple(
         replace(row, fate="dropped", target="", reason=reason)
-        if ("", row.line, row.column) in keys and row.fate in CARRIED
+        if row.fate in CARRIED and not keys.isdisjoint(_row_keys(porting, row))
         else row
         for row in porting.fields
     )
@@ -72,6 +72,19 @@ def unread(porting: Porting, reason: str, *places: str) -> None:
 def unread_unless(porting: Porting, reason: str, keys: Iterable[Key]) -> None:
     """Keywords that are dropped unless code for them is written, and why."""
     porting.marks.unread.update(dict.fromkeys(keys, reason))
+
+
+def reason_unread(porting: Porting, row: Field, file: str = "") -> str | None:
+    """Why a keyword of the source, or of a launch file, is dropped where no code for it is written; None: it isn't."""
+    return next(
+        (porting.marks.unread[key] for key in _row_keys(porting, row, file) if key in porting.marks.unread), None
+    )
+
+
+def _row_keys(porting: Porting, row: Field, file: str = "") -> list[Key]:
+    """By what a row is known: its place, and the attribute that the port reads where it keeps the object."""
+    place: Key = (file, row.line, row.column)
+    return [place, *(("read", f"{text}.{name}") for text, name in porting.marks.objects.get(place, ()))]
 
 
 def keys_at(porting: Porting, *places: str) -> list[Key]:

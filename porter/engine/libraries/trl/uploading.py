@@ -21,6 +21,8 @@ from ..transformers.collators import saved_tokenizer
 KEPT = ("private", "revision", "token", "commit_message")
 # What the arguments say where a call doesn't.
 RULE = "TP111"
+# What else a script uploads, by its name.
+OTHERS = r"(?i)token|processor|data|rows|card"
 PLACES = {"push_to_hub": "run.push_to_hub", "save_strategy": "save.strategy", "hub_strategy": "run.hub_strategy"}
 ARGUMENTS = {"private": "run.hub_private_repo", "revision": "run.hub_revision"}
 
@@ -75,7 +77,7 @@ def upload_code(porting: Porting, site: Site) -> str:
     if asked is None or (asked.known and asked.literal is not True) or not names_uploads(porting):
         return ""
     called = {call.func.attr.value for call in porting.module.calls if isinstance(call.func, cst.Attribute)}
-    if "push_to_hub" in called:
+    if _uploads_itself(porting):
         return ""
     conditions = [] if asked.known else [asked.text or asked.code]
     saved, strategy = _setting(porting, "save_strategy"), _setting(porting, "hub_strategy")
@@ -104,11 +106,21 @@ def upload_code(porting: Porting, site: Site) -> str:
     return f"{head}\n{indent}{save_code(porting, site.node)}\n{indent}{upload}"
 
 
+def _uploads_itself(porting: Porting) -> bool:
+    """Whether the script calls push_to_hub of something that isn't a tokenizer or rows: what it trained."""
+    calls = [call.func for call in porting.module.calls if isinstance(call.func, cst.Attribute)]
+    of = [porting.module.code(func.value) for func in calls if func.attr.value == "push_to_hub"]
+    return any(each != porting.names.tokenizer and re.search(OTHERS, each) is None for each in of)
+
+
 def say_unread(porting: Porting) -> None:
     """What the arguments say of an upload that the port doesn't write is read by nobody."""
     reason = "the trainer uploads nothing here" if not porting.known("run.push_to_hub") else "no upload reads it here"
     places = (*ARGUMENTS.values(), "run.hub_model_id", "run.hub_strategy")
     unread_unless(porting, reason, keys_at(porting, *places))
+    if _uploads_itself(porting):
+        own = "the script's own push_to_hub uploads what was trained, once"
+        unread_unless(porting, own, keys_at(porting, "run.push_to_hub"))
     token = "the login of `hf auth login` or HF_TOKEN takes its place: a token doesn't belong in a training script"
     unread_unless(porting, token, keys_at(porting, "run.hub_token"))
 
