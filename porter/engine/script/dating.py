@@ -32,6 +32,7 @@ USES = ("uses",)
 BEFORE = ("imported before unsloth",)
 GUARDED = "the lines of what the file uses by condition"
 LAUNCHED = ("launched with",)
+ADAPTED = ("trainers that get adapters twice",)
 OUTPUTS = ("what the outputs name",)
 ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
 FLOORS = ("the oldest releases with what it uses",)
@@ -340,7 +341,9 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     if library == "trl":
         for trainer, release in plain_arguments(porting.module.text).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
-        yield from _adapted_twice(porting)
+        if ADAPTED not in porting.answers:
+            porting.answers[ADAPTED] = list(_adapted_twice(porting))
+        yield from porting.answers[ADAPTED]
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     known, seen = history(), set()
     used = list(_uses(porting))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....source.calls import argument_of, function_around
+from ....source.calls import argument_of, calls_of, function_around
+from ....source.module import Module
 from ....source.values import Unknown, evaluate
 from ....text.expressions import names_in
 from ...script.porting import Porting
 from ...script.sites import Site
 from ...script.training import in_reach
 
+SEEDING = "the calls that seed torch"  # of the module's memory
 SEEDS = frozenset(
     "torch.manual_seed torch.random.manual_seed transformers.set_seed transformers.trainer_utils.set_seed "
     "accelerate.set_seed accelerate.utils.set_seed lightning.seed_everything lightning.pytorch.seed_everything "
@@ -29,30 +31,29 @@ def seed_given(porting: Porting, site: Site) -> str:
     """
     module = porting.module
     here = function_around(module, site.node)
-    for call in sorted(module.calls, key=lambda call: module.span(call)[0], reverse=True):
+    for call, value in _seeding(module):
         around = function_around(module, call)
         if module.span(call)[1] > site.start or around not in (here, None) or _is_behind_a_test(porting, call, site):
             continue
-        value = _seed_of(porting, call)
-        code = _code(porting, value, site) if value is not None else ""
-        if code:
+        if code := _code(porting, value, site):
             return code
     return ""
 
 
-def _seed_of(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
-    """What a call seeds torch with."""
-    module = porting.module
-    function = module.callees.get(call)
-    if function is None:
-        return call.args[0].value if module.qualified(call.func) in SEEDS and call.args else None
-    for inner in module.calls:
-        if function_around(module, inner) is not function or module.qualified(inner.func) not in SEEDS:
-            continue
-        given = inner.args[0].value if inner.args else None
-        if isinstance(given, cst.Name):
-            return argument_of(module, call, given.value)
-    return None
+def _seeding(module: Module) -> list[tuple[cst.Call, cst.BaseExpression]]:
+    """The calls of a file that seed torch, with what they give it: the last first."""
+    if SEEDING not in module.memory:
+        direct = [call for call in module.calls if call.args and module.qualified(call.func) in SEEDS]
+        found = [(call, call.args[0].value) for call in direct]
+        for inner in direct:
+            function, given = function_around(module, inner), inner.args[0].value
+            if function is None or not isinstance(given, cst.Name):
+                continue
+            values = [(call, argument_of(module, call, given.value)) for call in calls_of(module, function)]
+            found += [(call, value) for call, value in values if value is not None]
+        module.memory[SEEDING] = sorted(found, key=lambda each: module.span(each[0])[0], reverse=True)
+    seeding: list[tuple[cst.Call, cst.BaseExpression]] = module.memory[SEEDING]
+    return seeding
 
 
 def _code(porting: Porting, value: cst.BaseExpression, site: Site) -> str:
