@@ -95,8 +95,8 @@ class Written:
         """The port's lines that have a keyword's value, its own first; none where nothing carries it."""
         place = (row.line, row.column)
         file = _file_of(row)
-        keys: list[Key] = [(file, *place), ("row", row.source)] if row.line else [("row", row.source)]
-        found = [line for key in keys for line in self._carried.get(key, ())]
+        found = list(self._carried.get((file, *place), ())) if row.line else []
+        found += self._lines_of_row(row)
         own = self._own_line(*place) if not file and row.line else None
         if row.target == STAYS or ("stays", *place) in self.porting.marks.stays:
             found += [own] if own is not None else []
@@ -108,6 +108,21 @@ class Written:
         if readers:
             found += [own, *readers] if own is not None else [] if not file else readers
         return list(dict.fromkeys(found))
+
+    def _lines_of_row(self, row: Field) -> list[Line]:
+        """The lines that a writer named for a whole row: of several trainers with such a row each has its own."""
+        found = self._carried.get(("row", row.source), [])
+        rows = self._rows.get(row.source, [])
+        if len(found) == len(rows) > 1:
+            return [found[place] for place, each in enumerate(rows) if each == (row.line, row.column)]
+        return found
+
+    @cached_property
+    def _rows(self) -> dict[str, list[tuple[int, int]]]:
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for row in self.porting.fields:
+            found[row.source].append((row.line, row.column))
+        return {source: sorted(places) for source, places in found.items()}
 
     def is_in_other_branch(self, row: Field) -> bool:
         """Whether a keyword stands in a branch that the port doesn't have, the other being the one that runs."""
@@ -155,6 +170,10 @@ class Written:
         return [sorted(own_edits(part, self.edits), key=lambda e: (e.start, e.end)) for part in self._parts]
 
     @cached_property
+    def _starts(self) -> list[list[int]]:
+        return [[edit.start for edit in edits] for edits in self._own_edits]
+
+    @cached_property
     def _shifts(self) -> list[list[int]]:
         """For each file, how many lines longer its port is behind each of its edits."""
         found = []
@@ -199,7 +218,7 @@ class Written:
         number = self._part_at(line)
         part, edits = self._parts[number], self._own_edits[number]
         start = part.module.offset(line - part.line, column)
-        behind = sum(edit.start <= start for edit in edits)
+        behind = bisect_right(self._starts[number], start)
         last = edits[behind - 1] if behind else None
         if last is not None and start < last.end and not self._is_within(last, line, column, start):
             return None

@@ -26,6 +26,7 @@ RULE = "TP314"
 LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
 NAMED = re.compile(r"""(?:^|[/\\}"'])checkpoint-""")
 # `checkpoint-500`, `glob("out/checkpoint*")`, `name.startswith("checkpoint")`, `"checkpoint" in name`.
+NAMED = "whether checkpoints are named"  # of the module's memory
 NAMES = re.compile(
     r"""["']([^"'\n]*/)?checkpoint[-_*?\d\\]|\bstartswith\(\s*["']checkpoint["']|["']checkpoint["']\s+in\b"""
 )
@@ -52,7 +53,11 @@ def say_read_checkpoints(porting: Porting) -> None:
 def say_listed_checkpoints(porting: Porting) -> None:
     """Name the places behind the training that list checkpoints by transformers' name, of which there are none."""
     module = porting.module
-    if NAMES.search(module.text) is None or not porting.options.active(RULE) or porting.trainer is None:
+    if not porting.options.active(RULE) or porting.trainer is None:
+        return
+    if NAMED not in module.memory:  # once a file, for all its trainers
+        module.memory[NAMED] = NAMES.search(module.text) is not None
+    if not module.memory[NAMED]:
         return
     trained = [module.span(use.outer)[1] for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
     for call in module.calls if trained else ():
