@@ -24,9 +24,9 @@ from .own_checkpoints import LISTS
 
 RULE = "TP314"
 LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
+ASKED = "whether checkpoints are named"  # of the module's memory
 NAMED = re.compile(r"""(?:^|[/\\}"'])checkpoint-""")
 # `checkpoint-500`, `glob("out/checkpoint*")`, `name.startswith("checkpoint")`, `"checkpoint" in name`.
-NAMED = "whether checkpoints are named"  # of the module's memory
 NAMES = re.compile(
     r"""["']([^"'\n]*/)?checkpoint[-_*?\d\\]|\bstartswith\(\s*["']checkpoint["']|["']checkpoint["']\s+in\b"""
 )
@@ -55,9 +55,9 @@ def say_listed_checkpoints(porting: Porting) -> None:
     module = porting.module
     if not porting.options.active(RULE) or porting.trainer is None:
         return
-    if NAMED not in module.memory:  # once a file, for all its trainers
-        module.memory[NAMED] = NAMES.search(module.text) is not None
-    if not module.memory[NAMED]:
+    if ASKED not in module.memory:  # once a file, for all its trainers
+        module.memory[ASKED] = NAMES.search(module.text) is not None
+    if not module.memory[ASKED]:
         return
     trained = [module.span(use.outer)[1] for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
     for call in module.calls if trained else ():
