@@ -178,6 +178,18 @@ def patch_qwix(observer: Observer) -> None:
     qwix.LoraRule.__init__ = init
 
 
+def patch_merging(observer: Observer, runtime: ModuleType) -> None:
+    """An adapter that is merged before the training is weights by then: its rules are none of the training's."""
+    merge_adapter = runtime.merge_adapter
+
+    @functools.wraps(merge_adapter)
+    def patched_merge(*args: Any, **kwargs: Any) -> Any:
+        with observer.without_rules():
+            return merge_adapter(*args, **kwargs)
+
+    replace_everywhere(runtime, "merge_adapter", patched_merge)
+
+
 def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
     """The runtime loads the substitute in the precision compared and writes nothing outside the work folder."""
     settings, substitutes = observer.settings, observer.substitutes
@@ -225,6 +237,7 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         return (load_trained if known else runtime.load_model)(saved, *args, **kwargs)
 
     replace_everywhere(runtime, "apply_adapter", patched_adapter)
+    patch_merging(observer, runtime)
     replace_everywhere(runtime, "load_trained", patched_trained)
     for name in ("fresh_dir", "resume_dir"):
         replace_everywhere(runtime, name, lambda path: str(Path(substitutes.output(path)).absolute()))

@@ -6,6 +6,7 @@ import importlib
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -77,6 +78,13 @@ class Observer:
     def rule(self, rule: Any, dropout: float) -> None:
         self._scalings.add(round(float(rule.alpha / rule.rank), 9))
         self._dropouts.setdefault(rule.module_path, dropout)  # a copy of a rule is made with ours
+
+    @contextmanager
+    def without_rules(self) -> Iterator[None]:
+        """Rules that are made meanwhile are not those of the training."""
+        before = set(self._scalings), dict(self._dropouts)
+        yield
+        self._scalings, self._dropouts = before
 
     def hf_optimizer(self, _: str, arguments: dict[str, Any]) -> None:
         self.optimizer(*of_hf_optimizer(arguments))
