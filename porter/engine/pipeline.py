@@ -28,6 +28,7 @@ from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
 from .assembling.receipts import receipts
 from .assembling.whole_port import finish
+from .dating.release import say_release, versions_in
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.peft.merged_adapters import note_merged
 from .libraries.torch.loop_trainer import LOOP, find_loops
@@ -44,7 +45,6 @@ from .reading.read_trainer import read_trainer
 from .reading.release_tests import answer_release_tests
 from .reading.resuming import resumed_from, write_resume_test
 from .reading.unknown_training import find_unknown_training
-from .script.dating import say_release, versions_in
 from .script.dead_blocks import drop_dead_code
 from .script.fill_from_tables import find_other_trainer, find_sites
 from .script.porting import Porting

@@ -10,6 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ..engine.answering.pack_places import Definition
+from ..engine.dating.release import release_of
 from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
 from ..engine.libraries.transformers.collators import saved_tokenizer
 from ..engine.libraries.transformers.generation.generate import LOADERS
@@ -17,7 +18,6 @@ from ..engine.libraries.trl.uploading import KEPT as PUSHED
 from ..engine.libraries.trl.uploading import push_code, save_code, upload_code
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
-from ..engine.script.dating import release_of
 from ..engine.script.flow import binding_origins, origins
 from ..engine.script.keywords import say_keywords
 from ..engine.script.porting import Porting

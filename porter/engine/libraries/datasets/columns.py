@@ -15,7 +15,7 @@ import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
 from ....source.module import Module
-from ...script.dating import release_of
+from ...dating.release import release_of
 from ...script.fill_from_tables import plain_version
 from ...script.porting import Porting
 from ...script.reaching import reaching

@@ -9,7 +9,7 @@ import re
 
 from ....releases.history import history
 from ....source.values import TORCH_TYPES
-from ...script.dating import date
+from ...dating.release import date
 from ...script.fill_from_tables import plain_version
 from ...script.porting import Porting
 

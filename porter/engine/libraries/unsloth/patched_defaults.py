@@ -17,7 +17,7 @@ from ....recipe import Origin, Value
 from ....runtime.facts.field_tables import FieldTable, version_key
 from ....runtime.settings.post_init import OF_TRL
 from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
-from ...script.dating import release_of
+from ...dating.release import release_of
 from ...script.fill_from_tables import plain_version, table_of
 from ...script.porting import Porting
 from ...script.sites import Site

@@ -7,35 +7,19 @@ the script uses, of which releases lost some: it was written for the newest that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-
-import libcst as cst
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from ...releases.history import history
-from ...releases.plain_arguments import clashes, plain_arguments
-from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, uses_of
+from ...releases.plain_arguments import clashes
+from ...releases.uses import uses_of
 from ...runtime.facts.field_tables import at_version, version_key
-from ...source.calls import may_not_run
-from ...source.launch.launched_with import words_of_launches
-from ...source.project.pins import INSTALLED, Asked, asked_of_project, installed_by
+from ...source.project.pins import INSTALLED
 from ..packs.facts import known_releases, release_by_use
-from .flow import binding_origins, origins
-from .may_be_none import may_be_none
-from .reaching import not_behind
-from .sites import Site
-from .training import Training
-
-SOURCES = ("trl", "transformers")
-USES = ("uses",)
-BEFORE = ("imported before unsloth",)
-GUARDED = "the lines of what the file uses by condition"
-LAUNCHED = ("launched with",)
-ADAPTED = ("trainers that get adapters twice",)
-OUTPUTS = ("what the outputs name",)
-ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
-FLOORS = ("the oldest releases with what it uses",)
+from ..script.sites import Site
+from ..script.training import Training
+from .asked import asked_for, pins_for
+from .evidence import SOURCES, Evidence, contradictions, evidence, short_version
 
 
 @dataclass(frozen=True)
@@ -48,15 +32,6 @@ class Date:
 
     def __str__(self) -> str:
         return f"{self.version} ({self.why})"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Something that a script uses: releases from `new` on and before `gone` have it."""
-
-    text: str
-    new: str | None
-    gone: str | None
 
 
 def versions_in(porting: Training) -> dict[str, str]:
@@ -102,7 +77,7 @@ def _own_libraries(porting: Training) -> Iterator[tuple[str, str]]:
         for library in dict.fromkeys(table.library for table in tables if table.library not in (*SOURCES, "peft")):
             own = [table for table in tables if table.library == library]
             evidence = [row for row in pack.evidence if row.name.partition(".")[0] == library]
-            for asked in _asked(porting, library):
+            for asked in asked_for(porting, library):
                 known = known_releases(own, evidence)
                 fitting = [release for release in known if all(_fits(release, *pin) for pin in asked.pins)]
                 exact = next((version for sign, version in asked.pins if sign.startswith("==")), None)
@@ -127,7 +102,7 @@ def _uses_of(porting: Training, library: str) -> Iterator[tuple[str, list[str]]]
 
 def release_of(porting: Training, library: str) -> str | None:
     """The one release that the script or a file beside it pins, of a library whose history no pack tells."""
-    for _, pins in _pins(porting, library):
+    for _, pins in pins_for(porting, library):
         exact = next((version for sign, version in pins if sign.startswith("==")), None)
         if exact is not None:
             return exact
@@ -172,7 +147,7 @@ def _say_older(porting: Training, site: Site) -> None:
 def _say_passed_over(porting: Training, site: Site) -> None:
     """A command that installs what can't be meant for this script."""
     counted = set()
-    for asked in _asked(porting, "trl"):
+    for asked in asked_for(porting, "trl"):
         if not asked.against:
             counted.add(asked.where)
         elif asked.where not in counted:
@@ -219,7 +194,7 @@ def _beside(porting: Training, library: str) -> Date | None:
 
 def _floor(porting: Training, library: str) -> str:
     """The greatest lower bound of a library that the script or a file beside it asks for."""
-    bounds = [version for _, pins in _pins(porting, library) for sign, version in pins if sign in (">=", ">", "~=")]
+    bounds = [version for _, pins in pins_for(porting, library) for sign, version in pins if sign in (">=", ">", "~=")]
     return max(bounds, key=version_key, default="0")
 
 
@@ -234,7 +209,7 @@ def _is_too_old_for(transformers: Date, trl: Date) -> bool:
 
 def _able(porting: Training) -> list[str]:
     """The releases of TRL that have all that the script uses."""
-    used = list(_evidence(porting, "trl"))
+    used = list(evidence(porting, "trl"))
     return [
         release
         for release in history().releases("trl")
@@ -263,10 +238,10 @@ def _of_the_day_of(porting: Training, library: str) -> Date | None:
 def date(porting: Training, library: str) -> Date | None:
     """The release of `library` that the script is for; None when neither it nor a file beside it tells."""
     releases = history().releases(library)
-    used = list(_evidence(porting, library))
+    used = list(evidence(porting, library))
     floor = max((row.new for row in used if row.new), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
-    for where, pins in _pins(porting, library):
+    for where, pins in pins_for(porting, library):
         fitting = [release for release in releases if all(_fits(release, *pin) for pin in pins)]
         said = f"{where}: {library}{','.join(f'{sign}{version}' for sign, version in pins)}"
         if not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
@@ -291,17 +266,6 @@ def date(porting: Training, library: str) -> Date | None:
     return Date(older[-1], f"the newest release with {row.text} ({library} {gone} has none)") if older else None
 
 
-def contradictions(porting: Training, library: str, version: str) -> list[str]:
-    """What the script uses and that release didn't have (any more, or yet)."""
-    found = []
-    for row in _evidence(porting, library):
-        if row.gone and version_key(version) >= version_key(row.gone):
-            found.append(f"{row.text} (gone in {short_version(row.gone)})")
-        elif row.new and version_key(version) < version_key(row.new):
-            found.append(f"{row.text} (new in {short_version(row.new)})")
-    return found
-
-
 def _before(release: str, rows: list[Evidence]) -> bool:
     return all(version_key(release) < version_key(row.gone or "") for row in rows)
 
@@ -313,145 +277,3 @@ def _fits(release: str, sign: str, version: str) -> bool:
     if sign == "~=":
         return one >= other and one[: version.count(".")] == other[: version.count(".")]
     return {"<": one < other, "<=": one <= other, ">=": one >= other, ">": one > other, "!=": one != other}[sign]
-
-
-# What the script uses
-
-
-def _adapted_twice(porting: Training) -> Iterator[Evidence]:
-    """Trainers that are given a model with adapters and a config of adapters too: TRL refuses both from 0.27 on."""
-    module = porting.module
-    for site in porting.sites:
-        model, config = site.argument("model"), site.argument("peft_config")
-        if site.qualified not in ONE_ADAPTER or model is None or model.node is None:
-            continue
-        if config is None or config.value.is_literal(None) or may_be_none(module, config.node):
-            continue
-        made = list(origins(module, model.node))
-        for binding in not_behind(module, model.node):
-            made += binding_origins(module, binding) if not may_not_run(module, binding, model.node) else ()
-        if any(isinstance(value, cst.Call) and module.qualified(value.func) == "peft.get_peft_model" for value in made):
-            name = site.qualified.removeprefix("trl.")
-            yield Evidence(f"{name}(get_peft_model(...), peft_config=)", None, "0.27.0")
-            return
-
-
-def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
-    """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
-    if library == "trl":
-        for trainer, release in plain_arguments(porting.module.text).items():
-            yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
-        if ADAPTED not in porting.answers:
-            porting.answers[ADAPTED] = list(_adapted_twice(porting))
-        yield from porting.answers[ADAPTED]
-    unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
-    known, seen = history(), set()
-    used = list(_uses(porting))
-    if not unsloth:
-        classes = dict.fromkeys(name for name, _ in used if name.endswith(("Config", "Arguments")))
-        yield from _given_by_launches(porting, [name for name in classes if name.startswith(SOURCES)], library)
-    for name, keywords in used:
-        if name.partition(".")[0] not in (*SOURCES, library):
-            continue
-        if unsloth:  # a name alone is one that it keeps
-            own = not _before_unsloth(porting).isdisjoint(name.split("."))
-            keywords = [each for each in keywords if library == "trl" and (own or not taken_by_unsloth(name, [each]))]
-            if not keywords:
-                continue
-        last = name.rpartition(".")[2]
-        for keyword in ("", *keywords):
-            text = f"{last}({keyword}=)" if keyword else last
-            new, gone = known.lifetime(library, name, keyword)
-            if (new or gone) and text not in seen:
-                seen.add(text)
-                yield Evidence(text, new, gone)
-
-
-def _before_unsloth(porting: Training) -> frozenset[str]:
-    if BEFORE not in porting.answers:
-        try:
-            porting.answers[BEFORE] = imported_before_unsloth(porting.module.parsed or porting.module.text)
-        except (SyntaxError, ValueError):  # libcst reads more than Python
-            porting.answers[BEFORE] = frozenset()
-    found: frozenset[str] = porting.answers[BEFORE]
-    return found
-
-
-def _given_by_launches(porting: Training, names: Sequence[str], library: str) -> Iterator[Evidence]:
-    """Flags of the project's shell scripts, and keys of the YAML that they name, which are fields of those classes."""
-    if LAUNCHED not in porting.answers:
-        parses = "ArgumentParser(" in porting.module.text or "TrlParser(" in porting.module.text
-        porting.answers[LAUNCHED] = words_of_launches(Path(porting.module.path)) if parses else {}
-    seen = set()
-    for word, file in porting.answers[LAUNCHED].items():
-        for name in names:
-            new, gone = history().lifetime(library, name, word)
-            if (new or gone) and word not in seen:
-                seen.add(word)
-                yield Evidence(f"{name.rpartition('.')[2]}({word}=) of {file}", new, gone)
-
-
-def short_version(version: str) -> str:
-    """`0.13` for 0.13.0."""
-    return version.removesuffix(".0") if version.count(".") == 2 else version
-
-
-def _uses(porting: Training) -> Iterator[tuple[str, list[str]]]:
-    """Names of libraries with the keywords that they are given and the fields that are read of their objects."""
-    for use in _written(porting):
-        fields = use.attributes if use.last.endswith(("Config", "Arguments")) else ()
-        if not use.guarded:
-            yield use.name, [*use.keywords, *fields]
-    for site in porting.sites:  # with what is known of `**more`
-        if not _is_guarded(porting, site.node):
-            own = [argument for argument in site.arguments if argument.line not in porting.answers[GUARDED]]
-            yield site.qualified, [argument.name for argument in own]
-
-
-def _written(porting: Training) -> list[Use]:
-    """What the text uses of the libraries, read once."""
-    if USES not in porting.answers:
-        try:
-            porting.answers[USES] = uses_of(porting.module.text)
-        except (SyntaxError, ValueError):  # libcst reads more than Python
-            porting.answers[USES] = []
-    found: list[Use] = porting.answers[USES]
-    return found
-
-
-def _is_guarded(porting: Training, node: cst.CSTNode) -> bool:
-    if GUARDED not in porting.answers:
-        porting.answers[GUARDED] = {use.line for use in _written(porting) if use.guarded}
-    return porting.module.location(node)[0] in porting.answers[GUARDED]
-
-
-def _pins(porting: Training, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    yield from ((asked.where, asked.pins) for asked in _asked(porting, library) if not asked.against)
-
-
-def _asked(porting: Training, library: str) -> Iterator[Asked]:
-    notebook = porting.module.notebook
-    raw = notebook.raw if notebook is not None else ""
-    for asked in asked_of_project(Path(porting.module.path), porting.module.text, library, raw, _floors(porting)):
-        if asked.where == INSTALLED and (wrong := _not_of_this_run(porting, raw)):
-            asked = replace(asked, against=f"what its cells use: {', '.join(wrong[:4])}")
-        yield asked
-
-
-def _not_of_this_run(porting: Training, raw: str) -> list[str]:
-    """What the cells use and the libraries lack that a notebook's outputs name: these are of a run that failed."""
-    if OUTPUTS not in porting.answers:
-        found = {library: installed_by(raw, library) for library in SOURCES}
-        wrong = [contradictions(porting, library, version) for library, version in found.items() if version]
-        porting.answers[OUTPUTS] = [each for one in wrong for each in one]
-    said: list[str] = porting.answers[OUTPUTS]
-    return said
-
-
-def _floors(porting: Training) -> dict[str, str]:
-    """The oldest release of each library that has what the script uses."""
-    if FLOORS not in porting.answers:
-        news = {library: [row.new for row in _evidence(porting, library) if row.new] for library in (*SOURCES, "peft")}
-        porting.answers[FLOORS] = {library: max(new, key=version_key) for library, new in news.items() if new}
-    found: dict[str, str] = porting.answers[FLOORS]
-    return found

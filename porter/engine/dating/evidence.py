@@ -1,0 +1,168 @@
+"""What a script uses of the libraries that releases gained or lost: names, keywords, fields, launches.
+
+Not where it asks for the release, or tries; `porter/releases` says what came and went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+
+from ...releases.history import history
+from ...releases.plain_arguments import plain_arguments
+from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, uses_of
+from ...runtime.facts.field_tables import version_key
+from ...source.calls import may_not_run
+from ...source.launch.launched_with import words_of_launches
+from ..script.flow import binding_origins, origins
+from ..script.may_be_none import may_be_none
+from ..script.reaching import not_behind
+from ..script.training import Training
+
+SOURCES = ("trl", "transformers")
+USES = ("uses",)
+BEFORE = ("imported before unsloth",)
+GUARDED = "the lines of what the file uses by condition"
+LAUNCHED = ("launched with",)
+ADAPTED = ("trainers that get adapters twice",)
+ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
+FLOORS = ("the oldest releases with what it uses",)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Something that a script uses: releases from `new` on and before `gone` have it."""
+
+    text: str
+    new: str | None
+    gone: str | None
+
+
+def evidence(porting: Training, library: str) -> Iterator[Evidence]:
+    """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
+    if library == "trl":
+        for trainer, release in plain_arguments(porting.module.text).items():
+            yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
+        if ADAPTED not in porting.answers:
+            porting.answers[ADAPTED] = list(_adapted_twice(porting))
+        yield from porting.answers[ADAPTED]
+    unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
+    known, seen = history(), set()
+    used = list(_uses(porting))
+    if not unsloth:
+        classes = dict.fromkeys(name for name, _ in used if name.endswith(("Config", "Arguments")))
+        yield from _given_by_launches(porting, [name for name in classes if name.startswith(SOURCES)], library)
+    for name, keywords in used:
+        if name.partition(".")[0] not in (*SOURCES, library):
+            continue
+        if unsloth:  # a name alone is one that it keeps
+            own = not _before_unsloth(porting).isdisjoint(name.split("."))
+            keywords = [each for each in keywords if library == "trl" and (own or not taken_by_unsloth(name, [each]))]
+            if not keywords:
+                continue
+        last = name.rpartition(".")[2]
+        for keyword in ("", *keywords):
+            text = f"{last}({keyword}=)" if keyword else last
+            new, gone = known.lifetime(library, name, keyword)
+            if (new or gone) and text not in seen:
+                seen.add(text)
+                yield Evidence(text, new, gone)
+
+
+def contradictions(porting: Training, library: str, version: str) -> list[str]:
+    """What the script uses and that release didn't have (any more, or yet)."""
+    found = []
+    for row in evidence(porting, library):
+        if row.gone and version_key(version) >= version_key(row.gone):
+            found.append(f"{row.text} (gone in {short_version(row.gone)})")
+        elif row.new and version_key(version) < version_key(row.new):
+            found.append(f"{row.text} (new in {short_version(row.new)})")
+    return found
+
+
+def floors(porting: Training) -> dict[str, str]:
+    """The oldest release of each library that has what the script uses."""
+    if FLOORS not in porting.answers:
+        news = {library: [row.new for row in evidence(porting, library) if row.new] for library in (*SOURCES, "peft")}
+        porting.answers[FLOORS] = {library: max(new, key=version_key) for library, new in news.items() if new}
+    found: dict[str, str] = porting.answers[FLOORS]
+    return found
+
+
+def _adapted_twice(porting: Training) -> Iterator[Evidence]:
+    """Trainers that are given a model with adapters and a config of adapters too: TRL refuses both from 0.27 on."""
+    module = porting.module
+    for site in porting.sites:
+        model, config = site.argument("model"), site.argument("peft_config")
+        if site.qualified not in ONE_ADAPTER or model is None or model.node is None:
+            continue
+        if config is None or config.value.is_literal(None) or may_be_none(module, config.node):
+            continue
+        made = list(origins(module, model.node))
+        for binding in not_behind(module, model.node):
+            made += binding_origins(module, binding) if not may_not_run(module, binding, model.node) else ()
+        if any(isinstance(value, cst.Call) and module.qualified(value.func) == "peft.get_peft_model" for value in made):
+            name = site.qualified.removeprefix("trl.")
+            yield Evidence(f"{name}(get_peft_model(...), peft_config=)", None, "0.27.0")
+            return
+
+
+def _before_unsloth(porting: Training) -> frozenset[str]:
+    if BEFORE not in porting.answers:
+        try:
+            porting.answers[BEFORE] = imported_before_unsloth(porting.module.parsed or porting.module.text)
+        except (SyntaxError, ValueError):  # libcst reads more than Python
+            porting.answers[BEFORE] = frozenset()
+    found: frozenset[str] = porting.answers[BEFORE]
+    return found
+
+
+def _given_by_launches(porting: Training, names: Sequence[str], library: str) -> Iterator[Evidence]:
+    """Flags of the project's shell scripts, and keys of the YAML that they name, which are fields of those classes."""
+    if LAUNCHED not in porting.answers:
+        parses = "ArgumentParser(" in porting.module.text or "TrlParser(" in porting.module.text
+        porting.answers[LAUNCHED] = words_of_launches(Path(porting.module.path)) if parses else {}
+    seen = set()
+    for word, file in porting.answers[LAUNCHED].items():
+        for name in names:
+            new, gone = history().lifetime(library, name, word)
+            if (new or gone) and word not in seen:
+                seen.add(word)
+                yield Evidence(f"{name.rpartition('.')[2]}({word}=) of {file}", new, gone)
+
+
+def short_version(version: str) -> str:
+    """`0.13` for 0.13.0."""
+    return version.removesuffix(".0") if version.count(".") == 2 else version
+
+
+def _uses(porting: Training) -> Iterator[tuple[str, list[str]]]:
+    """Names of libraries with the keywords that they are given and the fields that are read of their objects."""
+    for use in _written(porting):
+        fields = use.attributes if use.last.endswith(("Config", "Arguments")) else ()
+        if not use.guarded:
+            yield use.name, [*use.keywords, *fields]
+    for site in porting.sites:  # with what is known of `**more`
+        if not _is_guarded(porting, site.node):
+            own = [argument for argument in site.arguments if argument.line not in porting.answers[GUARDED]]
+            yield site.qualified, [argument.name for argument in own]
+
+
+def _written(porting: Training) -> list[Use]:
+    """What the text uses of the libraries, read once."""
+    if USES not in porting.answers:
+        try:
+            porting.answers[USES] = uses_of(porting.module.text)
+        except (SyntaxError, ValueError):  # libcst reads more than Python
+            porting.answers[USES] = []
+    found: list[Use] = porting.answers[USES]
+    return found
+
+
+def _is_guarded(porting: Training, node: cst.CSTNode) -> bool:
+    if GUARDED not in porting.answers:
+        porting.answers[GUARDED] = {use.line for use in _written(porting) if use.guarded}
+    return porting.module.location(node)[0] in porting.answers[GUARDED]
