@@ -557,3 +557,33 @@ def test_a_model_with_adapters_and_a_config_of_them_is_of_before_trl_0_27(
 ) -> None:
     found = port(ADAPTED.format(model=model, config=config)).recipe.versions["trl"]
     assert found.startswith(version)
+
+
+POLICY = """from datasets import load_dataset
+from trl import {kind}Config, {kind}Trainer
+
+rows = load_dataset("x", split="train")
+config = {kind}Config("out"{config})
+trainer = {kind}Trainer("Qwen/Qwen3-0.6B", reward_funcs=len, args=config, train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "version"),
+    [
+        ("GRPO", ", max_prompt_length=256", "0.25.1 (the newest release with GRPOConfig(max_prompt_length=) in effect"),
+        ("RLOO", ", max_prompt_length=256", "0.26.2 (the newest release with RLOOConfig(max_prompt_length=) in effect"),
+        ("GRPO", "", "1.16.0 (newest table)"),
+        # what came when it did nothing any more: then the release that still takes it
+        ("GRPO", ", max_prompt_length=256, vllm_structured_outputs_regex='a'", "0.27.2 (the newest release with"),
+    ],
+)
+def test_a_keyword_dates_to_the_releases_in_which_it_acts(kind: str, config: str, version: str) -> None:
+    assert port(POLICY.format(kind=kind, config=config)).recipe.versions["trl"].startswith(version)
+
+
+def test_a_keyword_without_effect_contradicts_no_pin() -> None:
+    found = port("# trl==0.27.0\n" + POLICY.format(kind="GRPO", config=", max_prompt_length=256"))
+    assert found.recipe.versions["trl"].startswith("0.27.0 (the script")
+    assert not [each for each in found.findings if "doesn't have" in each.message]

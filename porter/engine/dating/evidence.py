@@ -17,6 +17,7 @@ from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, use
 from ...runtime.facts.field_tables import version_key
 from ...source.calls import may_not_run
 from ...source.launch.launched_with import words_of_launches
+from ..script.fill_from_tables import tables_of
 from ..script.flow import binding_origins, origins
 from ..script.may_be_none import may_be_none
 from ..script.reaching import not_behind
@@ -34,11 +35,15 @@ FLOORS = ("the oldest releases with what it uses",)
 
 @dataclass(frozen=True)
 class Evidence:
-    """Something that a script uses: releases from `new` on and before `gone` have it."""
+    """Something that a script uses: releases from `new` on and before `gone` have it.
+
+    With `acts` they have it before and behind that, too, where it does nothing.
+    """
 
     text: str
     new: str | None
     gone: str | None
+    acts: bool = False
 
 
 def evidence(porting: Training, library: str) -> Iterator[Evidence]:
@@ -70,12 +75,23 @@ def evidence(porting: Training, library: str) -> Iterator[Evidence]:
             if (new or gone) and text not in seen:
                 seen.add(text)
                 yield Evidence(text, new, gone)
+                if (ignored := _ignored_from(porting, library, name, keyword)) is not None:
+                    yield Evidence(f"{text} in effect", None, ignored, acts=True)
+
+
+def _ignored_from(porting: Training, library: str, name: str, keyword: str) -> str | None:
+    """The first release that takes a keyword and no notice of it; None where all that have it act on it."""
+    rule = tables_of(porting).get(name)
+    row = rule.table.row(keyword) if rule is not None and keyword and rule.table.library == library else None
+    return min(row.ignored, key=version_key, default=None) if row is not None else None
 
 
 def contradictions(porting: Training, library: str, version: str) -> list[str]:
     """What the script uses and that release didn't have (any more, or yet)."""
     found = []
     for row in evidence(porting, library):
+        if row.acts:
+            continue
         if row.gone and version_key(version) >= version_key(row.gone):
             found.append(f"{row.text} (gone in {short_version(row.gone)})")
         elif row.new and version_key(version) < version_key(row.new):

@@ -209,7 +209,7 @@ def _is_too_old_for(transformers: Date, trl: Date) -> bool:
 
 def _able(porting: Training) -> list[str]:
     """The releases of TRL that have all that the script uses."""
-    used = list(evidence(porting, "trl"))
+    used = [row for row in evidence(porting, "trl") if not row.acts]
     return [
         release
         for release in history().releases("trl")
