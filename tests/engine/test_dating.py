@@ -348,7 +348,7 @@ def test_what_peft_lost_dates_a_script_that_nothing_else_dates(tmp_path: Path) -
     [
         ("trl==0.18.1", "transformers>=4.32.0,<4.38.0", "4.52"),  # which 0.18.1 can't be installed beside
         ("trl==0.18.1", "transformers==4.37.2", "4.37.2"),
-        ("trl==0.8.6", "transformers<4.38.0", "4.37.2"),
+        ("trl==0.9.4", "transformers<4.38.0", "4.37.2"),
     ],
 )
 def test_a_range_that_the_pinned_trl_cannot_have_dates_nothing(
@@ -587,3 +587,29 @@ def test_a_keyword_without_effect_contradicts_no_pin() -> None:
     found = port("# trl==0.27.0\n" + POLICY.format(kind="GRPO", config=", max_prompt_length=256"))
     assert found.recipe.versions["trl"].startswith("0.27.0 (the script")
     assert not [each for each in found.findings if "doesn't have" in each.message]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("uv.lock", '[[package]]\nname = "trl"\nversion = "1.7.0"\n', "uv.lock"),
+        ("requirements.txt", "trl==1.7.0\n", "requirements.txt"),
+        ("requirements.txt", "trl>=0.20,<1\n", "requirements.txt"),
+    ],
+)
+def test_a_pin_that_the_script_cannot_run_on_is_not_read(file: str, text: str, said: str, tmp_path: Path) -> None:
+    """A lock file that came later, or that nobody installed from: TRL 1.7 takes no max_seq_length."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('SFTConfig("out")', 'SFTConfig("out", max_seq_length=9)'))
+    (tmp_path / file).write_text(text)
+    found = port_file(script)
+    assert found.recipe.versions["trl"].startswith("0.19.1 (the newest release with SFTConfig(max_seq_length=)")
+    [info] = [each for each in found.findings if "not read" in each.message]
+    assert info.message.startswith(f"{said} ") and "goes against what the script uses: SFTConfig(max" in info.message
+
+
+def test_of_a_script_that_no_release_can_run_the_pin_is_read(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('SFTConfig("out")', 'SFTConfig("out", max_seq_length=9, loss_type="dft")'))
+    (tmp_path / "requirements.txt").write_text("trl==1.7.0\n")
+    assert port_file(script).recipe.versions["trl"].startswith("1.7.0 (requirements.txt")

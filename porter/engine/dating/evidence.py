@@ -28,6 +28,7 @@ USES = ("uses",)
 BEFORE = ("imported before unsloth",)
 GUARDED = "the lines of what the file uses by condition"
 LAUNCHED = ("launched with",)
+ABLE = "the releases with all that is used"
 ADAPTED = ("trainers that get adapters twice",)
 ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
 FLOORS = ("the oldest releases with what it uses",)
@@ -96,6 +97,21 @@ def contradictions(porting: Training, library: str, version: str) -> list[str]:
             found.append(f"{row.text} (gone in {short_version(row.gone)})")
         elif row.new and version_key(version) < version_key(row.new):
             found.append(f"{row.text} (new in {short_version(row.new)})")
+    return found
+
+
+def releases_with_all(porting: Training, library: str) -> list[str]:
+    """The releases of a library that have all that the script uses, the oldest first."""
+    asked = (ABLE, library)
+    if asked not in porting.answers:
+        used = [row for row in evidence(porting, library) if not row.acts]
+        porting.answers[asked] = [
+            release
+            for release in history().releases(library)
+            if all(not row.gone or version_key(release) < version_key(row.gone) for row in used)
+            and all(not row.new or version_key(release) >= version_key(row.new) for row in used)
+        ]
+    found: list[str] = porting.answers[asked]
     return found
 
 

@@ -18,8 +18,8 @@ from ...source.project.pins import INSTALLED
 from ..packs.facts import known_releases, release_by_use
 from ..script.sites import Site
 from ..script.training import Training
-from .asked import asked_for, pins_for
-from .evidence import SOURCES, Evidence, contradictions, evidence, short_version
+from .asked import asked_for, meets, pins_for
+from .evidence import SOURCES, Evidence, contradictions, evidence, releases_with_all, short_version
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def versions_in(porting: Training) -> dict[str, str]:
     if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
         older = transformers is None or version_key(early.version) < version_key(transformers.version)
         older = older and version_key(early.version) >= version_key(_floor(porting, "transformers"))
-        if older and _out_with(early, _able(porting), days):
+        if older and _out_with(early, releases_with_all(porting, "trl"), days):
             transformers = early
     if transformers is not None and (trl is None or not trl.pinned):
         of_its_day = _of_its_day(porting, transformers, days)
@@ -79,7 +79,7 @@ def _own_libraries(porting: Training) -> Iterator[tuple[str, str]]:
             evidence = [row for row in pack.evidence if row.name.partition(".")[0] == library]
             for asked in asked_for(porting, library):
                 known = known_releases(own, evidence)
-                fitting = [release for release in known if all(_fits(release, *pin) for pin in asked.pins)]
+                fitting = [release for release in known if all(meets(release, *pin) for pin in asked.pins)]
                 exact = next((version for sign, version in asked.pins if sign.startswith("==")), None)
                 above = all(sign in (">", ">=", "!=") for sign, _ in asked.pins)
                 if not asked.against and not above and (exact or fitting):
@@ -163,7 +163,7 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
 
     Beside a transformers older than all of these it is the first of them: the one that was written nearest to it.
     """
-    able = _able(porting)
+    able = releases_with_all(porting, "trl")
     fitting = _out_with(transformers, able, days)
     newest = transformers.version == history().releases("transformers")[-1]
     if newest or not able or not (fitting or transformers.pinned):
@@ -207,17 +207,6 @@ def _is_too_old_for(transformers: Date, trl: Date) -> bool:
     return any(version_key(transformers.version) < version_key(bound) for bound in least)
 
 
-def _able(porting: Training) -> list[str]:
-    """The releases of TRL that have all that the script uses."""
-    used = [row for row in evidence(porting, "trl") if not row.acts]
-    return [
-        release
-        for release in history().releases("trl")
-        if all(not row.gone or version_key(release) < version_key(row.gone) for row in used)
-        and all(not row.new or version_key(release) >= version_key(row.new) for row in used)
-    ]
-
-
 def _out_with(transformers: Date, able: list[str], days: Mapping[str, str]) -> list[str]:
     day = version_key(transformers.version)
     return [release for release in able if version_key(at_version(days, release) or "0") <= day]
@@ -242,7 +231,7 @@ def date(porting: Training, library: str) -> Date | None:
     floor = max((row.new for row in used if row.new), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
     for where, pins in pins_for(porting, library):
-        fitting = [release for release in releases if all(_fits(release, *pin) for pin in pins)]
+        fitting = [release for release in releases if all(meets(release, *pin) for pin in pins)]
         said = f"{where}: {library}{','.join(f'{sign}{version}' for sign, version in pins)}"
         if not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
             continue  # a lower bound alone
@@ -268,12 +257,3 @@ def date(porting: Training, library: str) -> Date | None:
 
 def _before(release: str, rows: list[Evidence]) -> bool:
     return all(version_key(release) < version_key(row.gone or "") for row in rows)
-
-
-def _fits(release: str, sign: str, version: str) -> bool:
-    one, other = version_key(release), version_key(version)
-    if sign in ("==", "==="):
-        return one[: version.count(".") + 1] == other[: version.count(".") + 1]
-    if sign == "~=":
-        return one >= other and one[: version.count(".")] == other[: version.count(".")]
-    return {"<": one < other, "<=": one <= other, ">=": one >= other, ">": one > other, "!=": one != other}[sign]
