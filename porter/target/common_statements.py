@@ -269,7 +269,7 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
         elif porting.lora is not None:
             if not writing.provider_elsewhere:
                 code = provider_code(porting, writing.rules, writing.family, indent, len(writing.provider) + 3)
-                lines.append(f"{writing.provider} = {code}")
+                lines += [*porting.lora_heading, f"{writing.provider} = {code}"]
             lines.append(assign(names.model, apply_call(porting, writing.provider, seed), indent))
     return [*lines, *remat]
 

@@ -266,7 +266,13 @@ def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...]
             else:
                 reason = "the adapters' rules stand where the model is known"
                 near = user.place == "line" and user.scope is site.scope
-                porting.remove_statement(site.node, site.rule, reason, follows=user.statement_start if near else None)
+                module = porting.module
+                blocks = {module.parents[module.statement(each.node)] for each in (site, user)}
+                if near and user is trainer and len(blocks) == 1 and site.place == "line":
+                    porting.lora_heading = porting.remove_with_heading(site.node, site.rule, reason)
+                else:
+                    start = user.statement_start if near else None
+                    porting.remove_statement(site.node, site.rule, reason, follows=start)
     for other in porting.sites:
         if other.role == "inject" and other is not inject and other not in porting.own_injects:
             _write_conditional_inject(porting, other)

@@ -613,3 +613,13 @@ def test_of_a_script_that_no_release_can_run_the_pin_is_read(tmp_path: Path) -> 
     script.write_text(SCRIPT.replace('SFTConfig("out")', 'SFTConfig("out", max_seq_length=9, loss_type="dft")'))
     (tmp_path / "requirements.txt").write_text("trl==1.7.0\n")
     assert port_file(script).recipe.versions["trl"].startswith("1.7.0 (requirements.txt")
+
+
+def test_a_file_that_the_script_cannot_run_on_dates_no_other_library_either(tmp_path: Path) -> None:
+    """Releases of one lock file are of one day: transformers 5.12 beside TRL 0.19 is nobody's environment."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('SFTConfig("out")', 'SFTConfig("out", max_seq_length=9)'))
+    (tmp_path / "requirements.txt").write_text("trl==1.7.0\ntransformers==5.12.1\n")
+    assert port_file(script).recipe.versions["transformers"].startswith("4.53 (of the day of TRL 0.19.1)")
+    (tmp_path / "requirements.txt").write_text("transformers==4.54.1\n")
+    assert port_file(script).recipe.versions["transformers"].startswith("4.54.1 (requirements.txt")

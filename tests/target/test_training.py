@@ -26,7 +26,11 @@ NEWER = "trl==1.16.0\ntransformers==5.12.1\n"
 
 def ported(folder: Path, pins: str, config: str = "", imports: str = "", between: str = "") -> Port:
     (folder / "requirements.txt").write_text(pins)
-    (folder / "train.py").write_text(SCRIPT.format(imports=imports, config=config, between=between))
+    script = SCRIPT.format(imports=imports, config=config, between=between)
+    if pins.startswith("trl==0.8"):  # which has no SFTConfig
+        script = script.replace("import SFTConfig, ", "import ").replace("SFTConfig", "TrainingArguments")
+        script = f"from transformers import TrainingArguments\n{script}"
+    (folder / "train.py").write_text(script)
     return port_file(folder / "train.py", Options(processes=1))
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
 from ...runtime.facts.field_tables import version_key
-from ...source.project.pins import INSTALLED, Asked, asked_of_project, installed_by
+from ...source.project.pins import INSTALLED, Asked, asked_of_project
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
 
-OUTPUTS = ("what the outputs name",)
+OUT_OF_REACH = ("places that ask for what the script cannot run on",)
 
 
 def pins_for(porting: Training, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -21,19 +21,33 @@ def pins_for(porting: Training, library: str) -> Iterator[tuple[str, list[tuple[
 
 def asked_for(porting: Training, library: str) -> Iterator[Asked]:
     """Every place that asks for a release, in the order in which they count; `against` where the script can't run on
-    what it asks for."""
-    notebook = porting.module.notebook
-    raw = notebook.raw if notebook is not None else ""
-    for asked in asked_of_project(Path(porting.module.path), porting.module.text, library, raw, floors(porting)):
-        wrong = _not_of_this_run(porting, raw) if asked.where == INSTALLED else _out_of_reach(porting, library, asked)
+    what is asked for, or on what the same place asks for of another library: its releases are of one day."""
+    places = _places_out_of_reach(porting)
+    for asked in _asked(porting, library):
+        wrong = _out_of_reach(porting, library, asked) or places.get(asked.where)
         if wrong and not asked.against:
             whose = "its cells use" if asked.where == INSTALLED else "the script uses"
             asked = replace(asked, against=f"what {whose}: {', '.join(wrong[:4])}")
         yield asked
 
 
+def _places_out_of_reach(porting: Training) -> dict[str, list[str]]:
+    """The places that ask for nothing of a library that the script can run on, each with what it uses and that lacks:
+    a lock file that came later, another script's requirements, the outputs of a run that failed."""
+    if OUT_OF_REACH not in porting.answers:
+        found: dict[str, list[str]] = {}
+        for library in SOURCES:
+            asks: dict[str, list[list[str]]] = {}
+            for asked in _asked(porting, library):
+                asks.setdefault(asked.where, []).append(_out_of_reach(porting, library, asked))
+            found |= {where: wrong[-1] for where, wrong in asks.items() if all(wrong)}
+        porting.answers[OUT_OF_REACH] = found
+    places: dict[str, list[str]] = porting.answers[OUT_OF_REACH]
+    return places
+
+
 def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
-    """What the script uses and no release lacks but those that are asked for: a lock file that came later, say.
+    """What the script uses and the releases lack that are asked for.
 
     Nothing where all releases lack something of it, or where none that is known is asked for.
     """
@@ -46,6 +60,12 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
     return contradictions(porting, library, fitting[-1])
 
 
+def _asked(porting: Training, library: str) -> Iterator[Asked]:
+    notebook = porting.module.notebook
+    raw = notebook.raw if notebook is not None else ""  # its outputs say what pip installed
+    yield from asked_of_project(Path(porting.module.path), porting.module.text, library, raw, floors(porting))
+
+
 def meets(release: str, sign: str, version: str) -> bool:
     """Whether a release is what `sign version` asks for; `==0.8` is any 0.8."""
     one, other = version_key(release), version_key(version)
@@ -54,13 +74,3 @@ def meets(release: str, sign: str, version: str) -> bool:
     if sign == "~=":
         return one >= other and one[: version.count(".")] == other[: version.count(".")]
     return {"<": one < other, "<=": one <= other, ">=": one >= other, ">": one > other, "!=": one != other}[sign]
-
-
-def _not_of_this_run(porting: Training, raw: str) -> list[str]:
-    """What the cells use and the libraries lack that a notebook's outputs name: these are of a run that failed."""
-    if OUTPUTS not in porting.answers:
-        found = {library: installed_by(raw, library) for library in SOURCES}
-        wrong = [contradictions(porting, library, version) for library, version in found.items() if version]
-        porting.answers[OUTPUTS] = [each for one in wrong for each in one]
-    said: list[str] = porting.answers[OUTPUTS]
-    return said

@@ -6,6 +6,7 @@ Rules get a `Porting` and call its methods; nothing else changes the source.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -32,6 +33,7 @@ class Porting(Training):
 
     trainers: tuple[Porting, ...] = ()  # of the whole file: those of its trainers that are ported
     lora_conditional: bool = False
+    lora_heading: Sequence[str] = ()  # the comment lines above a LoraConfig whose rules stand with the trainer
     fuses: bool = False
     edits: list[Edit] = field(default_factory=list)
     moved: dict[str, str] = field(default_factory=dict)
@@ -88,6 +90,19 @@ class Porting(Training):
             new = f"\n{site.indent}{step}" + new.replace("\n", f"\n{step}")
         self.edit(start, site.statement_end, new, site.rule, reason, part=part)
         self.imports.update(imports)
+
+    def remove_with_heading(self, node: cst.CSTNode, rule: str, reason: str) -> list[str]:
+        """Take a statement of its own line out with the comment that heads it; the comment's lines, as far as they
+        speak of that statement alone."""
+        text, statement = self.module.text, self.module.statement(node)
+        begin, stop = whole_lines(text, *self.module.span(statement))
+        above = comments_above(text, begin)
+        alone = re.match(r"[ \t\f]*(\r\n|\r|\n|$)", text[stop:]) is not None  # a paragraph with the comment
+        if above == begin or not alone or not begins_paragraph(text, above):
+            self.remove_statement(node, rule, reason)
+            return []
+        self.edit(*whole_lines(text, above, self.module.span(statement)[1]), "", rule, reason)
+        return [line.strip() for line in text[above:begin].splitlines()]
 
     def remove_statement(self, node: cst.CSTNode, rule: str, reason: str, follows: int | None = None) -> None:
         """The statement that holds `node` goes; a block that would be empty keeps `pass`.
