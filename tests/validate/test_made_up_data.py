@@ -77,6 +77,34 @@ def test_a_model_folder_of_the_project_that_is_not_there_stands_in_alike_on_both
         assert substitutes.notes == ["a tiny random qwen2 model stood in for models/sft"]
 
 
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4000000000\n"
+INDEX = json.dumps({"weight_map": {"a": "model-1-of-2.safetensors", "b": "model-2-of-2.safetensors"}})
+
+
+@pytest.mark.parametrize(
+    ("files", "stands"),
+    [
+        ({"model.safetensors": POINTER}, True),
+        ({"model.safetensors.index.json": INDEX, "model-1-of-2.safetensors": "x"}, True),
+        ({"model.safetensors.index.json": INDEX, "pytorch_model.bin": "x"}, False),  # whole in the other form
+        ({"model.safetensors.index.json": "[]", "model.safetensors": "x"}, False),
+        ({"model.safetensors": "x"}, False),
+        ({"tokenizer.json": "{}"}, False),
+    ],
+)
+def test_a_model_folder_without_its_weights_has_a_stand_in(
+    tmp_path: Path, files: dict[str, str], stands: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Repositories keep config and index, and the weights elsewhere: the source ended in safetensors."""
+    local = tmp_path / "mistral"
+    local.mkdir()
+    for name, text in {"config.json": "{}", **files}.items():
+        (local / name).write_text(text)
+    substitutes = Substitutes(Settings(work=str(tmp_path / "work")), "source", [], tmp_path / "work" / "source")
+    monkeypatch.setattr(substitutes, "_stand_in", lambda name, config: ("made", "mistral", ""))
+    assert substitutes.model(str(local)) == ("made" if stands else str(local))
+
+
 @pytest.mark.real
 def test_a_configuration_by_a_path_of_another_machine_is_the_projects_of_that_name(project: tuple[Path, Path]) -> None:
     work, script = project

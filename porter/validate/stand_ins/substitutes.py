@@ -331,10 +331,24 @@ def cut_selections() -> None:
 
 
 def _holds_model(folder: Path) -> bool:
-    """Whether there is a model, tokenizer or adapter that two runs on a CPU can bear."""
-    if not folder.is_dir() or not any(folder.iterdir()):
+    """Whether there is a model, tokenizer or adapter that two runs on a CPU can bear, with all of its weights."""
+    if not folder.is_dir() or not any(folder.iterdir()) or _lacks_weights(folder):
         return False
     return sum(file.stat().st_size for pattern in WEIGHTS for file in folder.glob(pattern)) <= LARGEST_LOCAL_MODEL
+
+
+def _lacks_weights(folder: Path) -> bool:
+    """Whether weights that the folder speaks of aren't there, as in a repository that keeps them elsewhere: files that
+    an index names, or what Git LFS leaves in place of one."""
+    named = {file for pattern in WEIGHTS for file in folder.glob(pattern)}
+    for index in folder.glob("*.index.json"):
+        try:
+            named |= {folder / str(name) for name in json.loads(index.read_text("utf-8"))["weight_map"].values()}
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            continue
+    # Weights may be there in one of two forms: an index of each, and files of one.
+    forms = {suffix: [file for file in named if file.suffix == suffix] for suffix in {file.suffix for file in named}}
+    return bool(forms) and not any(all(MissingFiles.there(str(file)) for file in files) for files in forms.values())
 
 
 def _streamed(rows: Any) -> Any:
