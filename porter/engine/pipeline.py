@@ -207,11 +207,11 @@ def _steps(packs: tuple[Pack, ...]) -> dict[tuple[Phase, str], tuple[Step, ...]]
     try:
         return by_phase(STEPS, tuple(each for pack in packs for each in pack.steps))
     except BadSteps as error:
-        own = next((each for each in error.steps if each.path is not None), None)
-        if own is None:
-            raise
-        said = f"pack {own.pack}: {error}"
-        raise InputError(said, own.path, own.line, fix="correct what its steps read, fill or settle") from None
+        for each in error.steps:
+            if each.path is not None:
+                fix = "correct what its steps read, fill or settle"
+                raise InputError(f"pack {each.pack}: {error}", each.path, each.line, fix=fix) from None
+        raise
 
 
 def _settle(porting: Porting) -> None:

@@ -1,4 +1,4 @@
-"""What a step of a pack asks of a script: its names and values, its functions and calls, its trainer's and model's uses.
+"""What a step of a pack asks of a script: names and values, functions and calls, uses of the trainer and the model.
 
 A `Module` is the script's syntax tree, with the source span, the scope and the import name of every node. docs/packs.md
 documents each name; those that aren't listed here may change with any release.

@@ -29,6 +29,7 @@ def go(porting):
         if porting.module.code(call.func) == "acme_{stem}":
             {body}
 '''
+LONGEST = "e = max(porting.edits, key=lambda e: e.end - e.start)"
 GONE = "porting.remove_statement(call, 'ACME1', 'it goes')"
 SCRIPT = sft_script("import acme\n\n\ndef acme_run(): ...\n\n\nacme_run()")
 
@@ -108,7 +109,7 @@ def test_a_circle_names_its_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ('PART_OF = "ACME2"', "is a part of ACME2, which its pack lacks"),
+        ('PART_OF = "ACME2"', "is a part of ACME2, but its pack has no such rule"),
         ("", "fails to load: AttributeError"),
         ('ID = "ACME1"\n\n\n@step(Phase.NAME)\ndef two(one, other): ...', "has a step, two, that takes 2 arguments"),
     ],
@@ -125,7 +126,7 @@ def test_a_bad_file_is_one_line(tmp_path: Path, more: str, said: str) -> None:
         ("raise ValueError('no')", r"run\.py:16: ValueError: no"),
         ("porting.edit(call.missing, 1, '', 'ACME1', '')", r"run\.py:16: AttributeError"),
         (
-            "e = max(porting.edits, key=lambda e: e.end - e.start); porting.edit(e.end - 1, e.end + 1, '', 'ACME1', '')",
+            f"{LONGEST}; porting.edit(e.end - 1, e.end + 1, '', 'ACME1', '')",
             r"a part of which TP\d+ replaces",
         ),
     ],

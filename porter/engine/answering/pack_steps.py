@@ -44,9 +44,8 @@ def _check_edits(porting: Porting, count: int) -> None:
     for new in porting.edits[count:]:
         for edit in porting.edits:
             apart = new.end <= edit.start or edit.end <= new.start
-            nested = (edit.start <= new.start and new.end <= edit.end) or (
-                new.start <= edit.start and edit.end <= new.end
-            )
+            within = edit.start <= new.start and new.end <= edit.end
+            nested = within or (new.start <= edit.start and edit.end <= new.end)
             if not apart and not nested:
                 line = porting.module.line_column(new.start)[0]
                 raise BeyondClaim(f"it edits line {line}, a part of which {edit.rule} replaces")

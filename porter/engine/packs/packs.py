@@ -276,13 +276,11 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
     families = tuple(sorted((path / "models").glob("*.toml")))
     reads = dict(data.get("reads", {}))
     rules = tuple(rule for rule in loaded if not rule.part_of)
-    ids = {rule.id for rule in (*tables, *rules, *rewrites)}
+    ids = {each.id for each in tables} | {each.id for each in rules} | {each.id for each in rewrites}
     for part in loaded:
         if part.part_of and (part.id not in ids or part.claims):
-            said = f"is a part of {part.id}, which " + (
-                "answers places of its own" if part.claims else "its pack lacks"
-            )
-            raise InputError(said, part.path, 1, fix="give it an ID of its own")
+            why = "answers places of its own" if part.claims else "its pack has no such rule"
+            raise InputError(f"is a part of {part.id}, but {why}", part.path, 1, fix="give it an ID of its own")
     steps = tuple(step for rule in loaded for step in rule.steps)
     return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, steps)
 

@@ -1,7 +1,7 @@
 """A pack's Python rule: one module, read once, and what it says of itself.
 
 It names what it answers (`MATCHES`, `CLASSES`, `FUNCTIONS`, `PATTERNS`) and does it in `apply(site, porting)` when
-the port is written, or in `read(site, reading)` when the script is read; or it declares steps of the port, `@step(...)`.
+the port is written, or in `read(site, reading)` when the script is read; or it declares steps, `@step(...)`.
 docs/packs.md has the whole of it.
 """
 
