@@ -13,14 +13,21 @@ from ..engine.script.reaching import reaching
 from ..engine.script.sites import shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
 from ..engine.settling.decisions import decide as decide_condition
+from ..engine.settling.kept_branch import keep_branch
+from ..engine.settling.unused import drop_device_maps
+from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
+from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
+from ..engine.tokens.tokenizers import is_tokenizer, tokenizes_alike
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
-from ..source.module import Module
+from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
-from ..source.values import Unknown, evaluate
+from ..source.values import TORCH_TYPES, Unknown, evaluate
 from ..text.edits import line_start, within
 
 __all__ = [
+    "TOKENIZER_LOADS",
+    "TORCH_TYPES",
     "Binding",
     "Module",
     "Scope",
@@ -30,9 +37,13 @@ __all__ = [
     "binding_origins",
     "calls_of",
     "decide_condition",
+    "drop_device_maps",
     "evaluate",
+    "flatten",
     "function_around",
     "inside",
+    "is_tokenizer",
+    "keep_branch",
     "line_start",
     "origins",
     "parameter_of",
@@ -41,9 +52,11 @@ __all__ = [
     "release_of",
     "returned",
     "role_uses",
+    "settle_tokens",
     "shortened",
     "shown",
     "small_statement",
+    "tokenizes_alike",
     "version_key",
     "within",
 ]

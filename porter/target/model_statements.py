@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ..engine.libraries.transformers.tokens.tokenizers_of_4 import tokenizer_load
 from ..engine.reading.master_weights import MASTERS
 from ..engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
@@ -12,6 +11,7 @@ from ..engine.script.fill_from_tables import short_name
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, Site, indentation
 from ..engine.script.training import in_reach
+from ..engine.tokens.tokenizers import tokenizer_load
 from ..text.expressions import python, quoted, type_name
 from ..text.layout import Arg, Call
 from .common_statements import Writing, assign

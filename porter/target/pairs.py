@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..engine.libraries.transformers.tokens.tokenizers_of_4 import tokenizer_load
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, pair_names
+from ..engine.tokens.tokenizers import tokenizer_load
 from ..text.layout import Call, render
 from ..text.marks import MARKS
 

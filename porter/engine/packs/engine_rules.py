@@ -45,22 +45,6 @@ Why: silence would be taken for a file that trains nothing.
 Use instead: a folder is ported as a whole, so that a class of the project that extends TRL's trainer is seen:
 `tpu-port DIR -o OUT`.
 """,
-    "TP005": """Tokenizers of a script for transformers before 5: the ids that transformers 4 gave the same text.
-
-What it does: the load becomes `rt.as_transformers_4(AutoTokenizer.from_pretrained(...))`, with `add_bos_token=`,
-`add_eos_token=` and `use_fast=` where the script gives them; `tokenizer.add_eos_token = True` becomes
-`rt.bos_eos(tokenizer, add_eos_token=True)`. Left as they are: published tokenizers that both releases load alike
-(Qwen's, Gemma's, Llama 3's, SmolLM's).
-Why: transformers 5, which a port has, builds tokenizers of Llama's class anew and leaves out how their `tokenizer.json`
-splits a text: behind a special token within a text Llama 2, TinyLlama and the like get another token, of
-DeepSeek-R1-Distill-Llama all spaces are lost. Mistral's pad on the other side. Told of the end token alone it takes the
-start token away, and it listens for tokenizers that didn't (Llama 3's, Qwen's).
-Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1", add_eos_token=True)`
-Use instead: `tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained("..."), add_eos_token=True)`
-Safety: exact beside transformers 4.41 to 4.57. With `use_fast=False` and a checkpoint whose settings say
-`legacy: false`, a text that begins with a space lacks one; before 4.41 `add_prefix_space` in a checkpoint's settings
-(Mistral 7B v0.3) put a space behind each special token, too.
-""",
     "TP006": """Assertions of the installed release: they go.
 
 What it does: takes out `assert` statements about `transformers.__version__`, `transformers._import_structure` and the
@@ -114,39 +98,6 @@ Why: they are saved in generation_config.json, and end what samples from the mod
 Example: `trainer.model.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids("<|im_end|>")`
 Safety: exact.
 """,
-    "TP513": """Reports of the GPU: lines that only print or log what torch.cuda says of the device.
-
-What it does: takes out such lines, and the variables that were made for them alone.
-Why: there is no GPU to tell of, and torch need not be there.
-Example: `print(f"{torch.cuda.max_memory_reserved() / 1024**3} GB reserved")`
-Use instead: `tpu-port plan` for the memory; JAX's profiler for what a run takes.
-""",
-    "TP526": """torch.cuda.is_available(): decided as on the GPU, where it decides a setting or ends the run.
-
-What it does: takes out guards (`if not torch.cuda.is_available(): raise ...`), and writes what the GPU run had where
-the answer is a setting of the training (`bf16=torch.cuda.is_available()`); other uses are named.
-Why: a TPU machine answers False, so that the port would end, or train in another precision than the source did.
-""",
-    "TP528": """return_tensors="pt", set_format("torch") in a port that needs no torch: NumPy's arrays.
-
-What it does: where nothing of the port uses torch any more, a tokenizer that is asked for torch's tensors gives
-NumPy's arrays (`return_tensors="np"`), and so do rows (`set_format("numpy")`); `.clone()` of them becomes `.copy()`,
-`.size(0)` becomes `.shape[0]`, and what arrays can't do is named. A port that goes on using torch keeps its tensors.
-Why: a TPU machine need not have torch, and transformers ends where it is asked for tensors that it can't make.
-Example: `rows.map(lambda row: tokenizer(row["text"], return_tensors="pt"))`
-Use instead: `rows.map(lambda row: tokenizer(row["text"], return_tensors="np"))`
-Safety: exact, the same numbers.
-""",
-    "TP529": """Columns of a dataset: lists, as they were before datasets 4.
-
-What it does: `rows["text"]` of a `datasets.Dataset` becomes `list(rows["text"])` where a tokenizer takes it, where it
-is added to, changed or written as JSON, and in a script of before datasets 4 wherever else only a list may do.
-Why: a port runs with today's datasets, whose columns are read row by row; tokenizers refuse them, and
-`apply_chat_template` takes one for an empty conversation.
-Example: `tokens = tokenizer(rows["text"])`
-Use instead: `tokens = tokenizer(list(rows["text"]))`
-Safety: exact.
-""",
     "TP535": """`if trainer.is_world_process_zero():` around what all hosts do together: its lines are for all of them.
 
 What it does: where such a condition holds a call that saves, merges, trains or samples, its lines are moved out of it,
@@ -155,15 +106,6 @@ Why: a host has a part of the weights only, so that all must take part; under th
 Example: `if trainer.is_world_process_zero(): trainer.save_model(output_dir)`
 Use instead: `rt.save_model(model, output_dir)`, on every host
 Safety: exact; other lines under the condition run on every host too.
-""",
-    "TP536": """What asks torch for a GPU, left where the port comes along.
-
-What it does: names calls that raise without CUDA (`torch.cuda.current_device()`, `.cuda()`, `.to("cuda")`,
-`device="cuda"`) when no condition, no `try` and no other rule keeps the port from them. A model that torch loads
-on a GPU (`device_map={"": 0}`) goes to the host's CPU, unless bitsandbytes holds it.
-Why: a TPU machine's torch is built without CUDA, so that the port would end there.
-Example: `major, minor = torch.cuda.get_device_capability()`
-Use instead: `if torch.cuda.is_available():` around it, or what the GPU run had
 """,
     "TP537": """GPUs that Ray or Modal is asked for.
 

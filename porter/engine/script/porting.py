@@ -61,6 +61,10 @@ class Porting(Training):
         """Whether an edit replaces what stands at `offset`."""
         return any(edit.start <= offset < edit.end for edit in self.edits)
 
+    def keep_names(self, *nodes: cst.CSTNode) -> None:
+        """Names of libraries that stay as they are written: no rewrite answers them."""
+        self.answers.setdefault(KEPT, set()).update(nodes)
+
     def replace(self, site: Site, new: str, reason: str, *imports: str) -> None:
         """The call of `site` becomes `new`."""
         self.edit(site.start, site.end, new, site.rule, reason)

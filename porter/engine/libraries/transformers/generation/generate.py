@@ -28,8 +28,8 @@ from ....script.trainers import is_another
 from ....script.training import in_reach
 from ....script.uses_of_training import Use, role_uses
 from ....steps.step import Phase, step
-from ..tokens.tokenizers_of_4 import tokenizer_load
-from .numpy_tokens import settle_inputs, settle_outputs
+from ....tokens.numpy_tokens import settle_inputs, settle_outputs
+from ....tokens.tokenizers import tokenizer_load
 from .reloaded_model import has_mesh_of_file, is_tunixs, port_reloaded
 
 RULE = "TP311"

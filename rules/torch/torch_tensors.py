@@ -1,10 +1,12 @@
-"""Tensors that a port would ask for where nothing of it needs torch any more.
+"""return_tensors="pt", set_format("torch") in a port that needs no torch: NumPy's arrays.
 
-    encodings = tokenizer(texts, padding="max_length", truncation=True, return_tensors="pt")
-
-ends a port on a machine without torch. Arrays of NumPy hold the same numbers, and rows that are made of them are the
-same: `return_tensors="np"`, `rows.set_format("numpy")`. A port that goes on using torch has it installed, and keeps
-its tensors.
+What it does: where nothing of the port uses torch any more, a tokenizer that is asked for torch's tensors gives
+NumPy's arrays (`return_tensors="np"`), and so do rows (`set_format("numpy")`); `.clone()` of them becomes `.copy()`,
+`.size(0)` becomes `.shape[0]`, and what arrays can't do is named. A port that goes on using torch keeps its tensors.
+Why: a TPU machine need not have torch, and transformers ends where it is asked for tensors that it can't make.
+Example: `rows.map(lambda row: tokenizer(row["text"], return_tensors="pt"))`
+Use instead: `rows.map(lambda row: tokenizer(row["text"], return_tensors="np"))`
+Safety: exact, the same numbers.
 """
 
 from __future__ import annotations
@@ -15,16 +17,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ....runtime.facts.field_tables import version_key
-from ....source.calls import calls_of, function_around
-from ....source.module import flatten
-from ....text.edits import within
-from ...script.fill_from_tables import plain_version
-from ...script.porting import Porting
-from ...steps.step import Phase, step
-from ..transformers.generation.numpy_tokens import settle_call
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import calls_of, flatten, function_around, plain_version, settle_tokens, version_key, within
 
-RULE = "TP528"
+ID = "TP528"
 REASON = "NumPy's arrays: the same numbers without torch"
 KEYWORD = "return_tensors"
 FORMATS = re.compile(r"\b(set|with)_format\(")
@@ -40,23 +36,23 @@ MODELS = re.compile(
 def answer_tensors(porting: Porting) -> None:
     """What asks for torch's tensors gives NumPy's arrays, in a port that leaves no torch; see also `generating`."""
     text = porting.module.text
-    if not (KEYWORD in text or FORMATS.search(text)) or not porting.options.active(RULE) or _keeps_torch(porting):
+    if not (KEYWORD in text or FORMATS.search(text)) or _keeps_torch(porting):
         return
     release = version_key(plain_version(porting.versions.get("transformers", "0")))
     for call in list(porting.module.calls):
         if _asks(porting, call):
-            settle_call(porting, call, RULE, ids=release < (5,))
+            settle_tokens(porting, call, ID, ids=release < (5,))
             for where in _handed_on(porting, call):
-                settle_call(porting, where, RULE, ids=False)
+                settle_tokens(porting, where, ID, ids=False)
     for default in _defaults(porting):
         if not porting.covered(porting.module.span(default)[0]):
             said = porting.module.code(default)
-            porting.edit(*porting.module.span(default), said.replace("pt", "np"), RULE, REASON)
+            porting.edit(*porting.module.span(default), said.replace("pt", "np"), ID, REASON)
 
     for value in _formats(porting):
         if not porting.covered(porting.module.span(value)[0]):
             said = porting.module.code(value)
-            porting.edit(*porting.module.span(value), re.sub(r"torch|pt", "numpy", said), RULE, REASON)
+            porting.edit(*porting.module.span(value), re.sub(r"torch|pt", "numpy", said), ID, REASON)
     porting.edits = [replace(edit, new=ASKED.sub(r"\1numpy", edit.new)) for edit in porting.edits]
 
 

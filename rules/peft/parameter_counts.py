@@ -9,14 +9,10 @@ import re
 
 import libcst as cst
 
-from ....source.calls import calls_of
-from ....source.scopes import inside
-from ...script.porting import Porting
-from ...script.sites import small_statement
-from ...script.uses_of_training import Use, role_uses
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Use, calls_of, inside, role_uses, small_statement
 
-RULE = "TP210"
+PART_OF = "TP210"
 REASON = "the same count over Tunix's parameters"
 COUNTED = ("parameters", "named_parameters")
 # What a function may call and still only count and print.
@@ -28,8 +24,6 @@ COUNTING = frozenset(
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def replace_counts(porting: Porting) -> None:
     """Replace counts of the model's parameters, and calls of the file's functions that count them."""
-    if not porting.options.active(RULE):
-        return
     for use in list(role_uses(porting, "model")):
         if use.match.endswith("get_nb_trainable_parameters()"):
             _replace_both(porting, use)
@@ -59,7 +53,7 @@ def _replace_sum(porting: Porting, use: Use) -> bool:
         return False
     model = module.code(use.name)
     trainable = ", trainable=True" if tests else ""
-    porting.edit(*module.span(call), f"{porting.rt('count_parameters')}({model}{trainable})", RULE, REASON)
+    porting.edit(*module.span(call), f"{porting.rt('count_parameters')}({model}{trainable})", PART_OF, REASON)
     return True
 
 
@@ -69,7 +63,7 @@ def _replace_both(porting: Porting, use: Use) -> None:
     new = f"{count}({model}, trainable=True), {count}({model})"
     if not isinstance(porting.module.parents[use.outer], cst.Assign):
         new = f"({new})"
-    porting.edit(*porting.module.span(use.outer), new, RULE, REASON)
+    porting.edit(*porting.module.span(use.outer), new, PART_OF, REASON)
 
 
 def _replace_number(porting: Porting, use: Use) -> None:
@@ -80,7 +74,7 @@ def _replace_number(porting: Porting, use: Use) -> None:
     trainable = {"": "", "only_trainable=True": ", trainable=True", "only_trainable=False": ""}.get(asked)
     if trainable is not None:
         new = f"{porting.rt('count_parameters')}({module.code(use.name)}{trainable})"
-        porting.edit(*module.span(call), new, RULE, REASON)
+        porting.edit(*module.span(call), new, PART_OF, REASON)
 
 
 TRAINED_IN_FLOAT32 = re.compile(
@@ -98,7 +92,7 @@ def _drop_cast(porting: Porting, use: Use) -> bool:
         return False
     if TRAINED_IN_FLOAT32.fullmatch(porting.module.code(loop)) is None:
         return False
-    porting.remove_statement(loop, RULE, "adapters are float32 here, whatever the base is")
+    porting.remove_statement(loop, PART_OF, "adapters are float32 here, whatever the base is")
     return True
 
 
@@ -117,8 +111,8 @@ def _replace_function(porting: Porting, use: Use) -> None:
         return
     for call in calls:
         model = module.code(call.args[0].value)
-        porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", RULE, REASON)
-    porting.remove_statement(function, RULE, REASON)
+        porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", PART_OF, REASON)
+    porting.remove_statement(function, PART_OF, REASON)
 
 
 def _only_counts(porting: Porting, function: cst.FunctionDef) -> bool:

@@ -14,13 +14,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ....source.calls import returned
-from ....source.module import Module
-from ....source.values import TORCH_TYPES
-from ...script.porting import KEPT, Porting
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import TORCH_TYPES, Module, returned
 
-RULE = "TP520"
+PART_OF = "TP520"
 REASON = "torch loads this model, and knows no type of JAX"
 NAMES = frozenset({"dtype", "torch_dtype"})
 LOADS = (".from_pretrained", ".from_config")
@@ -29,11 +26,10 @@ MAX_DEPTH = 6  # variables and functions between a type and where it is taken
 
 
 @step(Phase.ANSWER, fills=("claimed names",))
-@step(Phase.ANSWER, fills=("claimed names",))
 def keep_handed_types(porting: Porting) -> None:
     """Leave or name the types of every load that stays torch's."""
     module = porting.module
-    if "dtype" not in module.text or not porting.options.active(RULE):
+    if "dtype" not in module.text:
         return
     for call in module.calls:
         if not _stays(porting, call):
@@ -56,14 +52,14 @@ def _keep(porting: Porting, given: cst.BaseExpression) -> None:
         return  # torch.bfloat16 in the call itself stays
     leaves = [leaf for leaf in types if leaf is not None]
     if len(leaves) == len(types) and _only_loads_read(porting, given):
-        porting.answers.setdefault(KEPT, set()).update(leaves)
+        porting.keep_names(*leaves)
         return
     code = module.code(given)
     if len(leaves) < len(types):
         message = f"{code}: torch loads a model in it here, and gets JAX's type of that name in the port."
-        porting.find(RULE, "error", message, "Give torch's type, or its name.", *module.location(given))
+        porting.find(PART_OF, "error", message, "Give torch's type, or its name.", *module.location(given))
         return
-    porting.edit(*module.span(given), f"jnp.dtype({code}).name", RULE, REASON)
+    porting.edit(*module.span(given), f"jnp.dtype({code}).name", PART_OF, REASON)
     porting.imports.add("import jax.numpy as jnp")
 
 

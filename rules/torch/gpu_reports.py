@@ -1,10 +1,9 @@
-"""Lines that only tell of the GPU: its name, its memory. They go, with the variables that were made for them.
+"""Reports of the GPU: lines that only print or log what torch.cuda says of the device.
 
-gpu = torch.cuda.get_device_properties(0)
-used = round(torch.cuda.max_memory_reserved() / 1024**3, 3)
-print(f"GPU = {gpu.name}: {used} GB reserved.")
-for i in range(torch.cuda.device_count()):
-    print(i, torch.cuda.get_device_name(i))
+What it does: takes out such lines, and the variables that were made for them alone.
+Why: there is no GPU to tell of, and torch need not be there.
+Example: `print(f"{torch.cuda.max_memory_reserved() / 1024**3} GB reserved")`
+Use instead: `tpu-port plan` for the memory; JAX's profiler for what a run takes.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ import re
 
 import libcst as cst
 
-from ....source.scopes import Binding, Scope, inside
-from ...script.porting import Porting
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Binding, Scope, inside
 
-RULE = "TP513"
+ID = "TP513"
 REASON = "tells of a GPU"
 ASKS = frozenset(
     f"torch.cuda.{name}"
@@ -32,19 +31,26 @@ EACH = re.compile(r"range\(\s*torch\.cuda\.device_count\(\)\s*\)")
 LOGS = frozenset("print info debug warning log".split())
 
 
+@step(Phase.ANSWER, reads=("gpu branches",), fills=("claimed names", "gpu reports"))
 def drop_gpu_reports(porting: Porting) -> None:
     """Take out what only prints or logs what torch.cuda says of the device."""
-    if "torch.cuda." not in porting.module.text or not porting.options.active(RULE):
+    if "torch.cuda." not in porting.module.text:
         return
     for scope in porting.module.scopes.values():
         told = _variables(porting, scope)
         for node in list(porting.module.parents):
             if isinstance(node, cst.Expr) and porting.module.scope(node) is scope and _reports(porting, node, told):
-                porting.remove_statement(node.value, RULE, REASON)
+                porting.remove_statement(node.value, ID, REASON)
             if isinstance(node, cst.If) and porting.module.scope(node) is scope and _warns(porting, node, told):
-                porting.remove_statement(node, RULE, REASON)
+                porting.remove_statement(node, ID, REASON)
         for binding in told.values():
-            porting.remove_statement(binding.node, RULE, REASON)
+            porting.remove_statement(binding.node, ID, REASON)
+
+
+@step(Phase.ANSWER, reads=("gpu answers",), fills=("claimed names",))
+def drop_what_answers_left(porting: Porting) -> None:
+    """Once more, now that what asks for a GPU is answered: what was told of that alone goes, too."""
+    drop_gpu_reports(porting)
 
 
 def _variables(porting: Porting, scope: Scope) -> dict[str, Binding]:

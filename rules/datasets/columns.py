@@ -1,9 +1,12 @@
-"""Columns of a dataset, `rows["text"]`: lists before datasets 4, and objects that are read row by row since.
+"""Columns of a dataset: lists, as they were before datasets 4.
 
-    tokens = tokenizer(rows["text"])
-
-ends a port, whose datasets is today's; `apply_chat_template(rows["messages"])` gives one empty text, and says nothing.
-`list(...)` makes the list again where something is done with it that such an object can't.
+What it does: `rows["text"]` of a `datasets.Dataset` becomes `list(rows["text"])` where a tokenizer takes it, where it
+is added to, changed or written as JSON, and in a script of before datasets 4 wherever else only a list may do.
+Why: a port runs with today's datasets, whose columns are read row by row; tokenizers refuse them, and
+`apply_chat_template` takes one for an empty conversation.
+Example: `tokens = tokenizer(rows["text"])`
+Use instead: `tokens = tokenizer(list(rows["text"]))`
+Safety: exact.
 """
 
 from __future__ import annotations
@@ -13,17 +16,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ....runtime.facts.field_tables import version_key
-from ....source.module import Module
-from ...dating.release import release_of
-from ...script.fill_from_tables import plain_version
-from ...script.porting import Porting
-from ...script.reaching import reaching
-from ...steps.step import Phase, step
-from ..transformers.tokens.tokenizers_of_4 import is_tokenizer
-from .made_datasets import SPLITS, column, is_dataset
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Module, is_tokenizer, plain_version, reaching, release_of, version_key
 
-RULE = "TP529"
+from ._made_datasets import SPLITS, column, is_dataset
+
+ID = "TP529"
 REASON = "datasets 4 gives a column that is no list"
 # What a list can and a column can't.
 METHODS = frozenset("append copy extend insert pop remove reverse sort clear".split())
@@ -42,7 +40,7 @@ FIRST_LAZY = (0, 20)  # the first TRL of after datasets 4
 def list_columns(porting: Porting) -> None:
     """Columns are lists again where the script does with them what only a list can."""
     module = porting.module
-    if "datasets" not in module.roots or not porting.options.active(RULE) or "_format(" in module.text:
+    if "datasets" not in module.roots or "_format(" in module.text:
         return
     if version_key(release_of(porting, "datasets") or "0") >= (4,):
         return
@@ -54,8 +52,8 @@ def list_columns(porting: Porting) -> None:
         if not is_dataset(module, node.value) or porting.covered(start):
             continue
         if any(_needs_list(module, use, older) for use in _uses(module, node)):
-            porting.edit(start, start, "list(", RULE, REASON)
-            porting.edit(end, end, ")", RULE, REASON)
+            porting.edit(start, start, "list(", ID, REASON)
+            porting.edit(end, end, ")", ID, REASON)
 
 
 def _uses(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....source.scopes import inside
-from ...script.porting import Porting
-from ...steps.step import Phase, step
-from .cuda_available import AVAILABLE, RULE, decision, gives_none, known_value, places, small
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import inside
+
+from .cuda_available import AVAILABLE, decision, gives_none, known_value, places, small
+
+PART_OF = "TP526"
 
 
 @step(Phase.NAME, reads=("columns",), fills=("gpu tests",))
 def name_gpu_tests(porting: Porting) -> None:
     """A warning for every question that is left in the port; an error where it decides what the training takes."""
-    if "cuda.is_available" not in porting.module.text or not porting.options.active(RULE):
+    if "cuda.is_available" not in porting.module.text:
         return
     for call in porting.module.calls:
         if porting.module.qualified(call.func) == AVAILABLE and not porting.covered(porting.module.span(call)[0]):
@@ -27,12 +29,12 @@ def name_gpu_tests(porting: Porting) -> None:
                 message = (
                     f"{message[:-1]}: the function ends here, or tells its caller, which ends the port or changes it."
                 )
-                porting.find(RULE, "error", message, "Let it answer what it did on the GPU.", line, column)
+                porting.find(PART_OF, "error", message, "Let it answer what it did on the GPU.", line, column)
             elif decides:
                 message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
-                porting.find(RULE, "error", message, "Give what the GPU run had.", line, column)
+                porting.find(PART_OF, "error", message, "Give what the GPU run had.", line, column)
             else:
-                porting.find(RULE, "warning", message, "Check what it decides.", line, column)
+                porting.find(PART_OF, "warning", message, "Check what it decides.", line, column)
 
 
 def _tells_caller(porting: Porting, call: cst.Call) -> bool:

@@ -10,12 +10,12 @@ from types import MappingProxyType
 
 import libcst as cst
 
-from .....source.calls import argument_of, calls_of, returned
-from .....source.scopes import Binding, Scope
-from .....text.edits import line_start
-from ....script.porting import Porting
-from ....script.reaching import reaching
-from ....script.sites import shortened
+from ...source.calls import argument_of, calls_of, returned
+from ...source.scopes import Binding, Scope
+from ...text.edits import line_start
+from ..script.porting import Porting
+from ..script.reaching import reaching
+from ..script.sites import shortened
 
 # Methods that move a tensor or change its type, and give the same numbers.
 MOVES = frozenset("to cuda cpu contiguous detach long int clone numpy".split())

@@ -1,8 +1,8 @@
-"""`torch.cuda.is_available()`: true where the source trained, false on a TPU, where it must not decide anything.
+"""torch.cuda.is_available(): decided as on the GPU, where it decides a setting or ends the run.
 
-if not torch.cuda.is_available():
-    raise SystemExit("needs a GPU")
-args = SFTConfig(bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported())
+What it does: takes out guards (`if not torch.cuda.is_available(): raise ...`), and writes what the GPU run had where
+the answer is a setting of the training (`bf16=torch.cuda.is_available()`); other uses are named.
+Why: a TPU machine answers False, so that the port would end, or train in another precision than the source did.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ....source.calls import function_around, parameter_of
-from ....source.scopes import Scope, inside
-from ....source.values import TORCH_TYPES, Unknown, evaluate
-from ....text.edits import line_start
-from ...script.porting import Porting
-from ...settling.kept_branch import keep_branch
-from ...steps.step import Phase, step
-from .cuda_left import RAISING
-from .gpu_reports import drop_gpu_reports
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import (
+    TORCH_TYPES,
+    Scope,
+    Unknown,
+    evaluate,
+    function_around,
+    inside,
+    keep_branch,
+    line_start,
+    parameter_of,
+)
 
-RULE = "TP526"
+from .cuda_left import RAISING
+
+ID = "TP526"
 AVAILABLE = "torch.cuda.is_available"
 CAPABLE = "torch.cuda.get_device_capability"
 HALF = ("torch.cuda.is_bf16_supported", "unsloth.is_bfloat16_supported", "unsloth.is_bf16_supported", CAPABLE)
@@ -35,19 +40,12 @@ MAX_HANDED = 4  # variables and parameters between a question and the setting th
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
 
 
-@step(Phase.ANSWER, reads=("gpu branches",), fills=("claimed names",))
-def answer_cuda(porting: Porting) -> None:
-    """What asks for a GPU, and what tells of one, before and after the questions are answered."""
-    drop_gpu_reports(porting)
-    answer_gpu_tests(porting)
-    drop_gpu_reports(porting)
-
-
+@step(Phase.ANSWER, reads=("gpu branches", "gpu reports"), fills=("claimed names", "gpu answers"))
 def answer_gpu_tests(porting: Porting) -> None:
     """Guards go, settings get what the GPU run had; what else asks is named."""
     module = porting.module
     asked = ("cuda.is_available", "is_bf16_supported", "is_bfloat16_supported", "get_device_capability")
-    if not any(name in module.text for name in asked) or not porting.options.active(RULE):
+    if not any(name in module.text for name in asked):
         return
     for call in [call for call in module.calls if module.qualified(call.func) in (AVAILABLE, *HALF)]:
         if porting.covered(module.span(call)[0]) or _drop_guard(porting, call):
@@ -67,7 +65,7 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
     test = decision(porting, call)
     holder = module.parents[test]
     if isinstance(holder, cst.Assert) and holder.test is test and known_value(porting, test) is True:
-        porting.remove_statement(call, RULE, GUARD)
+        porting.remove_statement(call, ID, GUARD)
         return True
     if not isinstance(holder, cst.If) or holder.test is not test:
         return False
@@ -76,25 +74,25 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
     if known is False and holder.orelse is None and _only_for_cpu(porting, holder.body):
         if isinstance(above, cst.If) and above.orelse is holder:
             return False
-        porting.remove_statement(holder, RULE, GUARD)
+        porting.remove_statement(holder, ID, GUARD)
         return True
     is_elif = isinstance(above, cst.If) and above.orelse is holder
     if known is False and isinstance(holder.orelse, cst.Else) and not is_elif:
         if _only_for_cpu(porting, holder.body) and _only_tells(porting, holder.orelse.body):
-            porting.remove_statement(holder, RULE, "tells of a GPU")
+            porting.remove_statement(holder, ID, "tells of a GPU")
             return True
     if known is True and _tells(porting, holder) and not is_elif:
-        porting.remove_statement(holder, RULE, "tells of a GPU")
+        porting.remove_statement(holder, ID, "tells of a GPU")
         return True
     of_gpu = module.qualified(call.func) != AVAILABLE  # a question that only a GPU can answer
     if known is True and (of_gpu or _sets(porting, holder.body)):
         if not _unwrap(porting, holder, any_value=of_gpu):
-            porting.edit(*module.span(test), "True", RULE, REASON)
+            porting.edit(*module.span(test), "True", ID, REASON)
         return True
     if known is True and isinstance(holder.orelse, cst.Else) and _only_for_cpu(porting, holder.orelse.body):
         start = module.span(holder.orelse)[0]
         begin = line_start(module.text, start)
-        porting.edit(begin, module.span(holder.orelse)[1], "", RULE, GUARD)
+        porting.edit(begin, module.span(holder.orelse)[1], "", ID, GUARD)
         return True
     return False
 
@@ -115,7 +113,7 @@ def _drop_guards_of_device(porting: Porting, call: cst.Call) -> None:
             continue
         is_elif = isinstance(above, cst.If) and above.orelse is holder
         if not is_elif and known_value(porting, test) is False and _only_for_cpu(porting, holder.body):
-            porting.remove_statement(holder, RULE, GUARD)
+            porting.remove_statement(holder, ID, GUARD)
 
 
 def _only_for_cpu(porting: Porting, body: cst.BaseSuite) -> bool:
@@ -225,7 +223,7 @@ def _unwrap(porting: Porting, holder: cst.If, *, any_value: bool) -> bool:
     for branch in (holder.body, other.body if other is not None else holder.body):
         if not (_assigns(branch) if any_value else _sets(porting, branch)):
             return False
-    return keep_branch(porting, holder, True, RULE, REASON)
+    return keep_branch(porting, holder, True, ID, REASON)
 
 
 def _assigns(body: cst.BaseSuite) -> bool:
@@ -244,11 +242,11 @@ def _settle(porting: Porting, call: cst.Call) -> None:
     if not _is_of_settings(porting, decided):
         return
     if chosen is not None:
-        porting.edit(*module.span(decided), module.code(chosen), RULE, REASON)
+        porting.edit(*module.span(decided), module.code(chosen), ID, REASON)
     elif isinstance(known, bool):
-        porting.edit(*module.span(decided), str(known), RULE, REASON)
+        porting.edit(*module.span(decided), str(known), ID, REASON)
     else:
-        porting.edit(*module.span(call), "True", RULE, REASON)
+        porting.edit(*module.span(call), "True", ID, REASON)
 
 
 def _take_value(porting: Porting, call: cst.Call) -> None:
@@ -269,17 +267,17 @@ def _take_value(porting: Porting, call: cst.Call) -> None:
             above = module.parents[holder]
             within_chain = isinstance(above, cst.If) and above.orelse is holder
             if within_chain or not _unwrap(porting, holder, any_value=True):
-                porting.edit(*module.span(test), "True", RULE, REASON)
+                porting.edit(*module.span(test), "True", ID, REASON)
             return
     elif _names_device(porting, holder.body) or places(porting, holder):
         return
     elif known is True:
-        porting.edit(*module.span(holder), module.code(holder.body), RULE, REASON)
+        porting.edit(*module.span(holder), module.code(holder.body), ID, REASON)
         return
     both = module.parents[call]
     if isinstance(both, cst.BooleanOperation) and isinstance(both.operator, cst.And):
         other = both.left if both.right is call else both.right
-        porting.edit(*module.span(both), module.code(other), RULE, REASON)
+        porting.edit(*module.span(both), module.code(other), ID, REASON)
 
 
 def _names_device(porting: Porting, node: cst.CSTNode) -> bool:

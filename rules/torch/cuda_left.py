@@ -1,8 +1,11 @@
-"""What asks torch for a GPU and is left where the port comes along: it ends the port there.
+"""What asks torch for a GPU, left where the port comes along.
 
-major, _ = torch.cuda.get_device_capability()
-scores = torch.zeros(8, device="cuda")
-again = AutoModelForCausalLM.from_pretrained("out", device_map={"": 0})
+What it does: names calls that raise without CUDA (`torch.cuda.current_device()`, `.cuda()`, `.to("cuda")`,
+`device="cuda"`) when no condition, no `try` and no other rule keeps the port from them. A model that torch loads
+on a GPU (`device_map={"": 0}`) goes to the host's CPU, unless bitsandbytes holds it.
+Why: a TPU machine's torch is built without CUDA, so that the port would end there.
+Example: `major, minor = torch.cuda.get_device_capability()`
+Use instead: `if torch.cuda.is_available():` around it, or what the GPU run had
 """
 
 from __future__ import annotations
@@ -11,13 +14,10 @@ import re
 
 import libcst as cst
 
-from ....source.calls import calls_of, function_around
-from ....source.module import Module
-from ...script.porting import Porting
-from ...settling.unused import drop_device_maps
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Module, calls_of, drop_device_maps, function_around
 
-RULE = "TP536"
+ID = "TP536"
 # Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
 RAISING = frozenset(
     f"torch.cuda.{name}"
@@ -39,7 +39,7 @@ FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is
 def name_cuda_left(porting: Porting) -> None:
     """An error for every call that raises without a GPU, where nothing keeps the port from it."""
     module = porting.module
-    if not any(word in module.text for word in ("cuda", "device", *QUANTISES)) or not porting.options.active(RULE):
+    if not any(word in module.text for word in ("cuda", "device", *QUANTISES)):
         return
     _move_loads(porting)
     said = {finding.line for finding in porting.findings if finding.severity == "error"}
@@ -51,7 +51,7 @@ def name_cuda_left(porting: Porting) -> None:
         code, called = (" ".join(module.code(part).split()) for part in (call, call.func))
         shown = code if len(code) <= 60 else f"{called}(...)" if len(called) <= 60 else f"{called[:57]}...(...)"
         message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
-        porting.find(RULE, "error", message, FIX, line, column)
+        porting.find(ID, "error", message, FIX, line, column)
 
 
 def _move_loads(porting: Porting) -> None:
@@ -60,9 +60,9 @@ def _move_loads(porting: Porting) -> None:
     for call in module.calls:
         if (place := _movable(module, call)) is None or not _ends_the_port(porting, call):
             continue
-        porting.edit(*module.span(place), '"cpu"', RULE, "torch holds it on the host: a TPU isn't torch's")
+        porting.edit(*module.span(place), '"cpu"', ID, "torch holds it on the host: a TPU isn't torch's")
         message = f"{module.code(call.func)}: torch loads it on the host's CPU, as a TPU isn't torch's."
-        porting.find(RULE, "warning", message, "", *module.location(call))
+        porting.find(ID, "warning", message, "", *module.location(call))
     drop_device_maps(porting)
 
 

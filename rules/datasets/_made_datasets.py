@@ -11,12 +11,18 @@ from typing import Literal
 
 import libcst as cst
 
-from ....source.calls import argument_of, calls_of, function_around, returned
-from ....source.module import Module
-from ....source.scopes import Binding
-from ....source.values import Unknown, evaluate
-from ...script.flow import binding_origins
-from ...script.reaching import reaching
+from porter.packs.script import (
+    Binding,
+    Module,
+    Unknown,
+    argument_of,
+    binding_origins,
+    calls_of,
+    evaluate,
+    function_around,
+    reaching,
+    returned,
+)
 
 Kind = Literal["dataset", "dictionary"]
 MAKES = re.compile(r"datasets\.(?:Dataset\.from_\w+|concatenate_datasets|interleave_datasets)")

@@ -10,14 +10,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .....source.scopes import inside
-from .....source.values import Unknown, evaluate
-from .....text.edits import line_start
-from ....script.porting import Porting
-from ....steps.step import Phase, step
-from .tokenizers_of_4 import is_before_5
+from porter.packs.api import Phase, Porting, is_before, step
+from porter.packs.script import Unknown, evaluate, inside, line_start
 
-RULE = "TP005"
+PART_OF = "TP005"
 NAME = "apply_chat_template"
 REASON = "token ids, as transformers 4 gives them; 5 gives a dictionary"
 OTHERS = ("processor", "image_processor")  # whose method is another
@@ -27,7 +23,7 @@ OTHERS = ("processor", "image_processor")  # whose method is another
 def ask_for_ids(porting: Porting) -> None:
     """Every call that gave token ids says `return_dict=False`."""
     module = porting.module
-    if NAME not in module.text or not is_before_5(porting):
+    if NAME not in module.text or not is_before(porting, "transformers", "5"):
         return
     for call in module.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == NAME and _gives_ids(porting, call):
@@ -63,4 +59,4 @@ def _ask(porting: Porting, call: cst.Call) -> None:
     line = line_start(module.text, start)
     space = module.text[line:start]
     parted = f"\n{space}" if line > module.span(call)[0] and not space.strip() else " "
-    porting.edit(end, end, f",{parted}return_dict=False", RULE, REASON)
+    porting.edit(end, end, f",{parted}return_dict=False", PART_OF, REASON)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....text.edits import within
-from ...script.porting import Porting
-from ...script.uses_of_training import Use, role_uses
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Use, role_uses, within
 
-RULE = "TP310"
+PART_OF = "TP310"
 REASON = "the port saves the adapter alone in any case"
 
 
@@ -25,7 +23,7 @@ def drop_saving_patches(porting: Porting) -> None:
     found = [use for use in role_uses(porting, "model") if use.chain == "state_dict"]
     patches = [use for use in found if use.kind == "assign" and _calls(porting, use, "get_peft_model_state_dict")]
     for use in patches:
-        porting.remove_statement(use.outer, RULE, REASON)
+        porting.remove_statement(use.outer, PART_OF, REASON)
     for use in found if patches else ():
         _drop_original(porting, use)
 
@@ -45,7 +43,7 @@ def _drop_original(porting: Porting, use: Use) -> None:
         return
     places = [module.span(name)[0] for name in module.loads(target.value)]
     if all(any(edit.start <= place < edit.end for edit in porting.edits) for place in places):
-        porting.remove_statement(use.outer, RULE, REASON)
+        porting.remove_statement(use.outer, PART_OF, REASON)
 
 
 @step(Phase.ANSWER, fills=("claimed names", "gathered weights"))
@@ -71,4 +69,4 @@ def _drop_bindings(porting: Porting, name: cst.Name) -> None:
         if not porting.covered(start) and not within(start, own):
             return
     for binding in bindings:
-        porting.remove_statement(binding.node, RULE, "the trained weights are read from the mesh")
+        porting.remove_statement(binding.node, PART_OF, "the trained weights are read from the mesh")

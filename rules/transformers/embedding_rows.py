@@ -10,12 +10,10 @@ import re
 
 import libcst as cst
 
-from ....source.calls import function_around
-from ...script.porting import Porting
-from ...script.uses_of_training import Use, role_uses
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Use, function_around, role_uses
 
-RULE = "TP312"
+PART_OF = "TP312"
 REASON = "the rows of Tunix's embedding, which stay as many as they are"
 NUMBER = re.compile(r"\.(?:num_embeddings|weight(?:\.data)?\.(?:shape\[0\]|size\(0\)|size\(dim=0\)))$")
 WEIGHT = re.compile(r"(\w+) = [\w.]+\.get_(?:input|output)_embeddings\(\)\.weight(?:\.data)?$")
@@ -24,8 +22,6 @@ WEIGHT = re.compile(r"(\w+) = [\w.]+\.get_(?:input|output)_embeddings\(\)\.weigh
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def answer_rows(porting: Porting) -> None:
     """Replace questions for the embedding's rows, and the lines that fill new ones with the mean of the others."""
-    if not porting.options.active(RULE):
-        return
     for use in list(role_uses(porting, "model")):
         if use.match == "@model.get_input_embeddings()" and not porting.covered(porting.module.span(use.name)[0]):
             if not _replace_number(porting, use):
@@ -42,7 +38,7 @@ def _replace_number(porting: Porting, use: Use) -> bool:
         outer = parent
         if NUMBER.fullmatch(module.code(outer).removeprefix(call)):
             new = f"{porting.rt('check_vocabulary')}({module.code(use.name)})"
-            porting.edit(*module.span(outer), new, RULE, REASON)
+            porting.edit(*module.span(outer), new, PART_OF, REASON)
             return True
     return False
 
@@ -74,9 +70,9 @@ def _replace_means(porting: Porting, use: Use) -> None:
         return
     model = module.code(use.name)
     call = f"{porting.rt('average_new_rows')}({model}, {_size(porting, use)}, {counted.pop()})"
-    porting.edit(*module.span(line), call, RULE, "the same rows get the same mean")
+    porting.edit(*module.span(line), call, PART_OF, "the same rows get the same mean")
     for item in found[1:]:
-        porting.remove_statement(item.body[0], RULE, "the same rows get the same mean")
+        porting.remove_statement(item.body[0], PART_OF, "the same rows get the same mean")
 
 
 def _shape(porting: Porting, item: cst.CSTNode) -> str:

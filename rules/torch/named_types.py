@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ...script.porting import Porting
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
 
-RULE = "TP520"
+PART_OF = "TP520"
 REASON = "the same type"
 # What a name of a type is called where the script decides it.
 NAMES_TYPE = re.compile(r"d_?type|precision", re.IGNORECASE)
@@ -21,7 +20,7 @@ NAMES_TYPE = re.compile(r"d_?type|precision", re.IGNORECASE)
 def rewrite_named_types(porting: Porting) -> None:
     """Look types up in JAX's numpy; in arguments of calls that stay PyTorch's they stay PyTorch's."""
     module = porting.module
-    if "getattr" not in module.text or not porting.options.active(RULE):
+    if "getattr" not in module.text:
         return
     for call in module.calls:
         if not _names_type(porting, call):
@@ -30,13 +29,13 @@ def rewrite_named_types(porting: Porting) -> None:
         start, end = module.span(place)
         _respell(porting, module.code(call), module.code(place))
         if not porting.covered(start) and not _is_handed(porting, call):
-            porting.edit(start, end, "jnp", RULE, REASON)
+            porting.edit(start, end, "jnp", PART_OF, REASON)
             porting.imports.add("import jax.numpy as jnp")
 
 
 def becomes_jnp(porting: Porting, call: cst.Call) -> bool:
     """Whether the port looks a type up in JAX's numpy that the script looks up in torch."""
-    return porting.options.active(RULE) and _names_type(porting, call) and not _is_handed(porting, call)
+    return porting.options.active(PART_OF) and _names_type(porting, call) and not _is_handed(porting, call)
 
 
 def _names_type(porting: Porting, call: cst.Call) -> bool:

@@ -14,11 +14,10 @@ import re
 
 import libcst as cst
 
-from ...script.porting import Porting
-from ...script.uses_of_training import Use, role_uses
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Use, role_uses
 
-RULE = "TP310"
+PART_OF = "TP310"
 REASON = "norms compute in float32 in Tunix, and the port's adapters are float32"
 WALKS = frozenset({"named_modules", "modules", "named_parameters", "parameters"})
 # What a test in such a loop may call and still change nothing.
@@ -34,7 +33,7 @@ NARROW = frozenset({"torch.bfloat16", "torch.float16", "torch.half", "half", "bf
 def drop_casts(porting: Porting) -> None:
     """Take out the loops over the model's layers that only cast them, and a head that casts its logits."""
     perhaps = bool(porting.of_role("inject"))
-    if not porting.options.active(RULE) or not (porting.lora or porting.lora_object or porting.inject or perhaps):
+    if not (porting.lora or porting.lora_object or porting.inject or perhaps):
         return
     for use in list(role_uses(porting)):
         chain = use.chain.removeprefix("model.") if use.role == "trainer" else use.chain
@@ -58,15 +57,15 @@ def _drop_loop(porting: Porting, use: Use) -> None:
         return
     if not any(CAST.fullmatch(code) for code in said):
         return
-    porting.remove_statement(loop, RULE, REASON)
+    porting.remove_statement(loop, PART_OF, REASON)
     if not (porting.lora or porting.lora_object or porting.inject):
         message = (
             "This loop casts layers, which matters where no adapters are put in: norms are trained in float32 then."
         )
-        porting.find(RULE, "warning", message, "Load in float32 to train the whole model.", *module.location(loop))
+        porting.find(PART_OF, "warning", message, "Load in float32 to train the whole model.", *module.location(loop))
     elif any((found := CAST.fullmatch(code)) and {found["dtype"], found["method"]} & NARROW for code in said):
         message = "This loop casts layers to 16 bits; the port's adapters are float32."
-        porting.find(RULE, "info", message, "The first steps agree to 16 bits' rounding.", *module.location(loop))
+        porting.find(PART_OF, "info", message, "The first steps agree to 16 bits' rounding.", *module.location(loop))
 
 
 def _filtered(porting: Porting, walked: cst.CSTNode) -> cst.CSTNode:
@@ -133,6 +132,6 @@ def _drop_head(porting: Porting, use: Use) -> None:
         r"def forward\(self, (\w+)\): ?return super\(\)\.forward\(\1\)\.to\(torch\.float32\)", "".join(lines)
     ):
         return
-    porting.remove_statement(use.outer, RULE, "the loss is taken of float32 logits")
+    porting.remove_statement(use.outer, PART_OF, "the loss is taken of float32 logits")
     if len(module.loads(value.func.value)) == 1:
-        porting.remove_statement(made[0], RULE, "nothing uses it any more")
+        porting.remove_statement(made[0], PART_OF, "nothing uses it any more")

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....source.scopes import inside
-from ...script.porting import Porting
-from ...steps.step import Phase, step
-from .cuda_available import AVAILABLE, REASON, RULE, SETTINGS, decision, is_said, known_value
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import inside
+
+from .cuda_available import AVAILABLE, REASON, SETTINGS, decision, is_said, known_value
+
+PART_OF = "TP526"
 
 
 @step(Phase.ANSWER, fills=("claimed names", "gpu branches"))
 def settle_gpu_branches(porting: Porting) -> None:
     """A question that decides such a branch, itself or by a variable, is answered as on the GPU."""
     module = porting.module
-    if "cuda.is_available" not in module.text or not porting.options.active(RULE):
+    if "cuda.is_available" not in module.text:
         return
     for call in [call for call in module.calls if module.qualified(call.func) == AVAILABLE]:
         if not porting.covered(module.span(call)[0]):
@@ -38,7 +40,7 @@ def _settle(porting: Porting, call: cst.Call) -> None:
         return
     if isinstance(holder, cst.If) and holder.test is test:
         if _makes_settings(porting, holder):
-            porting.edit(*module.span(test), str(known), RULE, REASON)
+            porting.edit(*module.span(test), str(known), PART_OF, REASON)
         return
     target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
     found = module.scope(holder).lookup(target.value) if isinstance(target, cst.Name) else None
@@ -47,7 +49,7 @@ def _settle(porting: Porting, call: cst.Call) -> None:
     uses = module.references(target.value, found[0])
     if any(_makes_settings(porting, branch) for use in uses if (branch := _branch_of(porting, use)) is not None):
         if all(_is_harmless(porting, use) for use in uses):
-            porting.edit(*module.span(test), str(known), RULE, REASON)
+            porting.edit(*module.span(test), str(known), PART_OF, REASON)
 
 
 def _branch_of(porting: Porting, use: cst.BaseExpression) -> cst.If | None:

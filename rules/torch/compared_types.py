@@ -13,15 +13,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ....source.scopes import inside
-from ....source.values import TORCH_TYPES, Unknown, evaluate
-from ...script.flow import origins
-from ...script.porting import KEPT, Porting
-from ...settling.decisions import decide
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import TORCH_TYPES, Unknown, decide_condition, evaluate, inside, origins
+
 from .named_types import becomes_jnp
 
-RULE = "TP522"
+PART_OF = "TP522"
 REASON = "the answer that the GPU run had"
 HALVES = {"float16": "bfloat16", "bfloat16": "float16"}
 SAME = (cst.Equal, cst.Is)
@@ -34,8 +31,6 @@ def answer_comparisons(porting: Porting) -> None:
     """Decide what is certain, keep what compares by name, and name what can't be told any more."""
     module = porting.module
     if not re.search(r"(==|!=|\bis\b)", module.text) or not re.search(r"float16|\bhalf\b", module.text):
-        return
-    if not porting.options.active(RULE):
         return
     for node in [node for node in module.parents if isinstance(node, cst.Comparison)]:
         found = _sides(porting, node)
@@ -64,7 +59,7 @@ def _answer(
     elif not held & {name, BY_NAME, NAME_OF_TORCH, OPEN}:
         _decided(porting, node, not same)
     elif held <= {NAME_OF_TORCH, "None"}:
-        porting.answers.setdefault(KEPT, set()).add(named)
+        porting.keep_names(named)
         code, torch = module.code(node), module.code(named).rpartition(".")[0]
         _respell(porting, code, code.replace(module.code(named), f'getattr({torch}, "{name}")'))
     elif BY_NAME in held and not held & {NAME_OF_TORCH, OPEN, *HALVES}:
@@ -73,16 +68,16 @@ def _answer(
     elif HALVES[name] in held:
         message = f"{module.code(node)}: float16 and bfloat16 are one type in the port, so that it is always true."
         fix = "Test what decides the type."
-        porting.find(RULE, "error", message, fix, *module.location(node))
+        porting.find(PART_OF, "error", message, fix, *module.location(node))
     elif OPEN in held and not _is_of_a_tensor(other):
         message = f"{module.code(node)}: the port computes in bfloat16 where the source did in float16."
-        porting.find(RULE, "warning", message, "Check what this decides.", *module.location(node), todo=True)
+        porting.find(PART_OF, "warning", message, "Check what this decides.", *module.location(node), todo=True)
 
 
 def _decided(porting: Porting, node: cst.Comparison, answer: bool) -> None:
     if porting.covered(porting.module.span(node)[0]):
         _respell(porting, porting.module.code(node), str(answer))
-    decide(porting, node, lambda part: answer if part is node else None, RULE, REASON)
+    decide_condition(porting, node, lambda part: answer if part is node else None, PART_OF, REASON)
 
 
 def _write(porting: Porting, node: cst.Comparison, named: cst.BaseExpression, text: str) -> None:
@@ -90,7 +85,7 @@ def _write(porting: Porting, node: cst.Comparison, named: cst.BaseExpression, te
     code, old = porting.module.code(node), porting.module.code(named)
     _respell(porting, code, code.replace(old, text))
     if not porting.covered(porting.module.span(named)[0]):
-        porting.edit(*porting.module.span(named), text, RULE, REASON)
+        porting.edit(*porting.module.span(named), text, PART_OF, REASON)
 
 
 def _respell(porting: Porting, code: str, new: str) -> None:

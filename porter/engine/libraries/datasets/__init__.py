@@ -1,1 +1,0 @@
-"""datasets: columns of today, which are no lists any more."""

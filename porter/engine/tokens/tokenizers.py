@@ -1,0 +1,51 @@
+"""What is a tokenizer, and which of them transformers 5 loads as the release before did."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import libcst as cst
+
+from ...runtime.facts.field_tables import version_key
+from ...source.module import Module
+from ...source.project.model_names import usual_values
+from ..script.fill_from_tables import plain_version
+from ..script.flow import origins
+from ..script.porting import Porting
+
+RULE = "TP005"
+LOADS = re.compile(r"transformers\.(?:\w+\.)*(\w*Tokenizer(?:Fast)?)\.from_pretrained")
+# Published tokenizers that both releases load alike.
+ALIKE = re.compile(r"(?:^|[/_-])(?:qwen|gemma|(?:meta-)?llama-?3(?!\d*b)|smollm|phi|gpt2|pythia)", re.IGNORECASE)
+OTHERS = re.compile(r"deepseek|distill|mi[sx]tral|llama-?2", re.IGNORECASE)
+
+
+def tokenizer_load(porting: Porting, model: str) -> str:
+    """The expression that loads the tokenizer of `model`, an expression too, where the port adds a line that does."""
+    porting.imports.add("from transformers import AutoTokenizer")
+    load = f"AutoTokenizer.from_pretrained({model})"
+    return (
+        load
+        if not _is_before_5(porting) or tokenizes_alike(porting, model)
+        else f"{porting.rt('as_transformers_4')}({load})"
+    )
+
+
+def _is_before_5(porting: Porting) -> bool:
+    """Whether the source's transformers is older than the port's."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    return bool(version) and version_key(version) < (5,) and porting.options.active(RULE)
+
+
+def tokenizes_alike(porting: Porting, model: str) -> bool:
+    """Whether all models that the expression can be told to name have tokenizers that both releases load alike."""
+    held = [name for name, _ in usual_values(model, porting.module.text, Path(porting.module.path))]
+    return bool(held) and all(ALIKE.search(name) and not OTHERS.search(name) for name in held)
+
+
+def is_tokenizer(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether an object is loaded as a tokenizer, or is called one where that can't be seen."""
+    made = [module.qualified(each.func) or "" for each in origins(module, node) if isinstance(each, cst.Call)]
+    named = re.search(r"tok(?:enizer|enizers)?$", module.code(node), re.IGNORECASE) is not None
+    return any(LOADS.fullmatch(name) for name in made) or named
