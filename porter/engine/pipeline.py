@@ -22,6 +22,7 @@ from ..source.merged import Merged
 from ..source.module import Module
 from ..target.write import write
 from ..text.edits import line_start
+from .answering.pack_steps import take
 from .answering.scoped_names import is_in_reach
 from .answering.unclaimed_configs import say_other_calls
 from .assembling.metadata import script_metadata
@@ -54,8 +55,8 @@ from .script.training import Training
 from .script.uses_of_training import Use, role_uses
 from .settling.ignored_keywords import drop_ignored
 from .settling.release_asserts import drop_release_asserts
-from .steps.order import by_phase
-from .steps.step import Phase
+from .steps.order import BadSteps, by_phase
+from .steps.step import Phase, Step
 
 Mesh = tuple[int, int] | None
 STEPS = "porter.engine"  # the package whose modules declare steps
@@ -197,8 +198,20 @@ def _write(porting: Porting, mesh: Mesh) -> None:
 def _take(porting: Porting, of: str, *phases: Phase) -> None:
     """Take the steps of phases that are of a trainer, or of the file."""
     for phase in phases:
-        for each in by_phase(STEPS)[phase, of]:
-            each.run(porting)
+        for each in _steps(porting.packs)[phase, of]:
+            take(porting, each)
+
+
+def _steps(packs: tuple[Pack, ...]) -> dict[tuple[Phase, str], tuple[Step, ...]]:
+    """The steps of the engine and of packs. InputError where a pack's can't be put in order."""
+    try:
+        return by_phase(STEPS, tuple(each for pack in packs for each in pack.steps))
+    except BadSteps as error:
+        for each in error.steps:
+            if each.path is not None:
+                fix = "correct what its steps read, fill or settle"
+                raise InputError(f"pack {each.pack}: {error}", each.path, each.line, fix=fix) from None
+        raise
 
 
 def _settle(porting: Porting) -> None:

@@ -1,8 +1,9 @@
-"""The one module that a pack's Python rules import, with libcst: what they are given, and what they may ask.
+"""What a pack's Python rules import, with libcst: what they are given, and what they may ask.
 
 A rule is a function of a site and of what it may do there. `apply(site: Site, porting: Porting)` writes the port,
-`read(site: Site, reading: Reading)` yields what a line means for the training. docs/packs.md documents both; names that
-aren't listed here may change with any release.
+`read(site: Site, reading: Reading)` yields what a line means for the training. A step goes through the whole script,
+`@step(Phase.ANSWER)`, and asks what `porter.packs.script` has. docs/packs.md documents them; names that aren't listed
+here may change with any release.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ..engine.script.porting import Porting
 from ..engine.script.reaching import reaching
 from ..engine.script.sites import Argument, Site
 from ..engine.settling import decisions
+from ..engine.steps.step import Phase, step
 from ..recipe import Field, Finding, Origin, Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
@@ -37,6 +39,7 @@ __all__ = [
     "Fill",
     "Finding",
     "Origin",
+    "Phase",
     "Porting",
     "Reading",
     "Site",
@@ -55,6 +58,7 @@ __all__ = [
     "saved_tokenizer",
     "say_keywords",
     "stays_torchs",
+    "step",
     "upload_code",
 ]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from porter.engine import pipeline
+from porter.engine.packs.packs import load_packs
 from porter.engine.pipeline import port_module
 from porter.engine.script.porting import Porting
 from porter.engine.steps.order import BadSteps, arranged, ordered, steps_in
@@ -91,7 +92,7 @@ def _shown(found: Port | str) -> object:
 def test_answers_have_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ports of all cases are byte for byte the same under ten shuffles of the steps that answer."""
     plain = {name: _shown(_port(text, path, options)) for name, text, path, options in corpus()}
-    declared = steps_in([pipeline.STEPS])
+    declared = (*steps_in([pipeline.STEPS]), *(each for pack in load_packs() for each in pack.steps))
     assert len([each for each in declared if each.phase is Phase.ANSWER]) > 20
     usual, orders = arranged(declared), set()
     for seed in range(10):

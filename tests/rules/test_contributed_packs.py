@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ from porter.tables import packs as built_in
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKS = sorted(path.parent for path in (ROOT / "examples" / "packs").glob("*/pack.toml"))
-IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
+API = ("porter.packs.api", "porter.packs.script")
 
 
 @pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.name)
@@ -29,9 +29,14 @@ def test_their_cases_pass(pack: Path) -> None:
 @pytest.mark.parametrize("folder", [*built_in(), *PACKS], ids=lambda path: path.name)
 def test_rules_import_the_api_and_nothing_else_of_ours(folder: Path) -> None:
     for file in folder.glob("*.py"):
-        for name in IMPORT.findall(file.read_text("utf-8")):
-            ours = name.partition(".")[0] == "porter"
-            assert name == "porter.packs.api" if ours else name == "libcst" or name in sys.stdlib_module_names, file
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:  # beside it in the pack
+                assert node.level == 1 and (folder / f"{node.module}.py").is_file(), file
+                continue
+            alone = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else alone:
+                root = name.partition(".")[0]
+                assert name in API if root == "porter" else root in ("libcst", *sys.stdlib_module_names), (file, name)
 
 
 def test_without_its_pack_a_script_is_left_as_it_is() -> None:

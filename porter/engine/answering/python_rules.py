@@ -7,8 +7,9 @@ file and line, and the script is ported without it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
+from typing import Any
 
 import libcst as cst
 
@@ -55,7 +56,7 @@ def answer_site(porting: Porting, rule: SiteRule, site: Site) -> bool:
     """Let a rule answer its place. Mistakes of built-in rules are raised, those of others are found."""
     if rule.apply is None:
         return False
-    before = {name: copy(value) if isinstance(value, DRAFT) else value for name, value in vars(porting).items()}
+    before = snapshot(porting)
     count, known = len(porting.edits), set(porting.fields)
     try:
         answered = rule.apply(site, porting) is not porting.NOT_MINE
@@ -65,7 +66,7 @@ def answer_site(porting: Porting, rule: SiteRule, site: Site) -> bool:
     except Exception as error:
         if rule.built_in or os.environ.get("TPU_PORT_TRACEBACK"):
             raise
-        vars(porting).update(before)
+        restored(porting, before)
         begins = rule.apply.__code__.co_firstlineno if hasattr(rule.apply, "__code__") else rule.line
         message = f"{mistake(rule, error, begins)}: the line stays as it is."
         porting.find(rule.id, "error", message, mended(rule), site.line, site.column)
@@ -74,6 +75,16 @@ def answer_site(porting: Porting, rule: SiteRule, site: Site) -> bool:
     if answered:
         porting.answers.setdefault(CLAIMED, {})[site.node] = rule
     return answered
+
+
+def snapshot(porting: Porting) -> dict[str, Any]:
+    """What a rule may change in place, as it is now."""
+    return {name: copy(value) if isinstance(value, DRAFT) else value for name, value in vars(porting).items()}
+
+
+def restored(porting: Porting, before: Mapping[str, Any]) -> None:
+    """Take back what a rule changed since `before`."""
+    vars(porting).update(before)
 
 
 def is_claimed(porting: Porting, rule: SiteRule | Rewrite, node: cst.CSTNode) -> bool:

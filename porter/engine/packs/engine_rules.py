@@ -127,13 +127,6 @@ What it does: takes out guards (`if not torch.cuda.is_available(): raise ...`), 
 the answer is a setting of the training (`bf16=torch.cuda.is_available()`); other uses are named.
 Why: a TPU machine answers False, so that the port would end, or train in another precision than the source did.
 """,
-    "TP527": """is_deepspeed_zero3_enabled(): there is no DeepSpeed on a TPU.
-
-What it does: decides what asks for it; a branch for ZeRO-3 goes, and so does that part of a longer condition.
-Why: such a branch gathers weights that DeepSpeed has split, and needs DeepSpeed to import; JAX gathers them itself.
-Example: `if is_deepspeed_zero3_enabled(): weights = trainer.model_wrapped._zero3_consolidated_16bit_state_dict()`
-Safety: exact. What a ZeRO JSON asks of the training is read from the launch configuration.
-""",
     "TP528": """return_tensors="pt", set_format("torch") in a port that needs no torch: NumPy's arrays.
 
 What it does: where nothing of the port uses torch any more, a tokenizer that is asked for torch's tensors gives
@@ -229,19 +222,6 @@ What it does: a function that goes through `model.named_modules()`, keeps the in
 Linear and returns the last parts of their names without the head; its calls become PEFT's name for the same layers.
 Why: QLoRA scripts carry this function since before PEFT had the name; Tunix's model has no such modules.
 Safety: exact for the families that port.
-""",
-    "TP420": """WORLD_SIZE: the GPU run's number of processes, where the script reads it from its environment.
-
-What it does: `os.environ.get("WORLD_SIZE", 1)` becomes the number that the launch config or `--processes` says.
-Why: batch sizes and learning rates are calculated from it; on a TPU one process drives all chips and it is not set.
-""",
-    "TP425": """LOCAL_RANK, RANK, MASTER_PORT and the like: what one process alone had.
-
-What it does: `os.environ["LOCAL_RANK"]` becomes `os.environ.get("LOCAL_RANK", "0")`. What can't go on without such a
-variable is named: tests that end the script (a warning where another `if` decides over them), reads of several in a
-loop, `+=` and `del`. Left alone: what the script sets above, asks for (`if "RANK" in os.environ:`), or catches
-(`except KeyError:`, unless that ends the script, too).
-Why: torchrun and accelerate set them on a GPU machine; nobody does on a TPU, and the port would end there.
 """,
 }
 

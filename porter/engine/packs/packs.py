@@ -19,10 +19,12 @@ from ...errors import InputError
 from ...runtime.facts.field_tables import FieldTable, load_table
 from ...runtime.facts.toml_memory import read_toml
 from ...tables import rules_folder
+from ..steps.step import Step
 from .claims import check_claims, check_match
 from .facts import NONE, Facts, Release, read_facts, read_release
 from .python_rule import SiteRule as SiteRule
 from .python_rule import load_python_rule
+from .rule_modules import forget
 
 ROLES = (
     "arguments", "lora", "quantization", "model", "prepare", "inject", "trainer", "collator", "launch",
@@ -141,6 +143,7 @@ class Pack:
     families: tuple[Path, ...]
     facts: Facts = NONE
     evidence: tuple[Release, ...] = ()
+    steps: tuple[Step, ...] = ()  # of its rules' files
 
     @property
     def built_in(self) -> bool:
@@ -262,7 +265,8 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
         for pattern in _listed(manifest, data, "rules"):
             found = _rule_files(path, pattern)
             files += [file for file in found if file not in files]
-        rules = tuple(load_python_rule(file, name) for file in files)
+        forget(name)
+        loaded = [load_python_rule(file, name) for file in files]
         rewrites = tuple(_rewrite(manifest, row, at) for row, at in rows("rewrite"))
         evidence = tuple(read_release(row, manifest, at) for row, at in rows("evidence"))
         facts = read_facts(data.get("facts", {}), manifest, lines.get("facts", [1])[0])
@@ -271,7 +275,14 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
         raise InputError(f"lacks {error}", manifest, line, fix=fix) from None
     families = tuple(sorted((path / "models").glob("*.toml")))
     reads = dict(data.get("reads", {}))
-    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence)
+    rules = tuple(rule for rule in loaded if not rule.part_of)
+    ids = {each.id for each in tables} | {each.id for each in rules} | {each.id for each in rewrites}
+    for part in loaded:
+        if part.part_of and (part.id not in ids or part.claims):
+            why = "answers places of its own" if part.claims else "its pack has no such rule"
+            raise InputError(f"is a part of {part.id}, but {why}", part.path, 1, fix="give it an ID of its own")
+    steps = tuple(step for rule in loaded for step in rule.steps)
+    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, steps)
 
 
 def _listed(manifest: Path, data: Mapping[str, Any], name: str) -> list[Any]:

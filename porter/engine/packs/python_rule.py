@@ -1,16 +1,16 @@
 """A pack's Python rule: one module, read once, and what it says of itself.
 
 It names what it answers (`MATCHES`, `CLASSES`, `FUNCTIONS`, `PATTERNS`) and does it in `apply(site, porting)` when
-the port is written, or in `read(site, reading)` when the script is read. docs/packs.md has the whole of it.
+the port is written, or in `read(site, reading)` when the script is read; or it declares steps, `@step(...)`.
+docs/packs.md has the whole of it.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 from ...errors import InputError
 from ...safety.limits import frames_of
 from ...tables import rules_folder
+from ..steps.step import Phase, Step
 from .claims import check_match
 from .patterns import Pattern, parse_pattern
+from .rule_modules import run
 
 if TYPE_CHECKING:
     from ..script.porting import Porting
@@ -31,7 +33,7 @@ class SiteRule:
     """A Python rule: `apply(site, porting)` says what stands at a matched place afterwards.
 
     It may return `porting.NOT_MINE` for a place that it leaves to the rule that it stands for. `read(site, reading)`
-    yields what the script trains with.
+    yields what the script trains with. `steps` go through the whole script.
     """
 
     id: str
@@ -48,6 +50,8 @@ class SiteRule:
     read: Callable[[Site, Any], Iterable[object] | None] | None = None
     pack: str = ""
     line: int = 0  # at which it says what it answers
+    steps: tuple[Step, ...] = ()
+    part_of: bool = False  # whether `id` is another file's, which this one belongs to
 
     @property
     def built_in(self) -> bool:
@@ -68,16 +72,19 @@ class SiteRule:
 def load_python_rule(file: Path, pack: str) -> SiteRule:
     """The rule in a file. InputError names the file, the line and what is wrong with it."""
     try:
-        module = _run(file, pack)
-        id, doc = module.ID, (module.__doc__ or "").strip()
+        module = run(file, pack)
+        part_of = getattr(module, "PART_OF", "")
+        id, doc = part_of or module.ID, (module.__doc__ or "").strip()
         if not doc:
             raise InputError("has no docstring, which is the rule's page", file, 1, fix="see docs/packs.md")
         named = {name: _names(module, name, file) for name in ("MATCHES", "CLASSES", "FUNCTIONS", "PATTERNS")}
         line = _line_of(file, *named)
         apply, read = getattr(module, "apply", None), getattr(module, "read", None)
-        if apply is None and read is None:
-            raise InputError("has neither apply(site, porting) nor read(site, reading)", file, 1, fix="write one")
-        if not any(named.values()):
+        steps = _steps(module, file, pack, id)
+        if apply is None and read is None and not steps:
+            said = "has neither apply(site, porting) nor read(site, reading), nor a function that is a @step"
+            raise InputError(said, file, 1, fix="write one")
+        if not any(named.values()) and not (steps and apply is None and read is None):
             fix = "write MATCHES, CLASSES, FUNCTIONS or PATTERNS"
             raise InputError("names nothing that it answers", file, line or 1, fix=fix)
         matches = tuple(check_match(match, file, line, python=True, reads=apply is None) for match in named["MATCHES"])
@@ -101,6 +108,8 @@ def load_python_rule(file: Path, pack: str) -> SiteRule:
             read=read,
             pack=pack,
             line=line,
+            steps=steps,
+            part_of=bool(part_of),
         )
     except InputError:
         raise
@@ -113,6 +122,29 @@ def load_python_rule(file: Path, pack: str) -> SiteRule:
         raise InputError(f"fails to load: {type(error).__name__}: {said}", file, at, fix="mend the rule") from None
 
 
+def _steps(module: ModuleType, file: Path, pack: str, id: str) -> tuple[Step, ...]:
+    """The steps that a rule's file declares itself. InputError for a function that can't be called as one."""
+    found = []
+    for value in vars(module).values():
+        made = getattr(value, "step", None)
+        if not isinstance(made, Step) or made.run.__module__ != module.__name__:
+            continue
+        line = made.run.__code__.co_firstlineno
+        taken = [each for each in inspect.signature(made.run).parameters.values() if each.default is each.empty]
+        if len(taken) != 1:
+            said = f"has a step, {made.run.__name__}, that takes {len(taken)} arguments"
+            raise InputError(said, file, line, fix="give it one, `porting`")
+        if not isinstance(made.phase, Phase) or made.of not in ("trainer", "file"):
+            said = f"has a step, {made.run.__name__}, of the phase {made.phase!r} and of {made.of!r}"
+            raise InputError(said, file, line, fix='write a Phase, and of="trainer" or of="file"')
+        for thing in (made.reads, made.fills, made.settles):
+            if not isinstance(thing, tuple) or not all(isinstance(name, str) for name in thing):
+                said = f"has a step, {made.run.__name__}, that declares {thing!r}"
+                raise InputError(said, file, line, fix='write a tuple of names, ("claimed names",)')
+        found.append(replace(made, rule=id, pack=pack, path=file, line=line))
+    return tuple(found)
+
+
 def _failed_at(error: BaseException, file: Path) -> int:
     """The line of the rule's file at which it failed."""
     trace, line = error.__traceback__, 1
@@ -121,20 +153,6 @@ def _failed_at(error: BaseException, file: Path) -> int:
             line = trace.tb_lineno
         trace = trace.tb_next
     return line
-
-
-def _run(file: Path, pack: str) -> ModuleType:
-    name = f"_tpu_port_rules_{pack}_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise InputError("is no Python module", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    if file.is_relative_to(rules_folder()):
-        spec.loader.exec_module(module)
-    else:  # from its source: what lies in __pycache__ may be another program
-        exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
-    return module
 
 
 def _names(module: ModuleType, kind: str, file: Path) -> tuple[object, ...]:

@@ -21,7 +21,11 @@ def first(ready: Sequence[Step]) -> Step:
 
 
 class BadSteps(Exception):
-    """Steps that can't be put in order; the message names them."""
+    """Steps that can't be put in order; the message names them, `steps` are they."""
+
+    def __init__(self, said: str, *steps: Step) -> None:
+        super().__init__(said)
+        self.steps = steps
 
 
 def steps_in(packages: Iterable[str]) -> tuple[Step, ...]:
@@ -60,7 +64,7 @@ def ordered(steps: Iterable[Step], given: Iterable[str] = (), choose: Choice = f
     for each in known:
         for thing in (*each.reads, *each.settles):
             if thing not in fill and thing not in there:
-                raise BadSteps(f"{each.name} wants {thing}, which no step fills")
+                raise BadSteps(f"{each.name} wants {thing}, which no step fills", each)
             graph[each].update(fill.get(thing, ()))
         for thing in each.reads:
             graph[each].update(settle.get(thing, ()))
@@ -73,8 +77,9 @@ def _sorted(graph: dict[Step, set[Step]], choose: Choice) -> tuple[Step, ...]:
     try:
         sorter.prepare()
     except CycleError as error:
-        circle = " -> ".join(each.name for each in reversed(error.args[1]))
-        raise BadSteps(f"each of these steps needs the next one's outcome: {circle}") from None
+        steps = error.args[1][::-1]
+        circle = " -> ".join(each.name for each in steps)
+        raise BadSteps(f"each of these steps needs the next one's outcome: {circle}", *steps) from None
     found: list[Step] = []
     ready: list[Step] = []
     while sorter.is_active():
@@ -87,9 +92,10 @@ def _sorted(graph: dict[Step, set[Step]], choose: Choice) -> tuple[Step, ...]:
 
 
 @cache
-def by_phase(*packages: str) -> dict[tuple[Phase, str], tuple[Step, ...]]:
-    """The steps of packages in order, by phase and what they are of. BadSteps where they can't be put in one."""
-    return arranged(steps_in(packages))
+def by_phase(package: str, more: tuple[Step, ...] = ()) -> dict[tuple[Phase, str], tuple[Step, ...]]:
+    """The steps of a package, and `more` of packs, in order, by phase and what they are of. BadSteps where they can't
+    be put in one."""
+    return arranged((*steps_in([package]), *more))
 
 
 def arranged(steps: Iterable[Step], choose: Choice = first) -> dict[tuple[Phase, str], tuple[Step, ...]]:

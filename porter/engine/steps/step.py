@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -34,7 +35,10 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """A function and what it was declared to do; `of` is what it is called with, each trainer or the file."""
+    """A function and what it was declared to do; `of` is what it is called with, each trainer or the file.
+
+    One of a pack has the id of its `rule`, with which it is left out, and the pack's name, its file and line.
+    """
 
     run: Callable[..., Any]
     phase: Phase
@@ -42,10 +46,15 @@ class Step:
     reads: tuple[str, ...] = ()
     fills: tuple[str, ...] = ()
     settles: tuple[str, ...] = ()
+    rule: str = ""
+    pack: str = ""
+    path: Path | None = None
+    line: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.run.__module__}.{self.run.__qualname__}"
+        where = f"{self.pack}.{self.path.stem}" if self.path is not None else self.run.__module__
+        return f"{where}.{self.run.__qualname__}"
 
 
 def step(

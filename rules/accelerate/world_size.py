@@ -1,7 +1,7 @@
-"""How many processes the GPU run had, where the script asks for it: the port's answer is the GPU run's number.
+"""WORLD_SIZE: the GPU run's number of processes, where the script reads it from its environment.
 
-Batch sizes, accumulation and learning rates are often calculated from it. On a TPU one process drives all chips, so
-the environment would say 1 and the arithmetic would train something else.
+What it does: `os.environ.get("WORLD_SIZE", 1)` becomes the number that the launch config or `--processes` says.
+Why: batch sizes and learning rates are calculated from it; on a TPU one process drives all chips and it is not set.
 """
 
 from __future__ import annotations
@@ -12,27 +12,20 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ....source.values import Unknown, evaluate
-from ...script.porting import Porting
-from ...steps.step import Phase, step
-from .environment import use_of, variables
-from .launcher_variables import answer_launcher_variables
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Unknown, evaluate
 
-RULE = "TP420"
+from ._environment import use_of, variables
+
+ID = "TP420"
 VARIABLE = "WORLD_SIZE"
 REASON = "the processes of the GPU run, by which its batches were calculated"
 
 
-@step(Phase.ANSWER)
-def apply_world_size(porting: Porting) -> None:
-    """The GPU run's number of processes, and what its launcher set besides."""
-    _fill_in_number(porting)
-    answer_launcher_variables(porting)
-
-
-def _fill_in_number(porting: Porting) -> None:
+@step(Phase.ANSWER, fills=("number of processes",))
+def fill_in_number(porting: Porting) -> None:
     """`os.environ.get("WORLD_SIZE", 1)` and its like become the GPU run's number of processes, as text."""
-    if VARIABLE not in porting.module.text or not porting.options.active(RULE):
+    if VARIABLE not in porting.module.text:
         return
     number = f'"{porting.known("mesh.processes", 1)}"'
     told = porting.given("mesh.processes")
@@ -41,13 +34,13 @@ def _fill_in_number(porting: Porting) -> None:
         if not told:
             line, column = porting.module.line_column(start)
             message = "WORLD_SIZE is not set on a TPU, so this calculates with the number for one process."
-            porting.find(RULE, "warning", message, "Give --launch-config FILE or --processes N.", line, column)
+            porting.find(ID, "warning", message, "Give --launch-config FILE or --processes N.", line, column)
             continue
         if any(edit.start <= start < edit.end for edit in porting.edits):
             text = re.escape(porting.module.code(node))
             porting.edits = [replace(edit, new=re.sub(text, number, edit.new)) for edit in porting.edits]
         else:
-            porting.edit(start, end, number, RULE, REASON)
+            porting.edit(start, end, number, ID, REASON)
 
 
 def _reads(porting: Porting) -> Iterator[cst.BaseExpression]:

@@ -1,7 +1,10 @@
-"""Variables that a GPU's launcher sets, `os.environ["LOCAL_RANK"]`: on a TPU nobody does, and the port would end there.
+"""LOCAL_RANK, RANK, MASTER_PORT and the like: what one process alone had.
 
-A read becomes `os.environ.get("LOCAL_RANK", "0")`, with what one process alone had; tests that end the script without
-them, and reads of a name that the file doesn't write at the place, are named.
+What it does: `os.environ["LOCAL_RANK"]` becomes `os.environ.get("LOCAL_RANK", "0")`. What can't go on without such a
+variable is named: tests that end the script (a warning where another `if` decides over them), reads of several in a
+loop, `+=` and `del`. Left alone: what the script sets above, asks for (`if "RANK" in os.environ:`), or catches
+(`except KeyError:`, unless that ends the script, too).
+Why: torchrun and accelerate set them on a GPU machine; nobody does on a TPU, and the port would end there.
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from ....source.module import Module
-from ....source.values import Unknown, evaluate
-from ...script.porting import Porting
-from .environment import (
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Module, Unknown, evaluate
+
+from ._environment import (
     EVERYTHING,
     MISSING_KEY,
     NOT_A_NUMBER,
@@ -29,7 +32,7 @@ from .environment import (
     written,
 )
 
-RULE = "TP425"
+ID = "TP425"
 # What the one process of a host has.
 ALONE = {
     "LOCAL_RANK": '"0"',
@@ -46,11 +49,10 @@ REASON = "set by the GPU's launcher alone: what one process had"
 FIX = "Leave it out, or set it where the port is started."
 
 
+@step(Phase.ANSWER, reads=("number of processes",))
 def answer_launcher_variables(porting: Porting) -> None:
     """Reads get what one process had; what ends the port is named. `WORLD_SIZE` where its number isn't told."""
     if "environ" not in porting.module.text and "getenv" not in porting.module.text:
-        return
-    if not porting.options.active(RULE):
         return
     for node, key in _reads(porting):
         names = _values(porting, key)
@@ -67,7 +69,7 @@ def answer_launcher_variables(porting: Porting) -> None:
         called = called if isinstance(node, cst.Call) else f"{called}.get"
         if "jax." in ALONE[name]:
             porting.imports.add("import jax")
-        porting.edit(start, end, f"{called}({porting.module.code(key)}, {ALONE[name]})", RULE, REASON)
+        porting.edit(start, end, f"{called}({porting.module.code(key)}, {ALONE[name]})", ID, REASON)
     _say_guards(porting)
 
 
@@ -75,7 +77,7 @@ def _say(porting: Porting, node: cst.CSTNode, names: set[str], *, certain: bool 
     said = ", ".join(sorted(names))
     end = "the port ends here." if certain else "the port ends here, if it comes to this."
     message = f"{porting.module.code(node).strip()}: {said} is set by the GPU's launcher alone: {end}"
-    porting.find(RULE, "error" if certain else "warning", message, FIX, *porting.module.location(node))
+    porting.find(ID, "error" if certain else "warning", message, FIX, *porting.module.location(node))
 
 
 def _reads(porting: Porting) -> Iterator[tuple[cst.Subscript | cst.Call, cst.BaseExpression]]:

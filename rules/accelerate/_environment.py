@@ -13,8 +13,7 @@ from typing import Literal
 
 import libcst as cst
 
-from ....source.module import Module
-from ....source.values import Unknown, evaluate
+from porter.packs.script import Module, Unknown, evaluate
 
 Use = Literal["read", "write", "change"]  # a change, `+=` or `del`, needs the variable as a read does
 READS = ("os.environ.get", "os.getenv")

@@ -1,0 +1,51 @@
+"""A step at its turn: the engine's own, or a pack's, which may be left out and make mistakes.
+
+A step of somebody's pack that raises, or edits what is replaced already, changes nothing: a finding names the rule, its
+file and line, and the script is ported without it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...safety.limits import frames_of
+from ...tables import rules_folder
+from ..script.porting import Porting
+from ..steps.step import Step
+from .python_rules import BeyondClaim, restored, snapshot
+
+
+def take(porting: Porting, step: Step) -> None:
+    """Run a step, as far as its rule takes part."""
+    if step.rule and not porting.options.active(step.rule):
+        return
+    if step.path is None or step.path.is_relative_to(rules_folder()):
+        step.run(porting)
+        return
+    before, count = snapshot(porting), len(porting.edits)
+    try:
+        step.run(porting)
+        _check_edits(porting, count)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        if os.environ.get("TPU_PORT_TRACEBACK"):
+            raise
+        restored(porting, before)
+        frames = [frame for frame in frames_of(error.__traceback__) if frame.f_code.co_filename == str(step.path)]
+        place = f"{step.path}:{frames[0].f_lineno if frames else step.line}"
+        what = str(error) if isinstance(error, BeyondClaim) else f"{type(error).__name__}: {error}"
+        message = f"Rule {step.rule} of pack {step.pack} made a mistake ({place}: {what}): its step is not taken."
+        porting.find(step.rule, "error", message, f"Mend the rule, or leave it out with --ignore {step.rule}.", 1, 1)
+
+
+def _check_edits(porting: Porting, count: int) -> None:
+    """BeyondClaim where one of the edits from `count` on cuts into another."""
+    for new in porting.edits[count:]:
+        for edit in porting.edits:
+            apart = new.end <= edit.start or edit.end <= new.start
+            within = edit.start <= new.start and new.end <= edit.end
+            nested = within or (new.start <= edit.start and edit.end <= new.end)
+            if not apart and not nested:
+                line = porting.module.line_column(new.start)[0]
+                raise BeyondClaim(f"it edits line {line}, a part of which {edit.rule} replaces")
