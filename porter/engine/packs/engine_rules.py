@@ -202,13 +202,14 @@ What it does: refuses the file where two rules want the same text or a rule ends
 Why: one script that meets a mistake must not end the port of a folder, and half a port is worse than none.
 Use instead: `TPU_PORT_TRACEBACK=1` shows where it was made; please report it.
 """,
-    "TP007": """Names that a port's libraries no longer have: `huggingface_hub.HfFolder`, `datasets.load_metric`.
+    "TP007": """Names that a port's machine doesn't have: `datasets.load_metric`, `google.colab`.
 
 What it does: names the import, with what does the same; one that nothing uses goes.
-Why: a port runs with today's huggingface_hub and datasets, and ends at the import.
+Why: a port runs with today's huggingface_hub and datasets, and ends at the import. A module of Colab or Kaggle is there
+in that service alone, which has TPUs too: a warning.
 Example: `from datasets import load_metric`
 Use instead: `import evaluate`, and `evaluate.load("rouge")`
-Safety: an import in a `try` with a handler stays as it is.
+Safety: an import in a `try` with a handler stays as it is; so does a service's below an `if`.
 """,
     "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
 
