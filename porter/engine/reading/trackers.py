@@ -81,9 +81,10 @@ def _put_there(porting: Porting, key: cst.CSTNode) -> cst.BaseExpression | None:
         call = next((each for each in module.ancestors(key) if isinstance(each, cst.Call)), None)
         return holder.value if call is not None and module.code(call.func).endswith("environ.update") else None
     if isinstance(holder, cst.Arg):
-        call = module.parents[holder]
-        set_it = isinstance(call, cst.Call) and module.code(call.func).rpartition(".")[2] in SETS
-        return call.args[1].value if set_it and len(call.args) > 1 and call.args[0] is holder else None
+        around = module.parents[holder]
+        if not isinstance(around, cst.Call) or module.code(around.func).rpartition(".")[2] not in SETS:
+            return None
+        return around.args[1].value if len(around.args) > 1 and around.args[0] is holder else None
     line = next((each for each in module.ancestors(key) if isinstance(each, cst.BaseSmallStatement)), None)
     if not isinstance(line, cst.Assign) or not module.code(line.targets[0].target).startswith("os.environ["):
         return None
