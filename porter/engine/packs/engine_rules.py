@@ -103,7 +103,8 @@ becomes `rt.apply_adapter`. Only where all that is done with the model is known,
 Why: transformers would load it with torch, and generate on the host's CPU.
 Example: `model = PeftModel.from_pretrained(base, "out")`
 Use instead: `model = rt.apply_adapter(base, "out", mesh)`
-Safety: exact. Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
+Safety: exact. Where nothing of the file saves what is trained, an info says that the checkpoints are Orbax's.
+Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
 """,
     "TP316": """model.generation_config.eos_token_id = ... → `rt.generation_config(model).eos_token_id = ...`.
 
