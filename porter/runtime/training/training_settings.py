@@ -65,15 +65,16 @@ def training_config(
     save_every = _interval(args.save_strategy, args.save_steps, batches)
     if save_every is not None:
         folder = _checkpoint_folder(args)
+        release = transformers or getattr(args, "of_transformers", None)
         # save_interval_steps would save the first step as well.
         options = ocp.CheckpointManagerOptions(
             save_decision_policy=save_policy(
                 save_every,
-                transformers or getattr(args, "of_transformers", None),
+                release,
                 str(getattr(args.save_strategy, "value", args.save_strategy)),
             ),
             **(
-                {"preservation_policy": KeepBest(args.save_total_limit)}
+                {"preservation_policy": KeepBest(args.save_total_limit, transformers=release)}
                 if _loads_best(args)
                 else {"max_to_keep": args.save_total_limit}
             ),
