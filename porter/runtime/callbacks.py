@@ -16,6 +16,8 @@ from typing import Any
 
 import jax
 
+from .facts.field_tables import version_key
+
 
 @dataclass(frozen=True)
 class BestMetric:
@@ -200,12 +202,14 @@ class Events:
         step = train_ctx.train_steps
         self._at(step)
         self._tell("on_evaluate", train_ctx, metrics=metrics)
-        value = self.state.best.of(metrics)
+        value, policy = self.state.best.of(metrics), best_policy(train_ctx.config)
+        saved = policy is not None and train_ctx.checkpoint_manager.latest_step() == step
+        if policy is not None and policy.among == "saved" and not saved:
+            return
         if self.state.best.better(value, self.state.best_metric):
             self.state.best_metric, self.state.best_global_step = value, step
-            policy = best_policy(train_ctx.config)
-            if policy is not None and train_ctx.checkpoint_manager.latest_step() == step:
-                policy.step = step
+            if policy is not None and (saved or policy.among == "named"):
+                policy.step = step if saved else None
                 self.state.best_model_checkpoint = f"{train_ctx.config.checkpoint_root_directory}/{step}"
 
     def ended(self, train_ctx: Any) -> None:
@@ -249,9 +253,15 @@ class KeepBest:
     `limit` is save_total_limit, None for all. As transformers counts: the best one is among them, and beside the newest
     where only one is to be kept. The hooks of `rt.log_every` note which step is the best, by eval_loss or their
     metric_for_best_model; `rt.load_best` loads it.
+
+    `transformers` is the source's release, which matters where a run evaluates more often than it saves. Before 4.47
+    only evaluations at a checkpoint counted. Since then all do; before 4.50 a better one without a checkpoint took the
+    place of the best all the same, and nothing was loaded.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, *, transformers: str | None = None) -> None:
+        key = version_key(transformers) if transformers else (5,)
+        self.among = "saved" if key < (4, 47) else "named" if key < (4, 50) else "all"
         self.limit = limit
         self.step: int | None = None
 

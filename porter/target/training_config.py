@@ -146,7 +146,8 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     kept = porting.text("save.total_limit") if limit is not None else "None"
     if loads_best(porting):
         _check_strategies(porting)
-        best = Arg(f"{porting.rt('KeepBest')}({'' if kept == 'None' else kept})", "preservation_policy")
+        given = ["" if kept == "None" else kept, _counts_best(porting, steps)]
+        best = Arg(f"{porting.rt('KeepBest')}({', '.join(filter(None, given))})", "preservation_policy")
         best = marked(best, mark(porting, *(place for place in BEST if _is_usual(porting, place))))
         options.append(remarked(porting, best, "save.best_at_end", "save.total_limit"))
     else:
@@ -157,6 +158,16 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
         remarked(porting, Arg(start, "checkpoint_root_directory"), "run.output_dir"),
         Arg(Call(f"{resumable}ocp.CheckpointManagerOptions", options), "checkpointing_options"),
     ]
+
+
+def _counts_best(porting: Porting, steps: str) -> str:
+    """The source's release for rt.KeepBest, where it counted evaluations without a checkpoint otherwise than today's
+    and there may be such.
+    """
+    version = plain_version(porting.versions.get("transformers", ""))
+    if not version or version_key(version) >= (4, 50) or str(porting.known("save.strategy", "no")) == "epoch":
+        return ""
+    return "" if _every(porting, "eval", steps) == _every(porting, "save", steps) else f'transformers="{version}"'
 
 
 def _saves(porting: Porting) -> bool:

@@ -623,3 +623,22 @@ def test_a_file_that_the_script_cannot_run_on_dates_no_other_library_either(tmp_
     assert port_file(script).recipe.versions["transformers"].startswith("4.53 (of the day of TRL 0.19.1)")
     (tmp_path / "requirements.txt").write_text("transformers==4.54.1\n")
     assert port_file(script).recipe.versions["transformers"].startswith("4.54.1 (requirements.txt")
+
+
+@pytest.mark.parametrize(
+    ("module", "imports", "version"),
+    [
+        (
+            'image = Image.debian_slim().pip_install(\n  "torch",  # (CUDA)\n  "trl==0.11.4",\n)\n',
+            "modal",
+            "0.11.4",
+        ),
+        ('image = Image.debian_slim().pip_install("torch")\nold = ["trl==0.11.4"]\n', "modal", "1.16.0"),
+        ('image = Image.debian_slim().pip_install("trl==0.11.4")\n', "os", "1.16.0"),
+    ],
+)
+def test_what_a_modal_image_installs_dates_it(tmp_path: Path, module: str, imports: str, version: str) -> None:
+    (tmp_path / "common.py").write_text(f"from modal import Image\n{module}")
+    script = tmp_path / "train.py"
+    script.write_text(f"import {imports}\nfrom common import image\n{SCRIPT}")
+    assert port_file(script).recipe.versions["trl"].split(" ")[0] == version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import pytest
 
@@ -45,3 +46,22 @@ def test_a_question_for_a_library_keeps_its_import() -> None:
 """
     found = port(sft_script(f"{asks}\nprint(has_library())", imports="import peft"))
     assert asks in found.after and "import peft" not in found.after
+
+
+@pytest.mark.parametrize(
+    ("lines", "said", "stays"),
+    [
+        ("from google.colab import userdata", [], False),
+        ("from google.colab import drive\ndrive.mount('/content/drive')", ["Colab"], True),
+        ("from kaggle_secrets import UserSecretsClient as Client\nkey = Client().get_secret('x')", ["Kaggle"], True),
+        ("try:\n    from google.colab import drive\nexcept ImportError:\n    drive = None", [], True),
+        ("if sys.argv:\n    from google.colab import drive\n    drive.mount('/x')", [], True),
+        ("from google.cloud import storage", [], True),
+    ],
+)
+def test_a_notebook_services_module_is_said_or_goes(lines: str, said: list[str], stays: bool) -> None:
+    found = port(sft_script(lines, imports="import sys"))
+    warned = [finding for finding in found.findings if finding.rule == "TP007"]
+    assert [re.findall(r"in (\w+) alone", finding.message)[0] for finding in warned] == said
+    assert {finding.severity for finding in warned} <= {"warning"}
+    assert (lines.splitlines()[0] in found.after) is stays

@@ -19,7 +19,7 @@ LAST = "last = sorted(name for name in os.listdir('out') if name.startswith('che
 )
 def test_what_finds_none_is_an_error(lists: str) -> None:
     found = port(sft_script(imports="import glob, os", after=f"trainer.train()\n{lists}\n"))
-    said = [finding for finding in found.findings if finding.rule == "TP314"]
+    said = [finding for finding in found.findings if finding.rule == "TP314" and finding.severity == "error"]
     assert found.status == "partial" and len(said) == 1 and "Orbax's" in said[0].message
 
 
@@ -28,3 +28,25 @@ def test_what_lists_other_files_or_stands_in_front_is_the_users() -> None:
         other = f"settings = {{}}\nprint({listed})\nprint('checkpoint-500')"
         found = port(sft_script(LAST, imports="import os", after=f"trainer.train()\n{other}\n"))
         assert found.status == "ported" and other in found.after
+
+
+ONLY = "Only checkpoints hold what is trained"
+
+
+@pytest.mark.parametrize(
+    ("after", "config", "told"),
+    [
+        ("trainer.train()", "", True),
+        ("trainer.train()\ntokenizer.save_pretrained('out')", "", True),
+        ("trainer.train()", ", save_strategy='no'", False),
+        ("trainer.train()\ntrainer.save_model('out')", "", False),
+        ("trainer.train()\nmodel.save_pretrained('out')", "", False),
+        ("trainer.train()\nfrom mine import save_all\nsave_all(trainer)", "", False),
+        ("def run():\n    trainer.train()\n    return trainer\nrun()", "", False),
+        ("print(trainer)", "", False),
+    ],
+)
+def test_a_script_that_saves_checkpoints_alone_is_told_of_their_format(after: str, config: str, told: bool) -> None:
+    script = sft_script("tokenizer = load()", imports="from mine import load", config=config, after=f"{after}\n")
+    said = [finding for finding in port(script).findings if ONLY in finding.message]
+    assert [finding.severity for finding in said] == (["info"] if told else [])

@@ -143,3 +143,25 @@ def test_products_that_are_decided_behind_the_model_are_a_warning(tmp_path: Path
         finding.severity for finding in ported(tmp_path, lines).findings if "Autocast multiplies" in finding.message
     ]
     assert said == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "halved"),
+    [
+        ("", "args.seed = 3", True),  # TRL's own default
+        ("", "setattr(args, 'seed', 3)", True),
+        ("bf16=True", "args.seed = 3", True),
+        ("bf16=False, fp16=True", "args.seed = 3", True),
+        ("bf16=False", "args.seed = 3", False),
+        ("", "setattr(args, 'bf16', False)", False),
+        ("", "setattr(args, cli.ds, False)  # bf16, for all that is known", False),
+        ("", "args.bf16 = False", False),
+    ],
+)
+def test_products_that_a_kept_config_surely_asks_for(tmp_path: Path, config: str, change: str, halved: bool) -> None:
+    lines = f"{CLI}model = AutoModelForCausalLM.{PRODUCTS}args = SFTConfig('out', {config})\n{change}\n"
+    found = ported(tmp_path, lines)
+    assert loaded(found).startswith(FLOAT32 if halved else ", dtype=jnp.float32)")
+    said = [finding for finding in found.findings if "Autocast multiplies" in finding.message]
+    assert bool(said) is ("bf16" in change)
+    assert not (halved and any("a GPU in float32" in finding.message for finding in found.findings))

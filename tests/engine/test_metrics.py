@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .porting import check_becomes, port
+from .porting import check_becomes, port, sft_script
 
 HEAD = """\
 import numpy as np
@@ -116,3 +116,23 @@ def test_the_best_is_chosen_by_a_metric() -> None:
         'eval_strategy="steps", load_best_model_at_end=True, metric_for_best_model="right", greater_is_better=False'
     )
     check_becomes(script(settings), 'metric_for_best_model="right"', "greater_is_better=False", "rt.KeepBest()")
+
+
+@pytest.mark.parametrize(
+    ("trl", "settings", "policy"),
+    [
+        ("0.12.2", 'eval_strategy="steps", eval_steps=10, save_steps=20', 'rt.KeepBest(transformers="4.46'),
+        ("0.12.2", 'eval_strategy="steps", eval_steps=20, save_steps=20', "rt.KeepBest()"),
+        ("0.12.2", 'eval_strategy="epoch", save_strategy="epoch"', "rt.KeepBest()"),
+        ("0.24.0", 'eval_strategy="steps", eval_steps=10, save_steps=20', "rt.KeepBest()"),
+    ],
+)
+def test_the_best_is_chosen_among_the_evaluations_that_counted(trl: str, settings: str, policy: str) -> None:
+    check_becomes(
+        sft_script(
+            config=f", load_best_model_at_end=True, {settings}",
+            trainer=', eval_dataset=load_dataset("some/rows", split="test")',
+        ),
+        policy,
+        source_trl=trl,
+    )

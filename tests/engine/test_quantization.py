@@ -67,3 +67,11 @@ def test_the_config_of_a_model_that_another_function_loads_stays_as_it_is() -> N
     found = port(text)
     assert 'bnb_4bit_quant_type="fp4")' in found.after and 'quantization="nf4"' in found.after
     assert not [each for each in found.findings if "no line of the port" in each.message]
+
+
+def test_float16_weights_are_told_beside_what_int8_differs_in() -> None:
+    script = sft_script(load=", load_in_8bit=True, torch_dtype='float16'", trainer=", peft_config=LoraConfig()")
+    found = port(f"from peft import LoraConfig\n{script}")
+    (row,) = [field for field in found.fields if field.source.endswith(".load_in_8bit")]
+    assert row.fate == "changed"
+    assert "LLM.int8() rounds" in row.reason and row.reason.count("0.4 % of which") == 1

@@ -33,3 +33,23 @@ def test_calls_that_need_the_trainers_run() -> None:
     )
     assert [severity for severity, _ in said('"swanlab"', LOGS, "swanlab.init(project='x')")] == ["warning"]
     assert said('"wandb"', LOGS) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "report_to", "told"),
+    [
+        ("os.environ['WANDB_LOG_MODEL'] = 'checkpoint'", '"wandb"', True),
+        ("os.environ['WANDB_LOG_MODEL'] = input()", "input()", True),
+        ("os.environ.setdefault('WANDB_LOG_MODEL', 'end')", '["tensorboard", "wandb"]', True),
+        ("os.environ.update({'WANDB_WATCH': 'all', 'WANDB_PROJECT': 'x'})", '"all"', True),
+        ("os.environ['WANDB_LOG_MODEL'] = 'false'", '"wandb"', False),
+        ("os.environ['WANDB_LOG_MODEL'] = 'end'", '"none"', False),
+        ("print(os.environ.get('WANDB_LOG_MODEL', 'no'))", '"wandb"', False),
+        ("os.environ['WANDB_PROJECT'] = 'x'", '"wandb"', False),
+    ],
+)
+def test_what_transformers_uploads_to_wandb_by_the_environment(line: str, report_to: str, told: bool) -> None:
+    found = port(sft_script(line, imports="import os").replace('report_to="none"', f"report_to={report_to}"))
+    said = [each for each in found.findings if "where it says so" in each.message]
+    assert [each.severity for each in said] == (["warning"] if told else [])
+    assert not told or said[0].line == found.before.splitlines().index(line) + 1

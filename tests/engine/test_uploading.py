@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from porter.port import Port
@@ -173,3 +175,20 @@ def test_the_folder_of_a_model_whose_name_is_read_when_it_runs() -> None:
         "trainer = SFTTrainer(model, train_dataset=load_dataset('x', split='train'))\ntrainer.train()\n"
     )
     assert 'rt.fresh_dir(sys.argv[1].split("/")[-1] + "-SFT")' in port(text).after
+
+
+@pytest.mark.parametrize(
+    ("end", "repositories"),
+    [
+        ("trainer.model.push_to_hub('me/adapter')", ["'me/all'", "'me/adapter'"]),
+        ("trainer.model.push_to_hub(repo_id=input())", ["'me/all'", "input()"]),
+        ("trainer.model.push_to_hub('me/all')", ["'me/all'"]),
+        ("name = 'me/all'\ntrainer.model.push_to_hub(name)", ["name"]),
+        ("trainer.push_to_hub('the end')", ["'me/all'"]),
+    ],
+)
+def test_a_model_that_is_uploaded_elsewhere_too(end: str, repositories: list[str]) -> None:
+    """The Trainer uploads to `hub_model_id`, whatever the script itself uploads to another repository."""
+    found = ported(f"trainer.train()\n{end}", ", push_to_hub=True, hub_model_id='me/all'")
+    assert found.status == "ported", found.findings
+    assert re.findall(r"rt\.push_to_hub\('out', ([^,\n]+?)(?:, .*)?\)\n", found.after) == repositories

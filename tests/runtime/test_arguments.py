@@ -56,3 +56,20 @@ def test_an_upload_that_the_port_has_no_code_for_is_refused_at_start() -> None:
     with pytest.raises(ValueError, match="push_to_hub: this port was made of a script without it"):
         training_config(args, batches)
     assert training_config(args, batches, uploads=True).max_steps == 2
+
+
+def test_the_best_checkpoint_needs_one_strategy_where_transformers_checks_that() -> None:
+    from porter.runtime import training_config
+
+    best = {"load_best_model_at_end": True, "save_strategy": "steps", "save_steps": 500}
+    with pytest.raises(ValueError, match="one strategy to evaluate and save, not no and steps"):
+        SFTConfig(output_dir="out", **best)
+    with pytest.raises(ValueError, match="multiple of eval_steps"):
+        SFTConfig(output_dir="out", eval_strategy="steps", eval_steps=200, **best)
+    shares = {"eval_strategy": "steps", "eval_steps": 0.1, "save_strategy": "steps", "save_steps": 0.3}
+    assert SFTConfig(output_dir="out", load_best_model_at_end=True, **shares).eval_steps == 0.1
+    args = SFTConfig(output_dir="out", report_to="none")
+    for name, value in best.items():
+        setattr(args, name, value)
+    batches = SimpleNamespace(steps=9, steps_per_epoch=9, accumulation=1)
+    assert training_config(args, batches, best=True).checkpoint_root_directory is not None

@@ -155,3 +155,25 @@ def test_a_metric_is_better_as_training_arguments_says() -> None:
     assert (named(None), named("loss"), named("eval_f1")) == (BestMetric(), BestMetric(), BestMetric("eval_f1", True))
     assert (named("f1", False).greater, named(None, True).greater, named("my_loss").greater) == (False, True, False)
     assert not BestMetric().better(float("nan"), None)
+
+
+@pytest.mark.parametrize(
+    ("transformers", "best", "metric"),
+    [
+        ("4.31.0", 40, 0.8),
+        ("4.46.3", 40, 0.8),
+        ("4.47.0", None, 0.5),
+        ("4.49.0", None, 0.5),
+        ("4.50.0", 20, 0.5),
+        (None, 20, 0.5),
+    ],
+)
+def test_evaluations_without_a_checkpoint_count_as_in_the_release(
+    transformers: str | None, best: int | None, metric: float
+) -> None:
+    """Evaluated every 10 steps, saved every 20: as `Trainer._save_checkpoint` and `_determine_best_metric` have it."""
+    policy = KeepBest(transformers=transformers)
+    events = Events((), None, None)
+    for step, loss in ((10, 1.0), (20, 0.9), (30, 0.5), (40, 0.8)):
+        events.evaluated(context(step, saved=step - step % 20, policy=policy), {"eval_loss": loss})
+    assert (policy.step, events.state.best_metric) == (best, metric)

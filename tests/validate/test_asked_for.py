@@ -29,6 +29,11 @@ from porter.validate.torch_side.asked_for import asked_in_the_end
 again.output_dir, again.save_strategy = "elsewhere", "steps"
 asked = asked_in_the_end(again)
 print(asked["output_dir"], asked["save_strategy"], again.save_strategy.value, again.output_dir)
+from porter.validate.torch_side.asked_for import without_reports
+setattr(again, "report_to", ["tensorboard"])
+setattr(again, "load_best_model_at_end", True)
+without_reports(again)
+print(again.report_to, asked_in_the_end(again)["best"], again.load_best_model_at_end)
 """
 
 
@@ -36,9 +41,10 @@ def test_arguments_made_of_others_still_ask_for_checkpoints(tmp_path: Path) -> N
     done = subprocess.run([sys.executable, "-c", TEXT, str(tmp_path)], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    first, assigned = done.stdout.splitlines()
+    first, assigned, off = done.stdout.splitlines()
     assert first.split() == ["epoch", "no"]
     assert assigned.split() == ["elsewhere", "steps", "no", "elsewhere"]  # saving itself stays off
+    assert off == "[] True False"  # so do trackers and the best checkpoint
 
 
 def test_an_empty_output_dir_is_the_current_folder() -> None:

@@ -294,6 +294,15 @@ def test_the_table_of_known_datasets() -> None:
     assert known_dataset("nobody/nowhere") is None
 
 
+def test_pairs_that_have_their_prompt_beside_them() -> None:
+    found = known_dataset("trl-lib/hh-rlhf-helpful-base")
+    assert found is not None
+    for row in made_up_rows(found[0], 8):
+        assert row["prompt"][-1]["role"] == "user"
+        assert [[turn["role"] for turn in row[name]] for name in ("chosen", "rejected")] == [["assistant"]] * 2
+        assert row["chosen"] != row["rejected"]
+
+
 def test_prompts_of_humaneval_hold_a_docstring() -> None:
     found = known_dataset("openai_humaneval")
     assert found is not None

@@ -18,6 +18,8 @@ SCHEDULERS = {
     "modal": ("Modal has no TPUs", "Run what the function does on a TPU machine."),
 }
 
+OF_AN_APP = ("function", "cls")
+
 
 @step(Phase.NAME)
 def name_asked_gpus(porting: Porting) -> None:
@@ -38,6 +40,9 @@ def _scheduler(porting: Porting, call: cst.Call) -> str:
     name = module.qualified(call.func) or ""
     if not name.startswith(tuple(f"{each}." for each in SCHEDULERS)) and isinstance(call.func, cst.Attribute):
         meaning = module.meaning(call.func.value) if isinstance(call.func.value, cst.Name) else None
+        if meaning and "modal" in module.roots and call.func.attr.value in OF_AN_APP:
+            if any(binding.kind == "import" for binding in meaning[1]):  # the app of another file
+                return "modal"
         made = [binding.node for binding in meaning[1] if isinstance(binding.node, cst.Assign)] if meaning else []
         name = next((module.qualified(node.value.func) or "" for node in made if isinstance(node.value, cst.Call)), "")
     root = name.partition(".")[0]
@@ -50,18 +55,25 @@ def _asked(porting: Porting, call: cst.Call) -> list[str]:
     found = []
     for argument in call.args:
         named = argument.keyword.value if argument.keyword is not None else ""
-        if named in KEYWORDS and _counts(argument.value):
+        if named in KEYWORDS and _counts(porting, argument.value):
             found.append(f"{named}={code(argument.value)}")
         for node in inside(argument.value) if isinstance(argument.value, cst.Dict) else ():
             if isinstance(node, cst.DictElement) and code(node.key).strip("\"'").lower() in KEYWORDS:
-                if _counts(node.value):
+                if _counts(porting, node.value):
                     found.append(f"{code(node.key)}: {code(node.value)}")
     return found
 
 
-def _counts(value: cst.BaseExpression) -> bool:
-    """Whether a value is a GPU, or some, for certain."""
+def _counts(porting: Porting, value: cst.BaseExpression) -> bool:
+    """Whether a value is a GPU, or some, for certain: `modal.gpu.A100()` too, and a constant that holds one."""
+    module = porting.module
+    if isinstance(value, cst.Name) and value.value != "True":
+        made = module.single_binding(value)
+        held = made.value if made is not None else None
+        return held is not None and not isinstance(held, cst.Name) and _counts(porting, held)
     if isinstance(value, cst.Name):
-        return value.value == "True"
+        return True
+    if isinstance(value, cst.Call):
+        return (module.qualified(value.func) or "").startswith("modal.gpu.")
     text = value.value if isinstance(value, cst.Integer | cst.Float | cst.SimpleString) else "0"
     return text.strip("\"'") not in ("", "0", "0.0")

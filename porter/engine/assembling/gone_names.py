@@ -1,7 +1,7 @@
-"""Names that the libraries of a port no longer have: an import of one ends the port at its first lines.
+"""Names that a port's machine doesn't have: an import of one ends the port at its first lines.
 
-from huggingface_hub import HfFolder
-from datasets import load_metric
+from huggingface_hub import HfFolder     # the libraries have it no longer
+from google.colab import userdata        # only the notebook service has it
 """
 
 from __future__ import annotations
@@ -30,21 +30,43 @@ GONE = {
     "datasets.inspect_dataset": "huggingface_hub.snapshot_download() brings its files.",
     "datasets.Metric": "evaluate.Metric is the same class.",
 }
+# Modules that no package brings: by name, whose notebooks have them.
+SERVICES = {"google.colab": "Colab", "kaggle_secrets": "Kaggle", "kaggle_datasets": "Kaggle"}
+INSTEAD = "take its files, drives and secrets from the TPU VM's own disk and environment"
 
 
 def say_gone_names(porting: Porting, edits: Sequence[Edit]) -> None:
-    """An error for each import of such a name that the port still uses; where a handler catches it, it may fail."""
+    """A finding for each import of such a name that the port still uses; where a handler catches it, it may fail."""
     module = porting.module
     spans = sorted((edit.start, edit.end) for edit in edits)
     for scope in module.scopes.values() if porting.options.active(RULE) else ():
         for name, bindings in scope.bindings.items():
             for binding in bindings:
-                if binding.kind != "import" or binding.qualified not in GONE or is_probe(module, binding.node):
+                if binding.kind != "import" or is_probe(module, binding.node):
                     continue
-                if any(not within(module.span(use)[0], spans) for use in module.references(name, scope)):
+                gone, service = binding.qualified in GONE, service_of(binding.qualified)
+                if not gone and (not service or _is_asked_first(module, binding.node)):
+                    continue
+                if all(within(module.span(use)[0], spans) for use in module.references(name, scope)):
+                    continue
+                place = module.location(binding.node)
+                if gone:
                     library = binding.qualified.partition(".")[0]
                     message = f"{binding.qualified}: the {library} that a port installs has no such name any more."
-                    porting.find(RULE, "error", message, GONE[binding.qualified], *module.location(binding.node))
+                    porting.find(RULE, "error", message, GONE[binding.qualified], *place)
+                else:
+                    message = f"{binding.qualified} is there in {service} alone: on a TPU VM the port ends here."
+                    porting.find(RULE, "warning", message, f"Run the port on a TPU of {service}, or {INSTEAD}.", *place)
+
+
+def service_of(qualified: str) -> str:
+    """The notebook service whose module holds a name; "" for none."""
+    return next((who for module, who in SERVICES.items() if f"{qualified}.".startswith(f"{module}.")), "")
+
+
+def _is_asked_first(module: Module, node: cst.CSTNode) -> bool:
+    """Whether a condition stands before the import: `if IN_COLAB:`."""
+    return any(isinstance(holder, cst.If) for holder in module.ancestors(node))
 
 
 def is_probe(module: Module, node: cst.CSTNode) -> bool:

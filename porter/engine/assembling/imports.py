@@ -18,7 +18,7 @@ from ...text.edit import Edit
 from ...text.edits import whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..script.sites import indentation
-from .gone_names import GONE, is_probe
+from .gone_names import GONE, is_probe, service_of
 from .left_uses import is_behind, module_of, needs_torch
 from .per_file import first_place
 
@@ -154,9 +154,14 @@ def _aliases_to_drop(
                 library = "torch" if needs_torch(module, node, alias, left) else root
                 if library in GPU_SIDE:
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
-            elif uses or ((root in GPU_SIDE or flatten(source) in GONE) and not is_probe(module, node)):
+            elif uses or (_is_not_there(root, source) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)
     return gone, elsewhere
+
+
+def _is_not_there(root: str, source: str) -> bool:
+    """Whether an import that nothing uses may well fail where the port runs."""
+    return root in GPU_SIDE or flatten(source) in GONE or service_of(source) != ""
 
 
 def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: list[tuple[int, int]], plan: ImportPlan) -> None:

@@ -87,7 +87,8 @@ becomes `rt.apply_adapter`. Only where all that is done with the model is known,
 Why: transformers would load it with torch, and generate on the host's CPU.
 Example: `model = PeftModel.from_pretrained(base, "out")`
 Use instead: `model = rt.apply_adapter(base, "out", mesh)`
-Safety: exact. Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
+Safety: exact. Where nothing of the file saves what is trained, an info says that the checkpoints are Orbax's.
+Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
 """,
     "TP316": """model.generation_config.eos_token_id = ... → `rt.generation_config(model).eos_token_id = ...`.
 
@@ -144,13 +145,14 @@ What it does: refuses the file where two rules want the same text or a rule ends
 Why: one script that meets a mistake must not end the port of a folder, and half a port is worse than none.
 Use instead: `TPU_PORT_TRACEBACK=1` shows where it was made; please report it.
 """,
-    "TP007": """Names that a port's libraries no longer have: `huggingface_hub.HfFolder`, `datasets.load_metric`.
+    "TP007": """Names that a port's machine doesn't have: `datasets.load_metric`, `google.colab`.
 
 What it does: names the import, with what does the same; one that nothing uses goes.
-Why: a port runs with today's huggingface_hub and datasets, and ends at the import.
+Why: a port runs with today's huggingface_hub and datasets, and ends at the import. A module of Colab or Kaggle is there
+in that service alone, which has TPUs too: a warning.
 Example: `from datasets import load_metric`
 Use instead: `import evaluate`, and `evaluate.load("rouge")`
-Safety: an import in a `try` with a handler stays as it is.
+Safety: an import in a `try` with a handler stays as it is; so does a service's below an `if`.
 """,
     "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
 

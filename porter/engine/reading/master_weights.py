@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import libcst as cst
+
 from ...recipe import Value, read_literal
 from ...source.launch.launch_config import Setting
 from ...text.expressions import is_atom, names_in
@@ -66,7 +68,6 @@ def settle_masters(porting: Training, settings: Sequence[Setting]) -> None:
     masters = _are_float32(porting, settings)
     if masters is False:
         _settle_products(porting, settings)
-    if masters is False:
         return
     target = "rt.load_model(dtype=, compute_dtype=)"
     if masters is True:
@@ -76,6 +77,7 @@ def settle_masters(porting: Training, settings: Sequence[Setting]) -> None:
         return
     weights = porting.value("model.weights")
     if weights is not None and weights.is_literal("float32"):
+        _settle_products(porting, settings)
         return
     if site is not None and not _is_read_at(porting, site, masters):
         masters = _are_float32(porting, settings, by_config=True)
@@ -92,11 +94,18 @@ def settle_masters(porting: Training, settings: Sequence[Setting]) -> None:
 
 
 def _settle_products(porting: Training, settings: Sequence[Setting]) -> None:
-    """bfloat16 products of float32 weights where the run decides that: `bf16=args.bf16`."""
+    """bfloat16 products of float32 weights where a kept config surely asks for them, or the run decides that:
+    `bf16=args.bf16`."""
     site, weights = porting.model, porting.value("model.weights")
     if site is None or weights is None or not weights.is_literal("float32") or _is_frozen(porting) is not False:
         return
     halved = _is_halved(porting, settings, by_config=False)
+    if halved is True and porting.value("model.compute") is None:
+        porting.fill({"model.compute": Value("literal", "'bfloat16'")})
+        reason = "float32 weights, bfloat16 products, as autocast computes"
+        for name in (".bf16", ".fp16"):
+            porting.change_fate(name, fate="changed", target="rt.load_model(compute_dtype=)", reason=reason)
+        return
     if isinstance(halved, str) and not _is_read_at(porting, site, halved):
         halved = _is_halved(porting, settings, by_config=True)
     if not isinstance(halved, str):
@@ -174,7 +183,7 @@ def _written(porting: Training, name: str) -> Argument | bool | None:
         return None
     if config.variable is not None:
         used = uses(porting, "arguments", config.variable, config.home)
-        if any(use.kind == "assign" and use.chain == name for use in used):
+        if any(use.kind == "assign" and use.chain == name for use in used) or _is_set_by_name(porting, name):
             return None
     argument = config.argument(name)
     if argument is not None:
@@ -188,6 +197,17 @@ def _written(porting: Training, name: str) -> Argument | bool | None:
         return None
     default = read_literal(row.default)
     return bool(default) or (default is None and name == "bf16")
+
+
+def _is_set_by_name(porting: Training, name: str) -> bool:
+    """Whether `setattr(args, "bf16", False)` or an object's dictionary may set the attribute."""
+    module = porting.module
+    for call in module.calls:
+        if module.code(call.func) == "setattr" and len(call.args) == 3:
+            told = call.args[1].value
+            if not isinstance(told, cst.SimpleString) or told.evaluated_value == name:
+                return True
+    return re.search(r"\bvars\(|__dict__", module.text) is not None
 
 
 def _either(terms: list[Term]) -> Term:

@@ -52,7 +52,7 @@ def read_precision(porting: Training) -> None:
         if held is not None:
             reason = "the codes are those of bfloat16 weights, 0.4 % of which are others than those of float16 ones"
             for name in (".load_in_4bit", ".load_in_8bit", ".quantization_config"):
-                porting.change_fate(name, fate="changed", reason=reason)
+                porting.add_reason(name, reason)
         weights = "bfloat16"
     config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
     lora = porting.inject is not None or follow(porting, config, "lora") is not None

@@ -142,6 +142,14 @@ class Training:
             replace(row, **changes) if f"\n{row.source}".endswith(suffix) else row for row in self.fields
         )
 
+    def add_reason(self, source: str, reason: str) -> None:
+        """Another difference of a keyword, behind what its table says of it; `source` as for `change_fate`."""
+        for row in self.fields:
+            named = row.source == source or (source.startswith(".") and row.source.endswith(source))
+            if named and reason not in row.reason:
+                said = f"{row.reason.rstrip('.')}; {reason}" if row.reason else reason
+                self.change_fate(row.source, fate="changed", reason=said)
+
     def fill(self, values: Mapping[str, Value]) -> None:
         """Put values into the recipe."""
         self.recipe = self.recipe.with_values(values)

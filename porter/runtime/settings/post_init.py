@@ -114,6 +114,7 @@ def _settle_training(args: Any, rows: Mapping[str, Row]) -> None:
     if args.warmup_ratio is not None and not (rows["warmup_ratio"].default == "0.0" and args.warmup_steps):
         args.warmup_steps = args.warmup_ratio  # before transformers 5 the steps came first
     _settle_steps(args, getattr(args, evaluation))
+    _check_best(args, getattr(args, evaluation))
     args.report_to = _trackers(args.report_to, rows["report_to"])
     if getattr(args, evaluation) != "no":
         args.do_eval = True
@@ -146,6 +147,25 @@ def _settle_steps(args: Any, evaluation: str) -> None:
             if steps != int(steps):
                 raise ValueError(f"--{kind}_steps must be an integer if bigger than 1: {steps}")
             setattr(args, f"{kind}_steps", int(steps))
+
+
+def _check_best(args: Any, evaluation: str) -> None:
+    """transformers' conditions on load_best_model_at_end, which nothing that is assigned later is held to."""
+    if not args.load_best_model_at_end or args.save_strategy == "best":
+        return
+    if evaluation != args.save_strategy:
+        raise ValueError(
+            f"load_best_model_at_end needs one strategy to evaluate and save, not {evaluation} and {args.save_strategy}"
+        )
+    if evaluation == "steps" and not _is_multiple(args.save_steps, args.eval_steps):
+        raise ValueError("load_best_model_at_end needs save_steps to be a multiple of eval_steps")
+
+
+def _is_multiple(steps: float, of: float) -> bool:
+    """Whether evaluations come with each checkpoint; shares of a run, below 1, are compared in millionths."""
+    if steps < 1 and of < 1:
+        return (steps * 1_000_000) % (of * 1_000_000) == 0 or steps % of == 0
+    return steps % of == 0
 
 
 def _one_of(name: str, value: Any, row: Row) -> str:

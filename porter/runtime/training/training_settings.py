@@ -54,7 +54,8 @@ def training_config(
     for arguments of transformers before 4.42; only `resume_from_checkpoint` resumes. Tunix evaluates before
     the first step too, which is logged for `eval_on_start` alone.
     """
-    _check_best(args, best)
+    if _loads_best(args) and not best:
+        raise ValueError("load_best_model_at_end: this port was made of a script without it; port it with it set there")
     if getattr(args, "push_to_hub", False) and not uploads:
         raise ValueError("push_to_hub: this port was made of a script without it; port it with it set there")
     if getattr(args, "neftune_noise_alpha", None) and getattr(batches, "neftune_noise_alpha", None) is None:
@@ -64,15 +65,16 @@ def training_config(
     save_every = _interval(args.save_strategy, args.save_steps, batches)
     if save_every is not None:
         folder = _checkpoint_folder(args)
+        release = transformers or getattr(args, "of_transformers", None)
         # save_interval_steps would save the first step as well.
         options = ocp.CheckpointManagerOptions(
             save_decision_policy=save_policy(
                 save_every,
-                transformers or getattr(args, "of_transformers", None),
+                release,
                 str(getattr(args.save_strategy, "value", args.save_strategy)),
             ),
             **(
-                {"preservation_policy": KeepBest(args.save_total_limit)}
+                {"preservation_policy": KeepBest(args.save_total_limit, transformers=release)}
                 if _loads_best(args)
                 else {"max_to_keep": args.save_total_limit}
             ),
@@ -208,21 +210,6 @@ def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:
 
 def _loads_best(args: Any) -> bool:
     return bool(getattr(args, "load_best_model_at_end", False))
-
-
-def _check_best(args: Any, best: bool) -> None:
-    """transformers' own conditions on load_best_model_at_end."""
-    if not _loads_best(args):
-        return
-    if not best:
-        raise ValueError("load_best_model_at_end: this port was made of a script without it; port it with it set there")
-    strategies = [str(getattr(s, "value", s)) for s in (args.eval_strategy, args.save_strategy)]
-    if strategies[0] != strategies[1]:
-        raise ValueError(
-            f"load_best_model_at_end needs one strategy to evaluate and save, not {' and '.join(strategies)}"
-        )
-    if strategies[0] == "steps" and args.save_steps >= 1 and args.save_steps % args.eval_steps:
-        raise ValueError("load_best_model_at_end needs save_steps to be a multiple of eval_steps")
 
 
 def _resumes(args: Any) -> bool:

@@ -45,6 +45,7 @@ INSTALLS = re.compile(
 )
 NAMED = re.compile(r"\s(?:-r|--requirements?)[\s=]+[\"']?([\w./-]+\.txt)\b")
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
+IMPORTED = re.compile(r"(?m)^[ \t]*(?:from[ \t]+\.*([A-Za-z][\w.]*)[ \t]+import|import[ \t]+([A-Za-z][\w.]*))")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
 INSTALLED = "what the notebook installed"
@@ -72,8 +73,8 @@ def pins_of_project(
 def asked_of_project(
     script: Path, text: str, library: str, notebook: str = "", floors: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Asked]:
-    """What asks for a version of `library`: the script, then the files beside it and above that declare it, then
-    their commands that install it, the last of a file first.
+    """What asks for a version of `library`: the script, what installs into the image that it runs in, then the files
+    beside it and above that declare it, then their commands that install it, the last of a file first.
 
     `notebook` is the raw text of the one that `text` is from: its outputs say what pip installed. `floors` are the
     oldest releases that the script can run on: a command that installs an older one of any of these, or one that a
@@ -84,6 +85,7 @@ def asked_of_project(
         yield Asked("the script", own)
     if notebook and (installed := installed_by(notebook, library)):
         yield Asked(INSTALLED, [("==", installed)])
+    yield from _of_images(script, text, library)
     commands: list[tuple[str, str]] = []
     declared: list[tuple[str, str]] = []
     for file in _files(script, text):
@@ -112,6 +114,26 @@ def asked_of_project(
                 if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
             )
             yield Asked(where, found, next(against, ""))
+
+
+def _of_images(script: Path, text: str, library: str) -> Iterator[Asked]:
+    """What the project's modules that the script imports install into the image that it runs in, as Modal's are made:
+    `image = Image.debian_slim().pip_install("transformers==4.35.0")`.
+    """
+    if "modal" not in text:
+        return
+    names = [next(filter(None, groups)) for groups in IMPORTED.findall(text)]
+    places = [
+        folder.joinpath(*name.split(".")).with_suffix(".py") for name in names for folder in project_folders(script)
+    ]
+    for file in dict.fromkeys(place for place in places if place.is_file()):
+        try:
+            held = re.sub(r"#[^\n]*", "", _text(file))
+        except (OSError, InputError):
+            continue
+        for words in re.findall(r"\bpip_install\(([^()]*)\)", held):
+            if pins := _requirement(words, library, start="[\"']"):
+                yield Asked(file.name, pins)
 
 
 def packages_of_project(script: Path) -> dict[str, str]:

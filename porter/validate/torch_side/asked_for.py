@@ -43,6 +43,12 @@ def keep_turned_off(args: Any) -> None:
     args._porter_turned_off = {"save_strategy": args.save_strategy, "output_dir": args.output_dir}
 
 
+def without_reports(args: Any) -> None:
+    """No tracker for a trainer that is made of `args`, also where a script named one after these were made."""
+    if getattr(args, "_porter_turned_off", None) is not None:
+        args.report_to = []
+
+
 def asked_in_the_end(args: Any) -> dict[str, Any] | None:
     """What a script's arguments ask for, with what it assigned to them after they were made; saving is off again."""
     asked, off = getattr(args, "_porter_asked", None), getattr(args, "_porter_turned_off", None)
@@ -54,6 +60,8 @@ def asked_in_the_end(args: Any) -> dict[str, Any] | None:
     if args.save_strategy != off["save_strategy"]:
         asked["save_strategy"] = getattr(args.save_strategy, "value", args.save_strategy)
         args.save_strategy = off["save_strategy"]
+    if getattr(args, "load_best_model_at_end", False):
+        asked["best"], args.load_best_model_at_end = True, False
     return asked
 
 

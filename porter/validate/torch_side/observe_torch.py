@@ -41,7 +41,7 @@ from ..stand_ins.substitutes import (
 )
 from ..world.start import stand_in_world
 from . import left_padding
-from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs
+from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs, without_reports
 from .cuda.cuda import APPLE
 from .gpu_libraries.bitsandbytes_weights import format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
@@ -320,6 +320,7 @@ def patch_trainer(observer: Observer) -> None:
         given = kwargs.get("args") or next((a for a in args if isinstance(a, transformers.TrainingArguments)), None)
         if given is not None:
             observer.fold(given)
+            without_reports(given)
             keep_own_keyword(given, sys._getframe(1))
         distilled.watch(type(self), observer.distilled)
         init(self, *args, **kwargs)

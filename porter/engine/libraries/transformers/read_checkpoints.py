@@ -30,6 +30,8 @@ NAMED = re.compile(r"""(?:^|[/\\}"'])checkpoint-""")
 NAMES = re.compile(
     r"""["']([^"'\n]*/)?checkpoint[-_*?\d\\]|\bstartswith\(\s*["']checkpoint["']|["']checkpoint["']\s+in\b"""
 )
+SAVES = re.compile(r"save_model|save_pretrained|push_to_hub|save_lora|save_state_dict|save_checkpoint")
+SAVED = re.compile(r"\bsave_(?:adapter|model|merged)\(|\bpush_to_hub\(")
 
 
 def say_read_checkpoints(porting: Porting) -> None:
@@ -48,6 +50,37 @@ def say_read_checkpoints(porting: Porting) -> None:
         message = f"{said}: the port's checkpoints are Orbax's, and hold neither a config nor a tokenizer."
         fix = "Save with rt.save_model behind the training and read that folder, or use tpu-port export."
         porting.find(RULE, "error", message, fix, *module.location(call))
+
+
+def say_only_checkpoints(porting: Porting) -> None:
+    """Say that what is trained lies in checkpoints alone, where nothing of the file saves it or gives it back."""
+    module, site, strategy = porting.module, porting.trainer, porting.value("save.strategy")
+    if site is None or porting.loop is not None or not porting.options.active(RULE):
+        return
+    never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False")
+    trains = any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer"))
+    if never or not trains or any(_may_save(porting, call) for call in module.calls):
+        return
+    names = "|".join(re.escape(name) for name in {porting.names.model, porting.names.trainer, str(site.variable)})
+    written = " ".join(edit.new for edit in porting.edits)
+    if re.search(rf"\b(?:return|yield)\b[^\n]*\b(?:{names})\b", module.text) or SAVED.search(written):
+        return
+    what = "a PEFT adapter" if porting.saves_adapter else "a model of transformers"
+    message = f"Only checkpoints hold what is trained, and the port's are Orbax's, not {what}."
+    call = f"rt.{'save_adapter' if porting.saves_adapter else 'save_model'}({porting.names.model}, folder)"
+    fix = f"tpu-port export makes one of them; {call} behind the training saves it at once."
+    porting.find(RULE, "info", message, fix, site.line, site.column)
+
+
+def _may_save(porting: Porting, call: cst.Call) -> bool:
+    """Whether a call may save the model: a method that does, or a function about saving that gets it."""
+    func, code = call.func, porting.module.code
+    if isinstance(func, cst.Attribute) and SAVES.search(func.attr.value):
+        return re.search(r"(?i)token|processor|data|rows", code(func.value)) is None
+    if not re.search(r"(?i)save|upload|push|export|merge", code(func)):
+        return False
+    given = {porting.names.model, porting.names.trainer, getattr(porting.trainer, "variable", None)}
+    return any(name in re.findall(r"\w+", code(argument)) for argument in call.args for name in given if name)
 
 
 def say_listed_checkpoints(porting: Porting) -> None:

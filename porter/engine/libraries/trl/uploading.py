@@ -107,15 +107,39 @@ def upload_code(porting: Porting, site: Site) -> str:
 
 
 def _uploads_itself(porting: Porting) -> bool:
-    """Whether the script calls push_to_hub of something that isn't a tokenizer or rows: what it trained."""
-    calls = [call.func for call in porting.module.calls if isinstance(call.func, cst.Attribute)]
-    of = [porting.module.code(func.value) for func in calls if func.attr.value == "push_to_hub"]
-    return any(each != porting.names.tokenizer and re.search(OTHERS, each) is None for each in of)
+    """Whether the script calls push_to_hub of something that isn't a tokenizer or rows: what it trained, to where the
+    trainer uploads it, or to anywhere if the arguments name no repository.
+    """
+    for call in porting.module.calls:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "push_to_hub":
+            continue
+        of = porting.module.code(call.func.value)
+        trained = of != porting.names.tokenizer and re.search(OTHERS, of) is None
+        if trained and not _goes_elsewhere(porting, call, of):
+            return True
+    return False
+
+
+def _goes_elsewhere(porting: Porting, call: cst.Call, of: str) -> bool:
+    """Whether an upload of `of`, a model, goes to another repository than `hub_model_id`, as far as can be read."""
+    module, trainer = porting.module, porting.trainer
+    asked = porting.config.argument("hub_model_id") if porting.config is not None else None
+    named = [argument.value for argument in call.args if argument.keyword and argument.keyword.value == "repo_id"]
+    named += [argument.value for argument in call.args[:1] if argument.keyword is None]
+    own = trainer is not None and of == trainer.variable
+    if own or not named or asked is None or asked.value.is_literal(None):
+        return False
+    text = module.code(named[0])
+    if isinstance(named[0], cst.Name) and (made := module.single_binding(named[0])) is not None and made.value:
+        text = module.code(made.value)
+    return text not in (asked.text, asked.value.code, repr(asked.value.literal) if asked.value.known else "")
 
 
 def say_unread(porting: Porting) -> None:
     """What the arguments say of an upload that the port doesn't write is read by nobody."""
-    reason = "the trainer uploads nothing here" if not porting.known("run.push_to_hub") else "no upload reads it here"
+    asked = _setting(porting, "push_to_hub")
+    never = asked is None or asked.is_literal(None, False)
+    reason = "the trainer uploads nothing here" if never else "no upload reads it here"
     places = (*ARGUMENTS.values(), "run.hub_model_id", "run.hub_strategy")
     unread_unless(porting, reason, keys_at(porting, *places))
     if _uploads_itself(porting):

@@ -83,6 +83,8 @@ class _Draw:
             return self.conversation(kind)
         if kind == "message prompt":
             return self.conversation("messages")[:-1]
+        if kind == "message answer":
+            return self.conversation("messages")[-1:]
         if kind == "date":
             return f"20{self.draw.randrange(10, 25)}-0{self.draw.randrange(1, 10)}-1{self.draw.randrange(10)}"
         if kind == "ended":

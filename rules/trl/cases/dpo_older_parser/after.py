@@ -21,7 +21,12 @@ class ScriptArguments:
 parser = HfArgumentParser((ScriptArguments, TrainingArguments))
 args, training_args = parser.parse_args_into_dataclasses()
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-model = rt.load_model(args.model_name, mesh, dtype=jnp.float32)
+model = rt.load_model(
+    args.model_name,
+    mesh,
+    dtype=jnp.float32,
+    compute_dtype=jnp.bfloat16 if training_args.bf16 or training_args.fp16 else None,
+)
 tokenizer = AutoTokenizer.from_pretrained(args.model_name)
 batches = rt.PreferenceBatches(
     load_dataset("json", data_files="pairs.jsonl", split="train"),
