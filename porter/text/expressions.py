@@ -47,6 +47,25 @@ def is_atom(text: str) -> bool:
     return isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript | ast.List | ast.Tuple)
 
 
+LOOSE = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.BinOp, ast.Compare, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+BRACED = (ast.Dict, ast.Set, ast.DictComp, ast.SetComp)
+
+
+@lru_cache(4096)
+def is_tight(text: str, in_braces: bool = False) -> bool:
+    """Whether an expression may stand where another stood as it is: no operator around it takes a part of it.
+
+    `in_braces`: in those of an f-string, where a colon would begin a format and a second brace be a brace.
+    """
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return True
+    if in_braces:
+        return not isinstance(node, (ast.Lambda, ast.NamedExpr, *BRACED))
+    return not (isinstance(node, LOOSE) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)))
+
+
 @lru_cache(4096)
 def enclosed(text: str) -> str:
     """An expression as it may stand outside brackets: its own line breaks outside of any are spaces, or where a

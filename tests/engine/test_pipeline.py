@@ -321,3 +321,32 @@ def test_a_value_within_an_f_string_takes_the_other_quotes(given: str, shown: st
     found = port(text)
     ast.parse(found.after)
     assert f'print(f"{shown}")' in found.after
+
+
+@pytest.mark.parametrize(
+    ("given", "line", "shown"),
+    [
+        ("lambda: x", 'print(f"into {args.output_dir}")', 'print(f"into {(lambda: x)}")'),
+        ("a if b else c", 'print(args.output_dir + "/logs")', 'print((a if b else c) + "/logs")'),
+        ("root + name", "print(args.output_dir)", "print(root + name)"),
+        ("root or name", 'print("to " + args.output_dir)', 'print("to " + (root or name))'),
+        (
+            "root / name",
+            'trainer.save_model(args.output_dir / "final")',
+            'rt.save_model(model, (root / name) / "final"',
+        ),
+    ],
+)
+def test_a_value_keeps_together_where_the_config_was_read(given: str, line: str, shown: str) -> None:
+    text = SCRIPT_WITH_CONFIG.replace("GIVEN", given).replace("LINE", line)
+    assert shown in port(text).after
+
+
+SCRIPT_WITH_CONFIG = """
+from trl import SFTConfig, SFTTrainer
+
+args = SFTConfig(output_dir=GIVEN)
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+trainer.train()
+LINE
+"""

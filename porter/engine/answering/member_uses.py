@@ -256,7 +256,7 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         start, end = module.span(node.func)
     if new.startswith("rt."):
         new = porting.rt(new.removeprefix("rt."))
-    if new.startswith("(") and new.endswith(")") and _stands_alone(module.parents[node]):
+    if new.startswith("(") and new.endswith(")") and stands_alone(module.parents[node]):
         new = new[1:-1]
     porting.imports.update(rule.imports)
     porting.edit(start, end, new, rule.id, rule.reason)
@@ -281,7 +281,7 @@ def _decide(porting: Porting, rule: Rewrite, node: cst.CSTNode) -> None:
     decide(porting, node, lambda part: answer if module.code(part) == code else None, rule.id, rule.reason)
 
 
-def _stands_alone(parent: cst.CSTNode) -> bool:
+def stands_alone(parent: cst.CSTNode) -> bool:
     """Whether an expression below `parent` needs no parentheses of its own."""
     return isinstance(parent, cst.If | cst.Assign | cst.AnnAssign | cst.Arg | cst.Return | cst.Expr)
 

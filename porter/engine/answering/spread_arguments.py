@@ -8,11 +8,15 @@ from dataclasses import replace
 import libcst as cst
 
 from ...text.edit import Edit
+from ...text.expressions import is_tight
 from ...text.format_strings import in_f_string
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.uses_of_training import uses
 from ..steps.step import Phase, step
+from .member_uses import stands_alone
+
+SPREAD = "the config object is spread over the port"
 
 
 @step(Phase.CARRY, of="trainer", reads=("carried",))
@@ -40,13 +44,22 @@ def spread_arguments(porting: Porting) -> None:
             around = porting.module.parents[parent]
             inside = in_f_string(str(value.literal), around) if isinstance(around, cst.FormattedString) else None
             if inside is not None:
-                start, end = porting.module.span(parent)
-                text = inside
-        porting.edit(start, end, text, site.rule, "the config object is spread over the port")
+                porting.edit(*porting.module.span(parent), inside, site.rule, SPREAD)
+                continue
+        if not (stands_alone(parent) or is_tight(text, in_braces=isinstance(parent, cst.FormattedStringExpression))):
+            text = f"({text})"
+        porting.edit(start, end, text, site.rule, SPREAD)
 
 
 def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
     if f"{variable}.{chain}" not in edit.new:
         return edit
     pattern = rf"(?<![\w.]){re.escape(variable)}\.{re.escape(chain)}(?!\w)"
-    return replace(edit, new=re.sub(pattern, lambda _: text, edit.new))
+    return replace(edit, new=re.sub(pattern, lambda found: _as_it_binds(text, found), edit.new))
+
+
+def _as_it_binds(text: str, found: re.Match[str]) -> str:
+    """`text` for what was found in code, in parentheses where it isn't an argument, item or value of its own."""
+    before, after = found.string[: found.start()].rstrip(" "), found.string[found.end() :].lstrip(" ")
+    alone = re.search(r"(?:[(,\[]|(?<![=!<>])=)\s*$", before) and re.match(r"[),\]\n]|$", after)
+    return text if alone or is_tight(text) else f"({text})"

@@ -72,7 +72,7 @@ def main() -> int:
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     tell_alike(Path(settings.work), substitutes.note)
-    status = run_script(script, arguments, Path(folder), substitutes.note)
+    status = run_script(script, arguments, Path(folder), substitutes.note, lambda: observer.started)
     if status and settings.hosts > 1:
         sys.stdout.flush()
         sys.stderr.flush()

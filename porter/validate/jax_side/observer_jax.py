@@ -58,6 +58,11 @@ class Observer:
         self._config: dict[str, Any] = {}
         self._started = 0.0
 
+    @property
+    def started(self) -> bool:
+        """Whether a training has begun."""
+        return self._started > 0
+
     def replay(self, runtime: ModuleType) -> None:
         """Give the port the completions that the source sampled, if it sampled any."""
         trace = Path(self.settings.initial or "") / "trace.json"

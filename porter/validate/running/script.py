@@ -18,15 +18,23 @@ from ...errors import InputError
 from ...source.program import is_notebook, program_text
 from ..stand_ins.command_line.command_lines import project_of
 from ..stand_ins.data.repair import write_repair
+from .calling import call_training
 from .cells import run_cells
 
 CRASHED = "crash.txt"
 
 
-def run_script(script: str, arguments: list[str], folder: Path, note: Callable[[str], None] = lambda line: None) -> int:
+def run_script(
+    script: str,
+    arguments: list[str],
+    folder: Path,
+    note: Callable[[str], None] = lambda line: None,
+    trained: Callable[[], bool] = lambda: True,
+) -> int:
     """Run `script` as `__main__` and return the exit status that Python would give.
 
-    A notebook runs cell by cell; `note` hears what of it was not run.
+    A notebook runs cell by cell; `note` hears what of it was not run. A module that has not `trained` when it ends, and
+    only defines what does, has that called.
 
     An exception's traceback, from the script's first line on, is printed and written to `folder`/crash.txt; where
     made-up data may be to blame, `folder`/repair.json says what to add to them.
@@ -43,10 +51,15 @@ def run_script(script: str, arguments: list[str], folder: Path, note: Callable[[
     try:
         if is_notebook(Path(path)):
             run_cells(path, note)
-        elif module:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
         else:
-            runpy.run_path(path, run_name="__main__")
+            as_main = "__main__"
+            names = (
+                runpy.run_module(module, run_name=as_main, alter_sys=True)
+                if module
+                else runpy.run_path(path, None, as_main)
+            )
+            if not trained():
+                call_training(Path(path), names, note)
     except SystemExit as leaving:
         if leaving.code in (None, 0):
             return 0

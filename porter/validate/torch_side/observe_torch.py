@@ -87,7 +87,7 @@ def main() -> int:
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     tell_alike(Path(settings.work), substitutes.note)
-    code = run_script(script, arguments, trace_folder, substitutes.note)
+    code = run_script(script, arguments, trace_folder, substitutes.note, lambda: observer.started)
     loop.ended()
     return code
 

@@ -61,6 +61,11 @@ class Observer:
         self._sampled: list[Any] = []
         self._distilled: list[Any] = []
 
+    @property
+    def started(self) -> bool:
+        """Whether a training has begun."""
+        return self._started > 0
+
     def fold(self, args: Any) -> None:
         """Let one process see the batch of N: rows of all of them together, once per arguments object."""
         if self.settings.fold > 1 and not getattr(args, "_porter_folded", False):

@@ -1,0 +1,193 @@
+"""Calls the training of a module that only defines it, as the program that it belongs to would.
+
+What that program would hand over is made up from the signature: numbers, texts and paths by name and annotation, rows
+for a Dataset, an object of the project's own class (a dataclass, a pydantic model) with what it requires.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...source.program import program_text
+from ..stand_ins.command_line.made_up_values import number_value, text_value
+
+DEEPEST = 4  # objects within objects that are made up
+TEXTS = tuple(
+    f"Question {number}: what is {number} plus one? Answer: {number + 1}. " * (number % 7 + 1) for number in range(64)
+)
+NOTE = "{script} only defines its training: {name} was called, with what is made up for its parameters"
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class CannotMakeUp(Exception):
+    """A parameter of which nothing tells what it takes; the message names it."""
+
+
+def call_training(script: Path, names: Mapping[str, Any], note: Callable[[str], None]) -> None:
+    """Call what trains of `script`, whose module-level names are `names`; nothing where it isn't certain or can't be.
+
+    Whatever the call raises is the script's own.
+    """
+    found = training_of(program_text(script))
+    if not found:
+        return
+    *owner, name = found.split(".")
+    try:
+        holder = names.get(owner[0]) if owner else None
+        function = getattr(made_up_object(holder), name) if isinstance(holder, type) else names.get(name)
+        if not callable(function):
+            return
+        arguments = made_up_arguments(function)
+    except CannotMakeUp as missing:
+        note(f"{script.name} only defines its training: {found} wants {missing}, which can't be made up")
+        return
+    note(NOTE.format(script=script.name, name=found))
+    function(*arguments)
+
+
+def training_of(text: str) -> str:
+    """`train` or `Class.method`: the definition of a module that trains and that nothing of it calls; "" where the
+    module runs something itself, or there isn't one alone."""
+    tree = ast.parse(text)
+    if any(_runs(line) for line in tree.body):
+        return ""
+    definitions = dict(_definitions(tree))
+    calls = {name: set(_called(node, name.rpartition(".")[0], definitions)) for name, node in definitions.items()}
+    reached = {name: _closure(name, calls) for name in definitions}
+    said = {
+        name: "".join(ast.unparse(definitions[each]) for each in sorted(each_reached))
+        for name, each_reached in reached.items()
+    }
+    training = [
+        name for name in definitions if re.search(r"Trainer\(", said[name]) and re.search(r"\.train\(", said[name])
+    ]
+    roots = [name for name in training if not any(name in reached[other] for other in training if other != name)]
+    return roots[0] if len(roots) == 1 else ""
+
+
+def made_up_arguments(function: Callable[..., Any], depth: int = 0) -> list[Any]:
+    """What a call must give by place. CannotMakeUp names the parameter of which nothing tells what it takes."""
+    hints = _hints(function)
+    required = [
+        each
+        for each in inspect.signature(function).parameters.values()
+        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    return [made_up(each.name, hints.get(each.name), depth) for each in required]
+
+
+def made_up_object(cls: type, depth: int = 0) -> Any:
+    """An object of a class with what it requires."""
+    if depth > DEEPEST:
+        raise CannotMakeUp(cls.__name__)
+    fields = getattr(cls, "model_fields", None)
+    if isinstance(fields, dict):  # pydantic
+        needed = {name: field.annotation for name, field in fields.items() if field.is_required()}
+        return cls(**{name: made_up(name, kind, depth + 1) for name, kind in needed.items()})
+    if dataclasses.is_dataclass(cls):
+        hints = typing.get_type_hints(cls)
+        missing = dataclasses.MISSING
+        wanted = [
+            f for f in dataclasses.fields(cls) if f.init and f.default is missing and f.default_factory is missing
+        ]
+        return cls(**{each.name: made_up(each.name, hints.get(each.name), depth + 1) for each in wanted})
+    if "__init__" not in vars(cls):
+        return cls()
+    return cls(*made_up_arguments(cls, depth + 1))
+
+
+def made_up(name: str, kind: Any, depth: int = 0) -> Any:
+    """A value for a parameter or field of this name and annotation."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return None if type(None) in inner else made_up(name, inner[0], depth)
+    if origin is typing.Literal:
+        return inner[0]
+    if kind is bool:
+        return False
+    if kind is int:
+        return int(number_value(name)) or 1
+    if kind is float:
+        return float(number_value(name))
+    if kind is str:
+        return text_value(name)
+    if isinstance(kind, type) and issubclass(kind, Path):
+        return Path(text_value(name))
+    if origin in (list, Sequence) and inner[:1] == (str,):
+        return list(TEXTS)
+    if getattr(kind, "__module__", "").startswith("datasets."):
+        return _rows(kind)
+    own = isinstance(kind, type) and kind.__module__ not in ("builtins", "typing") and not _of_library(kind)
+    if own:
+        return made_up_object(kind, depth + 1)
+    raise CannotMakeUp(name)
+
+
+def _rows(kind: Any) -> Any:
+    import datasets
+
+    if kind is datasets.Dataset:
+        return datasets.load_dataset("tpu-port/data", split="train")
+    if kind is datasets.DatasetDict:
+        return datasets.load_dataset("tpu-port/data")
+    raise CannotMakeUp(kind.__name__)
+
+
+def _of_library(kind: type) -> bool:
+    """Whether a class is of an installed library: an object of it isn't made by its fields."""
+    try:
+        return "site-packages" in inspect.getfile(kind)
+    except (TypeError, OSError):
+        return kind.__module__ != "__main__"
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    asked = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
+    try:
+        return typing.get_type_hints(asked)
+    except Exception:  # a name that is imported for the type checker alone
+        return {}
+
+
+def _runs(line: ast.stmt) -> bool:
+    """Whether a module's line does more than define: a call for itself, a block that is entered as a program's."""
+    if isinstance(line, ast.If):
+        return "__main__" in ast.unparse(line.test)
+    return isinstance(line, ast.For | ast.While)
+
+
+def _definitions(tree: ast.Module) -> Iterator[tuple[str, Definition]]:
+    for node in tree.body:
+        if isinstance(node, Definition):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from ((f"{node.name}.{each.name}", each) for each in node.body if isinstance(each, Definition))
+
+
+def _called(node: Definition, owner: str, definitions: Mapping[str, Definition]) -> Iterator[str]:
+    """Definitions of the file that one calls; a class's are all of its methods."""
+    for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
+        function = call.func
+        if isinstance(function, ast.Name):
+            yield from (name for name in definitions if name == function.id or name.startswith(f"{function.id}."))
+        elif (
+            isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
+        ):
+            yield from (name for name in definitions if name == f"{owner}.{function.attr}")
+
+
+def _closure(name: str, calls: Mapping[str, set[str]]) -> set[str]:
+    found, waiting = {name}, [name]
+    while waiting:
+        new = calls[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found

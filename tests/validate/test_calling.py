@@ -1,0 +1,91 @@
+"""A module that only defines its training: what is called of it, and with what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from porter.validate.running.calling import (
+    CannotMakeUp,
+    call_training,
+    made_up_arguments,
+    made_up_object,
+    training_of,
+)
+
+TRAINS = "    trainer = SFTTrainer(model)\n    trainer.train()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (f"def train():\n{TRAINS}", "train"),
+        (f"def train():\n{TRAINS}def run(config):\n    return train()\n", "run"),
+        ("class Job:\n    def train_llama(self):\n        SFTTrainer(1).train()\n", "Job.train_llama"),
+        (
+            "class Job:\n    def make(self):\n        return SFTTrainer(1)\n"
+            "    def fit(self):\n        self.make().train()\n",
+            "Job.fit",
+        ),
+        (f"def train():\n{TRAINS}if __name__ == '__main__':\n    train()\n", ""),  # it decides for itself
+        (f"def one():\n{TRAINS}def two():\n{TRAINS}", ""),  # which isn't told
+        ("def load():\n    return 1\n", ""),
+    ],
+)
+def test_what_trains_is_what_nothing_else_of_the_module_calls(text: str, name: str) -> None:
+    assert training_of(text) == name
+
+
+@dataclass
+class Lora:
+    rank: int
+    kind: Literal["lora", "dora"]
+
+
+@dataclass
+class Config:
+    model_name: str
+    lora: Lora
+    learning_rate: float
+    rows: list[str] = field(default_factory=list)
+    note: str | None = None
+
+
+def test_an_object_of_the_projects_class_gets_what_it_requires() -> None:
+    made = made_up_object(Config)
+    assert made.lora.rank > 0 and made.lora.kind == "lora"
+    assert made.learning_rate == pytest.approx(1e-4)
+    assert made.rows == [] and made.note is None
+
+
+def test_parameters_go_by_annotation_and_name() -> None:
+    def train(config: Config, texts: list[str], path: Path, dry: bool, max_length: int, other: int = 3) -> None: ...
+
+    config, texts, path, dry, length = made_up_arguments(train)
+    assert isinstance(config, Config) and len(set(texts)) == len(texts) > 8
+    assert isinstance(path, Path) and dry is False and length == 256
+
+
+def test_what_nothing_tells_of_is_named_and_not_called(tmp_path: Path) -> None:
+    def train(bundle): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(CannotMakeUp, match="bundle"):
+        made_up_arguments(train)
+    script, notes = tmp_path / "part.py", list[str]()
+    script.write_text(f"def train(bundle):\n{TRAINS}")
+    call_training(script, {"train": train}, notes.append)
+    assert notes == ["part.py only defines its training: train wants bundle, which can't be made up"]
+
+
+def test_it_is_called_and_said(tmp_path: Path) -> None:
+    script, notes, called = tmp_path / "part.py", list[str](), list[int]()
+    script.write_text(f"def train(epochs: int):\n{TRAINS}")
+
+    def train(epochs: int) -> None:
+        called.append(epochs)
+
+    call_training(script, {"train": train}, notes.append)
+    assert called == [1] and "train was called" in notes[0]
