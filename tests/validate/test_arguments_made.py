@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from porter.validate.stand_ins.command_line.arguments import recorded_arguments
-from porter.validate.stand_ins.command_line.command_lines import commands_for, configs_of, project_of
+from porter.validate.stand_ins.command_line.command_lines import commands_for, configs_of, packages_in, project_of
 from porter.validate.stand_ins.command_line.made_up_values import text_value, word_for
 from porter.validate.stand_ins.command_line.script_needs import insisted_on, read_unasked, words_by_number
 
@@ -394,3 +394,27 @@ def test_a_script_that_streams_is_told_how_long_it_trains(tmp_path: Path) -> Non
     other = flags + "HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\nload_dataset = dict\n"
     ran = run(tmp_path, other + "load_dataset(name='d', streaming=True)\n", "--output_dir", "out", "--use_cpu")
     assert ran.words[-2:] == ("--max_steps", "100"), ran.notes
+
+
+def test_a_project_reaches_up_to_the_modules_that_its_script_imports(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("")
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "data.py").write_text("rows = []\n")
+    part = tmp_path / "full"
+    part.mkdir()
+    (part / "README.md").write_text("")
+    script = part / "train.py"
+    script.write_text("from common.data import rows\nimport json\n")
+    assert project_of(script) == tmp_path
+    script.write_text("import json\n")
+    assert project_of(script) == part
+    (part / "common.py").write_text("")
+    script.write_text("import common\n")
+    assert project_of(script) == part
+
+
+def test_packages_of_a_project_are_those_that_pip_would_install(tmp_path: Path) -> None:
+    (tmp_path / "utils" / "src").mkdir(parents=True)
+    (tmp_path / "utils" / "setup.py").write_text("")
+    (tmp_path / "docs").mkdir()
+    assert packages_in(tmp_path) == [tmp_path / "utils" / "src", tmp_path / "utils"]

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from ...errors import InputError
 from ...source.program import is_notebook, program_text
-from ..stand_ins.command_line.command_lines import project_of
+from ..stand_ins.command_line.command_lines import packages_in, project_of
 from ..stand_ins.data.repair import write_repair
 from .calling import call_training
 from .cells import run_cells
@@ -43,11 +43,11 @@ def run_script(
     sys.argv = [script, *arguments]
     root, module = as_module(Path(path))
     sys.path[0] = str(root)
-    # As `pip install -e .` of its project would have it.
+    # As `pip install -e .` of its project, and of packages in it, would have it.
     project = project_of(Path(path))
-    sys.path += [
-        str(folder) for folder in (project, project / "src") if folder.is_dir() and str(folder) not in sys.path
-    ]
+    for place in (*packages_in(project), project, project / "src"):
+        if place.is_dir() and str(place) not in sys.path:
+            sys.path.append(str(place))
     try:
         if is_notebook(Path(path)):
             run_cells(path, note)

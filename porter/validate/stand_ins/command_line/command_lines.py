@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,13 +33,37 @@ class Shown:
 
 
 def project_of(script: Path) -> Path:
-    """The folder of the project that `script` belongs to: the nearest of a few above it that looks like one."""
+    """The folder of the project that `script` belongs to: the nearest of a few above it that looks like one, or one
+    above that where a module lies which the script imports and which isn't nearer."""
     here = Path(script).absolute().parent
-    above = [here, *here.parents][: UPWARDS + 1]
+    above = [folder for folder in [here, *here.parents][: UPWARDS + 1] if folder not in (Path.home(), Path("/"))] or [
+        here
+    ]
     for folder in above:
-        if (folder / ".git").exists() and folder != Path.home():
+        if (folder / ".git").exists():
             return folder
-    return next((folder for folder in above if any((folder / mark).exists() for mark in MARKS[1:])), here)
+    found = next((folder for folder in above if any((folder / mark).exists() for mark in MARKS[1:])), here)
+    wider = [folder for folder in above if folder in found.parents and any((folder / mark).exists() for mark in MARKS)]
+    asked = _imported(_text(script)) if wider else set()
+    missing = [name for name in asked if not any(_has_module(one, name) for one in (here, found, found / "src"))]
+    return next((one for one in wider if any(_has_module(one, name) for name in missing)), found)
+
+
+def packages_in(project: Path) -> list[Path]:
+    """Folders below a project that `pip install` would put on the path: those with a setup.py or pyproject.toml."""
+    marked = {
+        file.parent for mark in ("setup.py", "pyproject.toml") for file in _files(project, (f"*/{mark}", f"*/*/{mark}"))
+    }
+    return [folder for package in sorted(marked) for folder in (package / "src", package) if folder.is_dir()]
+
+
+def _imported(text: str) -> set[str]:
+    """First names of what a script imports."""
+    return set(re.findall(r"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE)) - sys.stdlib_module_names
+
+
+def _has_module(folder: Path, name: str) -> bool:
+    return (folder / f"{name}.py").is_file() or any((folder / name).glob("*.py"))
 
 
 def commands_for(script: Path, project: Path) -> list[Shown]:
