@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..engine.libraries.torch.seeds import draws_from_python
 from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.libraries.trl.collator_masks import PADDING
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
@@ -207,6 +208,9 @@ def release_arguments(porting: Porting) -> list[Arg]:
     if source.is_todays:
         return []
     arguments = [Arg(quoted(version), "trl", "# prepare the rows as this release did")]
+    if source.whole_text and porting.known("data.packing") is not False and draws_from_python(porting.module):
+        porting.imports.add("import random")
+        arguments.append(Arg("random", "draws", "# which TRL shuffled packed rows with, and the script draws from"))
     own = plain_version(porting.versions.get("transformers", "")) or source.transformers
     if porting.recipe.family and not releases.release(None, own).counts_tokens_of(porting.recipe.family):
         comment = f"# {own} averages the micro-batches of this model apart, as 4.45 did those of all"

@@ -58,3 +58,31 @@ def test_the_last_seed_above_draws_them(script: str, seed: str) -> None:
 def test_the_seed_of_the_data_order_stays_the_configs() -> None:
     after = port(HEAD + "torch.manual_seed(args.seed)\n" + MODEL + PUT_IN + WHOLE).after
     assert "    seed=42,  # the GPU run's order\n" in after
+
+
+PACKED = """import random
+from transformers import set_seed
+from trl import SFTConfig, SFTTrainer
+
+SEEDED
+DRAWN
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out", packing=True), train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("seeded", "drawn", "release", "given"),
+    [
+        ("set_seed(42)", "print(random.sample(rows, 2))", "0.12.0", True),
+        ("random.seed(1)", "random.shuffle(rows)", "0.12.0", True),
+        ("set_seed(42)", "", "0.12.0", False),
+        ("", "print(random.sample(rows, 2))", "0.12.0", False),  # another order in each GPU run
+        ("set_seed(42)", "print(random.sample(rows, 2))", "0.16.0", False),  # which shuffles nothing
+    ],
+)
+def test_packed_rows_are_shuffled_by_what_the_script_draws_from(
+    seeded: str, drawn: str, release: str, given: bool
+) -> None:
+    text = PACKED.replace("SEEDED", seeded).replace("DRAWN", drawn)
+    assert ("draws=random," in port(text, source_trl=release).after) is given

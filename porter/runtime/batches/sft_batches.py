@@ -19,6 +19,7 @@ from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..hosts.global_arrays import placed
 from ..rows import older_rows, rows, tokenization, unsloth_rows
+from ..rows.packing import Shuffles
 from ..rows.response_masks import LabelMask
 from ..rows.rows import Rows
 from . import order
@@ -81,7 +82,9 @@ class SFTBatches:
     start tokens, what `formatting_func` gets, packing; and the loss's mean by the transformers of its day, or by
     `transformers`. `label_mask` masks tokens besides, see `CompletionOnly`; `add_special_tokens` and
     `append_concat_token` are those of `dataset_kwargs` before 0.15. `unsloth` ("2026.8.19"): tokenise texts as this
-    release of Unsloth does, see `unsloth_rows`.
+    release of Unsloth does, see `unsloth_rows`. `draws`: Python's `random`, where the script has
+    seeded it and drawn from it: TRL before 0.15 shuffles packed rows with it. Without it they are shuffled as those of
+    a script that called `set_seed(seed)` and drew nothing.
     """
 
     def __init__(
@@ -129,6 +132,7 @@ class SFTBatches:
         add_special_tokens: bool = True,
         append_concat_token: bool = True,
         unsloth: str | None = None,
+        draws: Shuffles | None = None,
     ) -> None:
         self._release = releases.release(trl, transformers)
         first = tokenization.first_row(dataset)
@@ -167,6 +171,7 @@ class SFTBatches:
             label_mask=label_mask,
             add_special_tokens=add_special_tokens,
             append_concat_token=append_concat_token,
+            draws=draws,
         )
         self._max_length = max_length
         self._skip_prepare = skip_prepare

@@ -7,6 +7,7 @@ Three ways, one after another: every row one text (before 0.15); texts, with ren
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -33,6 +34,7 @@ def prepare(
     formatting_func: Callable[[Any], Any] | None,
     packing: bool,
     seed: int,
+    draws: packer.Shuffles | None = None,
     add_special_tokens: bool,
     append_concat_token: bool,
     **settings: Any,
@@ -67,7 +69,7 @@ def prepare(
         append_concat_token=append_concat_token,
         **settings,
     )
-    return dataset, preparation, _buffered(dataset, preparation, seed) if packing else None
+    return dataset, preparation, _buffered(dataset, preparation, draws or random.Random(seed)) if packing else None
 
 
 def _plan(first: Mapping[str, Any], release: Release, *, formats: bool, **settings: Any) -> Preparation:
@@ -146,7 +148,7 @@ def _length(max_length: int | None, tokenizer: Any, release: Release) -> int | N
     return min(own, 1024)
 
 
-def _buffered(dataset: Any, preparation: OlderPreparation, seed: int) -> Buffered | None:
+def _buffered(dataset: Any, preparation: OlderPreparation, draw: packer.Shuffles) -> Buffered | None:
     release, length = preparation.of, preparation.length
     if preparation.tokenised and not release.packs_tokens:
         return None
@@ -161,7 +163,7 @@ def _buffered(dataset: Any, preparation: OlderPreparation, seed: int) -> Buffere
         sizes=[len(row[column]) for row in dataset],
         buffer=length * _BUFFER * (1 if preparation.tokenised else _CHARACTERS),
         shuffles=release.shuffles_before_packing,
-        seed=seed,
+        draw=draw,
     )
 
 

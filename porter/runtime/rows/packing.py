@@ -8,9 +8,10 @@ see the others. TRL packs every `datasets.map` batch of 1000 documents for itsel
 from __future__ import annotations
 
 import itertools
-import random
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
+from collections.abc import MutableSequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -95,17 +96,22 @@ def lengths(rows: list[Row]) -> np.ndarray:
     return np.asarray([sum(stop - start for start, stop in row) for row in rows], dtype=np.int64)
 
 
+class Shuffles(Protocol):
+    """Python's module `random`, or a `random.Random`."""
+
+    def shuffle(self, x: MutableSequence[Any]) -> None: ...
+
+
 def buffered(
-    spans: list[Span], *, max_length: int, sizes: list[int], buffer: float, shuffles: bool, seed: int
+    spans: list[Span], *, max_length: int, sizes: list[int], buffer: float, shuffles: bool, draw: Shuffles
 ) -> tuple[list[int], list[Row]]:
     """The ConstantLengthDataset of TRL before 0.15: the order of the documents, and rows of `max_length` tokens each.
 
     Documents are read until their `sizes` (characters of a text) fill `buffer`; then they are run together and cut, the
     rest is thrown away, and the rows are shuffled, from 0.11 on (`shuffles`) also the documents before. TRL shuffles
-    with Python's global generator: `seed` gives the order of a script that called `set_seed(seed)` before it made its
-    trainer. The rows are spans of the documents in the order given back.
+    with Python's global generator: `draw` is that (`random`), or a generator in its state. The rows are spans of the
+    documents in the order given back.
     """
-    draw = random.Random(seed)
     order: list[int] = []
     rows: list[Row] = []
     first = end = 0

@@ -23,6 +23,20 @@ SEEDS = frozenset(
     "pytorch_lightning.seed_everything unsloth.set_seed".split()
 )
 
+OF_PYTHON = (SEEDS - {"torch.manual_seed", "torch.random.manual_seed"}) | {"random.seed"}
+DRAWS = frozenset(
+    f"random.{name}"
+    for name in "sample shuffle choice choices randint randrange random uniform gauss betavariate getrandbits".split()
+)
+
+
+def draws_from_python(module: Module) -> bool:
+    """Whether a script seeds Python's generator and draws from it itself, and `random` is that module there."""
+    called = {module.qualified(call.func) for call in module.calls}
+    found = module.scopes[module.tree].lookup("random")
+    named = found is None or any(item.qualified == "random" for item in found[1])
+    return bool(called & OF_PYTHON) and bool(called & DRAWS) and named
+
 
 def seed_given(porting: Porting, site: Site) -> str:
     """The code of the last seed that stands above `site` and holds there; "" for none.
