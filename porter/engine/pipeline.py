@@ -32,7 +32,7 @@ from .assembling.whole_port import finish
 from .dating.release import say_release, versions_in
 from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.peft.merged_adapters import note_merged
-from .libraries.torch.loop_trainer import LOOP, find_loops
+from .libraries.torch.loops.loop_trainer import LOOP, find_loops
 from .libraries.transformers.attention_cap import say_attention_cap
 from .libraries.transformers.checkpointing import scan_checkpointing
 from .libraries.trl.collator_masks import write_padding_mask

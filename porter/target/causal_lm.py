@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ..engine.libraries.torch.loop_trainer import loop_parts
+from ..engine.libraries.torch.loops.loop_trainer import loop_parts
 from ..engine.libraries.transformers.collators import collator_text, write_collators
 from ..engine.libraries.transformers.left_padding import attention_of_padding
 from ..engine.receipts.marking import mark_keywords, mark_of

@@ -15,7 +15,7 @@ from typing import Any
 import libcst as cst
 
 from ..engine.libraries.bitsandbytes.preparation import PREPARED, is_read_here
-from ..engine.libraries.torch.loop_trainer import loop_parts
+from ..engine.libraries.torch.loops.loop_trainer import loop_parts
 from ..engine.libraries.torch.seeds import seed_given
 from ..engine.libraries.transformers.logit_functions import logit_function
 from ..engine.libraries.transformers.metrics import included, metrics_of
@@ -92,7 +92,7 @@ def run_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     steps = porting.value("run.max_steps")
     if steps is not None and not steps.is_literal(-1, 0, None):
         arguments.append(placed(porting, "run.max_steps", "max_steps"))
-        if porting.given("run.epochs") or not steps.known:
+        if porting.given("run.epochs") or (not steps.known and porting.loop is None):
             arguments.append(placed(porting, "run.epochs", "epochs"))
     else:
         if steps is not None and steps.is_literal(0):

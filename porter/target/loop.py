@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from ..engine.libraries.torch.loop_trainer import loop_parts
+from ..engine.libraries.torch.loops.loop_trainer import loop_parts
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown
 from . import causal_lm
@@ -103,6 +103,17 @@ def _say_uses(porting: Porting, part: Site) -> None:
     for name in module.references(part.variable, part.scope):
         if _goes(porting, module.span(name)[0]):
             continue
+        if _zeroes(porting, name):
+            porting.remove_statement(name, part.rule, "Tunix's trainer has it")
+            continue
         line, column = module.location(name)
         message = f"{shown(module.code(module.statement(name)))}: {part.variable} is part of Tunix's trainer now."
         porting.find(part.rule, "error", message, "", line, column)
+
+
+def _zeroes(porting: Porting, name: cst.CSTNode) -> bool:
+    """`optimizer.zero_grad()`, a statement of its own."""
+    attribute = porting.module.parents[name]
+    call = porting.module.parents[attribute]
+    named = isinstance(attribute, cst.Attribute) and attribute.attr.value == "zero_grad"
+    return named and isinstance(call, cst.Call) and isinstance(porting.module.parents[call], cst.Expr)

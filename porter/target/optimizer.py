@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ..engine.libraries.torch.loop_trainer import loop_parts
+from ..engine.libraries.torch.loops.loop_trainer import loop_parts
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
 from ..engine.receipts.marking import mark, mark_keywords, unread
 from ..engine.script.fill_from_tables import plain_version
@@ -206,10 +206,13 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
 def _divided_otherwise(porting: Porting) -> list[Arg]:
     """`optax.scale(1 / 8)` where the release divided an accumulated gradient twice, before it clipped it.
 
-    `optax.scale(8)` where it didn't divide that of this model or trainer.
+    `optax.scale(8)` where it didn't divide that of this model or trainer, or where a loop doesn't.
     """
     version, trl = (plain_version(porting.versions.get(name, "")) for name in ("transformers", "trl"))
     place = "batch.accumulation"
+    if porting.loop is not None and porting.loop.sums:
+        comment = "# the loop adds the gradients of a step's batches up"
+        return [Arg(f"optax.scale({porting.text(place)})", comment=comment)]
     steps = porting.value(place)
     if not version or porting.loop is not None or _deepspeed(porting) or steps is None or steps.is_literal(1, None):
         return []

@@ -54,7 +54,10 @@ def settle_masters(porting: Training, settings: Sequence[Setting]) -> None:
     """float32 weights where they are surely trained so, a condition where the arguments say; a warning where neither
     can be written at the model's line."""
     site = porting.model
-    if porting.loop is not None or porting.foreign_model or porting.value("model.quantization") is not None:
+    if porting.foreign_model or porting.value("model.quantization") is not None:
+        return
+    if porting.loop is not None:
+        _settle_products(porting, settings)
         return
     if site is not None and site.qualified in PAIRS:
         return
@@ -121,7 +124,7 @@ def _settle_products(porting: Training, settings: Sequence[Setting]) -> None:
         )
         porting.find(RULE, "warning", message, fix, site.line, site.column)
         reason = f"float32 products, also where {halved}; give rt.load_model compute_dtype=jnp.bfloat16 there"
-    for name in (".bf16", ".fp16"):
+    for name in (".bf16", ".fp16", ".autocast"):
         porting.change_fate(name, fate="changed", target="rt.load_model(compute_dtype=)", reason=reason)
 
 

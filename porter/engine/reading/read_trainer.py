@@ -17,7 +17,7 @@ from ...errors import InputError
 from ...files import read_text
 from ...recipe import Field, Value
 from ...runtime.facts.field_tables import Row, version_key
-from ..libraries.torch.loop_trainer import read_loop_parts
+from ..libraries.torch.loops.loop_trainer import read_loop_parts
 from ..libraries.transformers.collators import read_collators
 from ..libraries.transformers.group_by_length import read_row_order
 from ..libraries.transformers.metrics import settle_metrics

@@ -13,7 +13,8 @@ import re
 import libcst as cst
 
 from ...source.module import Module
-from ..libraries.torch.loop_trainer import LANGUAGE_MODELS, LOOP
+from ..libraries.torch.loops.advice import by_objective
+from ..libraries.torch.loops.loop_trainer import LANGUAGE_MODELS, LOOP
 from ..script.fill_from_tables import mentions_import, trainers_known
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training
@@ -85,6 +86,7 @@ def _lone_step(porting: Training) -> str | None:
             line, column = module.location(call)
             message = f"{module.code(call)} trains outside of a loop over batches, which is what a port is made of."
             fix = "Write it as a loop over a DataLoader, or write the port's step by hand."
+            fix = by_objective(module, call) or fix
             porting.find(RULE, "error", message, fix, line, column, todo=False)
             return LOOP
     return None

@@ -25,7 +25,7 @@ from ..packs.packs import Pack
 from .sites import Argument, Site
 
 if TYPE_CHECKING:
-    from ..libraries.torch.training_loops import Loop
+    from ..libraries.torch.loops.facts import Loop
 
 
 # A comparison with a half-width type, which the port writes otherwise.

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import libcst as cst
 
-from ....recipe import Origin, Value
-from ....source.values import read_value
-from ...script.fill_from_tables import (
+from .....recipe import Origin, Value
+from .....source.scopes import walk
+from .....source.values import read_value
+from .....text.expressions import is_atom
+from ....script.fill_from_tables import (
     bindings_of,
     fill_defaults,
     fill_site,
@@ -23,10 +25,12 @@ from ...script.fill_from_tables import (
     table_of,
     tables_by_class,
 )
-from ...script.sites import Argument, Site, indentation
-from ...script.training import Training
-from .loop_forward import NotStandard
-from .training_loops import Loop, read_loop, training_loops
+from ....script.sites import Argument, Site, indentation
+from ....script.training import Training
+from .advice import advice
+from .facts import Loop
+from .forward import NotStandard
+from .training_loops import read_loop, training_loops
 
 LOOP = "torch.training_loop"
 # Who imports one of these trains a language model, wherever it comes from.
@@ -67,35 +71,38 @@ def find_loops(porting: Training) -> list[Site]:
             message = f"{len(loops)} training loops are written in this file; one can be ported at a time."
             porting.find(rule.id, "error", message, "Split the script.", line, column, todo=False)
         return []
-    try:
-        if not loads:
-            raise NotStandard(loops[0], "its model is not loaded by a from_pretrained call in this file")
-        porting.loop = read_loop(porting.module, loops[0])
-        _check_parts(porting, porting.loop)
-    except NotStandard as error:
-        line, column = porting.module.location(error.node)
-        message = f"This training loop is not the standard one: {error.reason}."
-        fix = "Bring it to forward, loss.backward(), optimizer.step(), or write the port's step by hand."
+    loop = read_loop(porting.module, loops[0])
+    obstacles = [*loop.obstacles, *_missing_parts(porting, loop)]
+    if not loads:
+        obstacles.insert(0, NotStandard(loops[0], "its model is not loaded by a from_pretrained call in this file"))
+    for obstacle in obstacles:
+        line, column = porting.module.location(obstacle.node)
+        message = f"This training loop is not the standard one: {obstacle.reason}."
+        fix = advice(porting.module, loop.statement, obstacle)
         porting.find(rule.id, "error", message, fix, line, column, todo=False)
+    if obstacles:
         return []
-    return [_as_site(porting, porting.loop, rule.id)]
+    porting.loop = loop
+    return [_as_site(porting, loop, rule.id)]
 
 
 def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
     module, statement = porting.module, loop.statement
     start, end = module.span(statement)
     line, column = module.location(statement)
-    said = {
-        "epochs": loop.epochs, "max_steps": loop.max_steps, "accumulation": loop.accumulation,
-        "max_grad_norm": loop.clip,
-    }  # fmt: skip
+    said = {"epochs": loop.epochs, "accumulation": loop.accumulation, "max_grad_norm": loop.clip}
     arguments = [_argument(porting, name, node, rule) for name, node in said.items() if node is not None]
+    arguments = [_under_conditions(porting, loop, argument) for argument in arguments]
+    if loop.max_steps is not None:
+        arguments.append(_steps(porting, loop, _argument(porting, "max_steps", loop.max_steps, rule)))
+    if loop.autocast:
+        arguments.append(_autocast(porting, loop, rule))
     if loop.accumulates and loop.accumulation is None:
         node = _accelerator_setting(porting, "gradient_accumulation_steps")
         if node is not None:
             arguments.append(_argument(porting, "accumulation", node, rule))
-    model = next(name for name in module.loads(loop.model) if module.span(name)[0] >= start)
-    arguments.insert(0, _argument(porting, "model", model, rule))
+    assert loop.call is not None
+    arguments.insert(0, _argument(porting, "model", loop.call.func, rule))
     loader = part(porting, "loader", _loader_name(porting, loop))
     assert loader is not None
     for name, keyword in (("train_dataset", "dataset"), ("data_collator", "collate_fn")):
@@ -111,8 +118,52 @@ def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
 
 def _argument(porting: Training, name: str, node: cst.BaseExpression, rule: str) -> Argument:
     line, column = porting.module.location(node)
-    reference = node.value if isinstance(node, cst.Name) else None
+    reference = porting.module.code(node) if isinstance(node, cst.Name | cst.Attribute) else None
     return Argument(name, read_value(porting.module, node, rule), line, column, reference=reference, node=node)
+
+
+def _under_conditions(porting: Training, loop: Loop, argument: Argument) -> Argument:
+    """Epochs less those that `range(1, epochs)` leaves out; what clips only `if args.clip:`."""
+    if argument.name == "epochs" and loop.first_epoch:
+        return _said(argument, f"{_atom(argument.text)} - {loop.first_epoch}")
+    if argument.name == "max_grad_norm" and loop.clip_if is not None:
+        test, norm = porting.module.code(loop.clip_if), argument.text
+        if test in (norm, f"{norm} > 0", f"{norm} is not None", f"{norm} > 0.0"):
+            return argument
+        return _said(argument, f"{norm} if {test} else None")
+    return argument
+
+
+def _steps(porting: Training, loop: Loop, argument: Argument) -> Argument:
+    """Optimizer steps after which the loop ends: it may count batches, of which a step takes several."""
+    end, text = loop.end, argument.text
+    if end is None:
+        return argument
+    if end.beyond:
+        text = f"{_atom(text)} {'+' if end.beyond > 0 else '-'} {abs(end.beyond)}"
+    if end.counter.counts == "batches" and loop.accumulation is not None:
+        text = f"{_atom(text)} // {_atom(porting.module.code(loop.accumulation))}"
+    if end.may_be_none and not argument.value.known:
+        text = f"{text} if {argument.text} else -1"
+    return argument if text == argument.text else _said(argument, text)
+
+
+SUM = re.compile(r"[\d\s/*+()-]{1,60}")  # arithmetic on plain numbers
+
+
+def _said(argument: Argument, text: str) -> Argument:
+    """The argument as another expression; a number where all of it is known."""
+    try:
+        number = eval(text, {"__builtins__": {}}) if SUM.fullmatch(text) and "**" not in text else None
+    except (ArithmeticError, SyntaxError):
+        number = None
+    origin = argument.value.origin
+    value = Value("expression", text, origin, text) if number is None else Value("literal", repr(number), origin, text)
+    return replace(argument, value=value, reference=None)
+
+
+def _atom(text: str) -> str:
+    return text if is_atom(text) else f"({text})"
 
 
 def _accelerator_setting(porting: Training, keyword: str) -> cst.BaseExpression | None:
@@ -124,29 +175,76 @@ def _accelerator_setting(porting: Training, keyword: str) -> cst.BaseExpression 
     return None
 
 
-def _check_parts(porting: Training, loop: Loop) -> None:
-    """NotStandard unless the loop's optimizer and loader are made by calls that the tables know."""
-    optimizer, loader = part(porting, "optimizer", loop.optimizer), part(porting, "loader", _loader_name(porting, loop))
+def _missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
+    """What the tables don't know of the loop's optimizer, schedule and DataLoader, or that they aren't of this file."""
+    if loop.optimizer:
+        yield from _wrong_optimizer(porting, loop)
+    if loop.scheduler and part(porting, "schedule", loop.scheduler) is None:
+        node, made = _where_made(porting, loop, loop.scheduler)
+        reason = f"`{loop.scheduler}` is not one of transformers' schedules{made}"
+        yield NotStandard(node, reason, "Make it with transformers.get_scheduler in this file.")
+    if loop.loader is None:
+        return
+    name = _loader_name(porting, loop)
+    loader = part(porting, "loader", name)
+    if loader is None:
+        node, made = _where_made(porting, loop, name) if name else (loop.loader, "")
+        reason = f"its batches don't come from a DataLoader of this file{made}"
+        yield NotStandard(node, reason, "Make the DataLoader in this file, with its collate_fn.")
+    elif loader.argument("collate_fn") is None:
+        yield NotStandard(loader.node, "the DataLoader has no collate_fn: torch's own stacks tensors")
+
+
+def _wrong_optimizer(porting: Training, loop: Loop) -> Iterator[NotStandard]:
+    optimizer = part(porting, "optimizer", loop.optimizer)
     if optimizer is None:
-        raise NotStandard(loop.statement, f"`{loop.optimizer}` is not made by torch.optim.AdamW or Adam in this file")
+        node, made = _where_made(porting, loop, loop.optimizer)
+        reason = f"`{loop.optimizer}` is not made by torch.optim.AdamW or Adam in this file{made}"
+        fix = f"Make it in this file: torch.optim.AdamW({loop.model or 'model'}.parameters(), lr=...)."
+        yield NotStandard(node, reason, fix)
+        return
     params = optimizer.argument("params")
     if params is not None and WHOLE.fullmatch(" ".join(params.text.split())) is None:
-        raise NotStandard(params.node or optimizer.node, "the optimizer gets groups of parameters of its own")
-    if loader is None:
-        raise NotStandard(loop.statement, "its batches don't come from a DataLoader of this file")
-    if loop.scheduler and part(porting, "schedule", loop.scheduler) is None:
-        raise NotStandard(loop.statement, f"`{loop.scheduler}` is not one of transformers' schedules")
-    if loader.argument("collate_fn") is None:
-        raise NotStandard(loader.node, "the DataLoader has no collate_fn: torch's own stacks tensors")
+        yield NotStandard(params.node or optimizer.node, "the optimizer gets groups of parameters of its own")
+
+
+def _where_made(porting: Training, loop: Loop, name: str) -> tuple[cst.CSTNode, str]:
+    """Where the loop's `name` is bound, and by which call."""
+    found = next((node for node in walk(loop.statement) if isinstance(node, cst.Name | cst.Attribute)
+                  and porting.module.code(node) == name), None)  # fmt: skip
+    for binding in bindings_of(porting.module, found):
+        if binding.kind == "parameter":
+            return binding.node, ": the function that holds the loop is given it"
+        if isinstance(binding.value, cst.Call):
+            called = porting.module.code(binding.value.func)
+            return (binding.node, "") if called.endswith("prepare") else (binding.node, f", but by `{called}(...)`")
+    return loop.statement, ""
 
 
 def part(porting: Training, role: str, name: str) -> Site | None:
-    """The call that made a part of the loop: the one of its role assigned to `name`, else the only one of its role."""
+    """The call that made a part of the loop: the one of its role assigned to `name`.
+
+    Else the only one of its role, where `name` is bound to nothing else than what `prepare` gives back.
+    """
     sites = [site for site in porting.sites if site.role == role]
     named = [site for site in sites if site.variable == name]
     if len(named) == 1:
         return named[0]
-    return sites[0] if len(sites) == 1 and not named else None
+    loop = porting.loop.statement if porting.loop is not None else None
+    return sites[0] if len(sites) == 1 and not named and not _is_others(porting, name, loop) else None
+
+
+def _is_others(porting: Training, name: str, loop: cst.CSTNode | None) -> bool:
+    """Whether a name of the loop is bound to what something else than accelerate's or DeepSpeed's set-up gives."""
+    loops = [loop] if loop is not None else training_loops(porting.module)
+    for node in (each for statement in loops for each in walk(statement)):
+        if isinstance(node, cst.Name | cst.Attribute) and porting.module.code(node) == name:
+            for binding in bindings_of(porting.module, node):
+                called = porting.module.code(binding.value.func) if isinstance(binding.value, cst.Call) else ""
+                if binding.kind == "parameter" or (called and not called.endswith(("prepare", ".initialize"))):
+                    return True
+            return False
+    return False
 
 
 def _loader_name(porting: Training, loop: Loop) -> str:
@@ -190,7 +288,8 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
     name = SCHEDULES.get(schedule.qualified) if schedule is not None else "constant"
     if name is not None:
         values["schedule.name"] = Value("literal", repr(name))
-    values["precision.bf16"] = Value("literal", repr(_in_bfloat16(porting, loop)))
+    if not loop.autocast or _in_bfloat16(porting):
+        values["precision.bf16"] = Value("literal", repr(_in_bfloat16(porting)))
     values["precision.fp16"] = Value("literal", "False")
     values |= {} if "schedule.kwargs" in porting.recipe.values else {"schedule.kwargs": Value("literal", "None")}
     values["data.remove_unused_columns"] = Value("literal", "False")
@@ -215,11 +314,22 @@ def _sampling(porting: Training, loader: Site) -> Value:
     return Value("expression", f'"random" if {shuffle.text} else "sequential"')
 
 
-def _in_bfloat16(porting: Training, loop: Loop) -> bool:
-    """Whether products are computed in 16 bits: by autocast around the step, or by the Accelerator."""
+def _autocast(porting: Training, loop: Loop, rule: str) -> Argument:
+    """Whether autocast around the step computes products in 16 bits: surely, or under a condition."""
+    node = loop.autocast_flag or loop.autocast_at
+    assert node is not None
+    found = _argument(porting, "autocast", node, rule)
+    if loop.autocast_flag is not None:
+        return found
+    value = Value("expression" if loop.autocast_if else "literal", loop.autocast_if or "True", found.value.origin)
+    return replace(found, value=replace(value, text=loop.autocast_if), reference=None)
+
+
+def _in_bfloat16(porting: Training) -> bool:
+    """Whether the Accelerator computes products in 16 bits."""
     setting = _accelerator_setting(porting, "mixed_precision")
     asked = read_value(porting.module, setting) if setting is not None else None
-    return loop.autocast or (asked is not None and asked.known and asked.literal in ("bf16", "fp16"))
+    return asked is not None and asked.known and asked.literal in ("bf16", "fp16")
 
 
 def _seed(porting: Training) -> None:
@@ -258,6 +368,14 @@ def _say_left(porting: Training, loop: Loop) -> None:
         where = ", ".join(map(str, lines[:6])) + (" and more" if len(lines) > 6 else "")
         message = f"What the loop prints and logs (line {where}) is replaced by rt.log_every's lines."
         porting.find(site.rule, "info", message, "", site.line, site.column)
+    if loop.max_steps is not None and loop.epochs is not None:
+        first = f"after {porting.module.code(loop.epochs)} epochs or {porting.module.code(loop.max_steps)} steps"
+        message = f"The loop ends {first}, whichever comes first; the port after the steps, if there are any."
+        if not loop.ends_all:
+            message += " Each later epoch of the loop would train one more batch."
+        porting.find(
+            site.rule, "warning", message, "Check that the epochs have that many steps.", site.line, site.column
+        )
     if loop.accumulation is not None and not loop.accumulates:
         message = "Batches left over at an epoch's end make a step of their own; the loop may carry them over."
         porting.find(site.rule, "info", message, "", site.line, site.column)

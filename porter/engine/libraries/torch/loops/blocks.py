@@ -1,0 +1,23 @@
+"""Statements of a block, and what a training loop is known by."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+
+def lines_of(body: cst.BaseSuite) -> list[cst.CSTNode]:
+    """The statements of a block: simple ones one by one."""
+    if not isinstance(body, cst.IndentedBlock):
+        return list(getattr(body, "body", ()))
+    found: list[cst.CSTNode] = []
+    for line in body.body:
+        found.extend(line.body if isinstance(line, cst.SimpleStatementLine) else [line])
+    return found
+
+
+def is_backward(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "backward"
+
+
+def is_modulo(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
