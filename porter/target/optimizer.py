@@ -206,13 +206,10 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
 def _divided_otherwise(porting: Porting) -> list[Arg]:
     """`optax.scale(1 / 8)` where the release divided an accumulated gradient twice, before it clipped it.
 
-    `optax.scale(8)` where it didn't divide that of this model or trainer, or where a loop doesn't.
+    `optax.scale(8)` where it didn't divide that of this model or trainer.
     """
     version, trl = (plain_version(porting.versions.get(name, "")) for name in ("transformers", "trl"))
     place = "batch.accumulation"
-    if porting.loop is not None and porting.loop.sums:
-        comment = "# the loop adds the gradients of a step's batches up"
-        return [Arg(f"optax.scale({porting.text(place)})", comment=comment)]
     steps = porting.value(place)
     if not version or porting.loop is not None or _deepspeed(porting) or steps is None or steps.is_literal(1, None):
         return []

@@ -233,3 +233,46 @@ def test_a_loop_whose_model_comes_from_elsewhere_is_refused(library: str) -> Non
 
 def test_a_loop_over_no_language_model_is_none_of_ours() -> None:
     assert port(f"{HEAD}from mine import model, loader, optimizer\n\n{STANDARD}").status == "unchanged"
+
+
+ACCUMULATED = """
+from transformers import AutoModelForCausalLM, default_data_collator
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+
+USE_AMP = False
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+rows = load_dataset("json", data_files="rows.jsonl", split="train")
+loader = DataLoader(rows, batch_size=2, collate_fn=default_data_collator)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+scaler = torch.amp.GradScaler("cuda", enabled=USE_AMP)
+done = 0
+for epoch in range(1, 3):
+    for step, batch in enumerate(loader):
+        with torch.autocast("cuda", enabled=USE_AMP):
+            loss = model(**batch).loss
+        scaler.scale(LOSS).backward()
+        if (step + 1) % 4 == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            done += 1
+            if done >= 6:
+                break
+    if done >= 6:
+        break
+"""
+
+
+def test_a_loop_behind_flags_that_ends_by_its_steps_is_ported() -> None:
+    found = port(ACCUMULATED.replace("LOSS", "loss / 4"))
+    assert found.status == "ported", found.findings
+    assert "accumulation=4," in found.after and "max_steps=6," in found.after
+
+
+def test_gradients_that_are_summed_are_refused() -> None:
+    found = port(ACCUMULATED.replace("LOSS", "loss"))
+    assert found.status == "unsupported" and found.edits == ()
+    (said,) = (finding for finding in found.findings if finding.severity == "error")
+    assert "summed over the 4 batches" in said.message and said.fix == "Divide the loss by it."

@@ -73,6 +73,10 @@ def find_loops(porting: Training) -> list[Site]:
         return []
     loop = read_loop(porting.module, loops[0])
     obstacles = [*loop.obstacles, *_missing_parts(porting, loop)]
+    if loop.sums and loop.accumulation is not None:
+        batches = porting.module.code(loop.accumulation)
+        reason = f"the gradients are summed over the {batches} batches of a step, not averaged"
+        obstacles.append(NotStandard(loop.call or loops[0], reason))
     if not loads:
         obstacles.insert(0, NotStandard(loops[0], "its model is not loaded by a from_pretrained call in this file"))
     for obstacle in obstacles:
