@@ -160,3 +160,18 @@ def test_a_name_of_a_package_and_of_what_it_imports(tmp_path: Path) -> None:
     assert usual_value("names.BASE", "from pkg import names", script) == ("a/b", "pkg/names.py")
     assert usual_value("BASE", "from names import BASE", script) == ("c/d", "names.py")
     assert usual_value("BASE", "from pkg.names.deeper import BASE", script) is None
+
+
+def test_a_parameter_is_what_all_calls_of_its_function_give(tmp_path: Path) -> None:
+    script, made = tmp_path / "train.py", "def load(kind, name): pass\n"
+    for calls, value in (
+        ("load(1, 'a/b')", "a/b"),
+        ("BASE = 'a/b'\nload(kind=1, name=BASE)\nload(2, 'a/b')", "a/b"),
+        ("load(1, 'a/b')\nload(1, 'c/d')", None),
+        ("load(1, 'a/b')\nload(1, unknown)", None),
+        ("load(*both)", None),
+        ("load(1, name)", None),
+        ("", None),
+    ):
+        found = usual_value("name", made + calls, script)
+        assert (found[0] if found else None) == value, calls

@@ -25,6 +25,7 @@ CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix remove
 PARTED = frozenset("split rsplit partition rpartition".split())
 DOWNLOADS = ("snapshot_download", "model_download")  # of huggingface_hub, modelscope and kagglehub
 DEEPEST = 6  # names that lead to one another
+MOST_CALLS = 8  # of a function, that are followed to what they give
 LARGEST = 200_000  # characters of a file beside
 
 
@@ -150,7 +151,7 @@ class _Finder:
         return None
 
     def named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
-        """What a name holds: its only value, an import's of another module, or a parameter's default."""
+        """What a name holds: its only value, an import's of another module, a parameter's default or all calls' value."""
         tree = self.trees[place]
         values = [value for target, value in _assigned(tree) if target == name]
         if len(values) == 1:
@@ -161,7 +162,13 @@ class _Finder:
         if module is not None and module[1]:
             return self.named(module[1], module[0], depth + 1)
         defaults = [default for parameter, default in _parameters(tree) if parameter == name]
-        return self.of(defaults[0], place, depth + 1) if len(defaults) == 1 else None
+        if len(defaults) == 1:
+            return self.of(defaults[0], place, depth + 1)
+        given = (
+            [] if defaults or depth > DEEPEST else [self.of(value, place, depth + 1) for value in _given(tree, name)]
+        )
+        known = [each for each in given if each is not None]
+        return known[0] if known and len(known) == len(given) and len({value for value, _ in known}) == 1 else None
 
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
         """The module of the project that `name` is, or is from, and its name there; (file, "") for itself."""
@@ -321,6 +328,29 @@ def _parameters(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
                 if default is not None:
                     yield each.arg, default
+
+
+def _given(tree: ast.Module, name: str) -> list[ast.expr]:
+    """What the calls of a module give the parameter `name` of its functions, which has no default there.
+
+    Nothing where a call gives it in a way that can't be followed, or there are too many.
+    """
+    holders: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+            if name in names:
+                holders[node.name] = names.index(name)
+    found: list[ast.expr] = []
+    for node in ast.walk(tree):
+        place = holders.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+        if place is None or not isinstance(node, ast.Call):
+            continue
+        words = [word.value for word in node.keywords if word.arg == name]
+        found += words or node.args[place : place + 1]
+        if not (words or len(node.args) > place) or any(isinstance(each, ast.Starred) for each in node.args):
+            return []
+    return found if len(found) <= MOST_CALLS else []
 
 
 def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
