@@ -151,7 +151,7 @@ class _Finder:
         return None
 
     def named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
-        """What a name holds: its only value, an import's of another module, a parameter's default or all calls' value."""
+        """What a name holds: its only value, an import's, a parameter's default or what all calls give it."""
         tree = self.trees[place]
         values = [value for target, value in _assigned(tree) if target == name]
         if len(values) == 1:
