@@ -168,7 +168,8 @@ class _Finder:
             [] if defaults or depth > DEEPEST else [self.of(value, place, depth + 1) for value in _given(tree, name)]
         )
         known = [each for each in given if each is not None]
-        return known[0] if known and len(known) == len(given) and len({value for value, _ in known}) == 1 else None
+        certain = len(known) == len(given) and all(where == self.shown[place] for _, where in known)  # no user's choice
+        return known[0] if known and certain and len({value for value, _ in known}) == 1 else None
 
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
         """The module of the project that `name` is, or is from, and its name there; (file, "") for itself."""
