@@ -101,3 +101,22 @@ def test_what_a_release_lacks_is_not_watched(events: Events) -> None:
     events.watch(Saved, "save_state", lambda *args: None)
 
     assert not hasattr(Saved, "save_state")
+
+
+@pytest.mark.real
+def test_a_port_may_go_on_saving_with_torch(events: Events, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that merges its adapter into the base with PEFT behind its training."""
+    import transformers
+
+    from porter.validate.jax_side.asked_for_jax import watch_torch_saves
+
+    monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", transformers.PreTrainedModel.save_pretrained)
+    peft = pytest.importorskip("peft")
+    monkeypatch.setattr(peft.PeftModel, "save_pretrained", peft.PeftModel.save_pretrained)
+    watch_torch_saves(events)
+    config = transformers.LlamaConfig(
+        hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, vocab_size=16
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained("merged")
+    (found,) = json.loads((tmp_path / "trace" / "events.json").read_text())
+    assert (found["kind"], found["path"], found["items"]) == ("weights", "merged", ["model"])

@@ -49,6 +49,18 @@ def interval(options: Any) -> int | None:
     return int(every) if isinstance(every, int | float) and every >= 1 else None
 
 
+def watch_torch_saves(events: Events) -> None:
+    """Saves of models and adapters that a port goes on doing with torch beside its training."""
+    import transformers
+
+    events.watch_saves(transformers.PreTrainedModel, "model")
+    try:
+        import peft
+    except ImportError:
+        return
+    events.watch_saves(peft.PeftModel, "adapter")
+
+
 def watch_outputs(observer: Observer, runtime: ModuleType) -> None:
     """Saves, uploads, log lines and evaluations of a port are events; nothing goes to the Hub."""
     import transformers

@@ -38,7 +38,7 @@ from ..stand_ins.substitutes import (
     patch_save_pretrained,
 )
 from ..world.start import stand_in_world
-from .asked_for_jax import asked_for, watch_outputs
+from .asked_for_jax import asked_for, watch_outputs, watch_torch_saves
 from .folded_batches import fold_batches
 from .observer_jax import Observer
 from .optax_settings import patch_optax, telling
@@ -58,6 +58,8 @@ def main() -> int:
     if uses_torch(Path(script)):
         patch_torch_models(substitutes)
     events = Events(Path(folder), substitutes.outside, script)
+    if uses_torch(Path(script)):
+        watch_torch_saves(events)
     observer = Observer(settings, substitutes, Path(folder), events)
     patch_mesh(settings)
     patch_optax(observer.optimizer, observer.clip)
