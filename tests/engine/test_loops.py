@@ -276,3 +276,42 @@ def test_gradients_that_are_summed_are_refused() -> None:
     assert found.status == "unsupported" and found.edits == ()
     (said,) = (finding for finding in found.findings if finding.severity == "error")
     assert "summed over the 4 batches" in said.message and said.fix == "Divide the loss by it."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("    optimizer.zero_grad()\n", "", "never set to zero"),
+        (
+            "    optimizer.step()\n    optimizer.zero_grad()",
+            "    optimizer.zero_grad()\n    optimizer.step()",
+            "between",
+        ),
+        (
+            "    optimizer.step()",
+            "    divide_gradients(model)\n    optimizer.step()",
+            "`divide_gradients` gets `model`",
+        ),
+        ("    optimizer.step()", "    x = normalize_weights(model)\n    optimizer.step()", "may change it"),
+        ("    optimizer.step()", "    if hide(model): pass\n    optimizer.step()", "may change it"),
+        ("    optimizer.step()", "    y = weigh(model) + 1\n    optimizer.step()", "may change it"),
+        ("    optimizer.step()", "    log_and_update(model)\n    optimizer.step()", "may change it"),
+    ],
+)
+def test_what_trains_otherwise_without_looking_so_is_refused(old: str, new: str, why: str) -> None:
+    text = SCRIPT.replace("CALL", "**batch")
+    assert old in text
+    found = port(text.replace(old, new))
+    assert found.status == "unsupported" and found.edits == ()
+    assert any(why in finding.message for finding in found.findings), found.findings
+
+
+@pytest.mark.parametrize("line", ["log_stats(model)", "norm = grad_norm(model)", "if len(model): pass", "prof.step()"])
+def test_what_only_looks_on_is_no_obstacle(line: str) -> None:
+    text = SCRIPT.replace("CALL", "**batch").replace("    optimizer.step()", f"    {line}\n    optimizer.step()")
+    assert port(text).status == "ported"
+
+
+def test_deepspeeds_engine_sets_gradients_to_zero_itself() -> None:
+    body = "for batch in loader:\n    loss = engine(**batch).loss\n    engine.backward(loss)\n    engine.step()\n"
+    assert read(body)[1].obstacles == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+WATCHED = ("profiler", "prof", "progress_bar", "bar", "pbar")  # whose `step` is none of the training
+
 
 def lines_of(body: cst.BaseSuite) -> list[cst.CSTNode]:
     """The statements of a block: simple ones one by one."""
@@ -17,6 +19,15 @@ def lines_of(body: cst.BaseSuite) -> list[cst.CSTNode]:
 
 def is_backward(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "backward"
+
+
+def is_step(node: cst.CSTNode) -> bool:
+    """`optimizer.step()`, of anything but a profiler or a progress bar."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.func.attr.value != "step":
+        return False
+    owner = node.func.value
+    name = owner.attr if isinstance(owner, cst.Attribute) else owner
+    return not isinstance(name, cst.Name) or name.value not in WATCHED
 
 
 def is_modulo(node: cst.CSTNode) -> bool:

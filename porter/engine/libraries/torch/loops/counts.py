@@ -14,6 +14,7 @@ import libcst as cst
 
 from .....source.module import Module
 from .....source.scopes import walk
+from .blocks import is_step
 from .forward import NotStandard
 
 DEPENDS = "when the optimizer steps depends on something else than the number of batches"
@@ -98,7 +99,7 @@ class Counts:
     def _is_at_step(self, node: cst.If) -> bool:
         if self.module.code(node.test).endswith("sync_gradients"):
             return True
-        return any(isinstance(inner, cst.Call) and _is_step(inner) for inner in walk(node.body))
+        return any(is_step(inner) for inner in walk(node.body))
 
     def _begins(self, name: str) -> tuple[int | None, bool, bool]:
         """The number that a counter begins with; whether it does with every epoch; whether with every step."""
@@ -235,10 +236,6 @@ def is_increment(node: cst.CSTNode) -> bool:
         and node.value.value == "1"
         and isinstance(node.target, cst.Name | cst.Attribute)
     )
-
-
-def _is_step(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "step"
 
 
 def modulo_of(test: cst.BaseExpression) -> cst.BinaryOperation | None:

@@ -11,7 +11,7 @@ import libcst as cst
 
 from .....source.module import Module
 from .....source.scopes import walk
-from .blocks import is_backward, is_modulo, lines_of
+from .blocks import is_backward, is_modulo, is_step, lines_of
 from .contexts import Contexts
 from .counts import DEPENDS, Counts, is_increment
 from .draws import Draws
@@ -19,7 +19,6 @@ from .facts import Left, Loop
 from .forward import UNKNOWN, ForwardPass, NotStandard
 from .watching import Watching, last_name
 
-WATCHED = ("profiler", "prof", "progress_bar", "bar", "pbar")  # whose `step` is none of the training
 State = tuple[Loop, ForwardPass, tuple[bool, bool], dict[str, cst.BaseExpression]]
 
 
@@ -39,6 +38,8 @@ class StepReader:
         self.in_step = False  # within the block of the optimizer's step
         self.clips_apart: cst.CSTNode | None = None
         self.zeroes: list[cst.CSTNode] = []
+        self.zeroed_early: cst.CSTNode | None = None
+        self.zeroed = False  # as DeepSpeed's engine does by itself
         self.schedules_apart: cst.CSTNode | None = None
         self.inner = inner
         self.counts = Counts(module, loop.statement, self.inner)
@@ -82,7 +83,7 @@ class StepReader:
                 return
             if isinstance(line, cst.For | cst.While) and any(is_backward(node) for node in walk(line)):
                 self.backward = True
-                self.stepped = self.stepped or any(self._is_step(node) for node in walk(line))
+                self.stepped = self.stepped or any(is_step(node) for node in walk(line))
                 raise NotStandard(line, "an inner loop trains several times on what is drawn")
             self._watches(line)
         else:
@@ -90,7 +91,7 @@ class StepReader:
 
     def _takes_part(self, line: cst.CSTNode) -> bool:
         """Whether a compound statement holds backward, a step, or a forward pass whose loss is trained."""
-        if any(is_backward(node) or self._is_step(node) for node in walk(line)):
+        if any(is_backward(node) or is_step(node) for node in walk(line)):
             return True
         frozen = isinstance(line, cst.With) and any(
             last_name(item.item.func) in ("no_grad", "inference_mode")
@@ -120,7 +121,7 @@ class StepReader:
         inside = [inner for line in lines for inner in walk(line)]
         if isinstance(node.orelse, cst.Else) and self._both(node, node.orelse):
             return
-        if any(self._is_step(inner) for inner in inside):
+        if any(is_step(inner) for inner in inside):
             if self._is_there(node):
                 self._body(lines)
                 return
@@ -190,9 +191,7 @@ class StepReader:
 
     def _both(self, node: cst.If, other: cst.Else) -> bool:
         """Whether both ways of an `if` train, and alike but for the number of bits: what is read of one is kept."""
-        trains = [
-            any(is_backward(inner) or self._is_step(inner) for inner in walk(body)) for body in (node.body, other.body)
-        ]
+        trains = [any(is_backward(inner) or is_step(inner) for inner in walk(body)) for body in (node.body, other.body)]
         if not all(trains):
             return False
         start, (first, then) = self._state(), (node.body, other.body)
@@ -288,7 +287,7 @@ class StepReader:
         return isinstance(left, cst.Name) and left.value == name
 
     def _divided(self, node: cst.CSTNode, by: cst.BaseExpression) -> None:
-        if self.loop.divides is not None and not (self.loop.accumulates or self.module.code(by) == ""):
+        if self.loop.divides is not None and not self.loop.accumulates:
             raise NotStandard(node, "the loss is divided twice")
         self.loop.divides = by
 
@@ -339,6 +338,9 @@ class StepReader:
         if last == "step":
             return self._steps(call, owner)
         if last == "zero_grad":
+            self.zeroed = True
+            if self.backward and not self.stepped:
+                self.zeroed_early = call
             if not self.in_step and not self._is_beside(call):
                 self.zeroes.append(call)
             return True
@@ -349,7 +351,7 @@ class StepReader:
     def _steps(self, call: cst.Call, owner: str) -> bool:
         """`optimizer.step()`, `scaler.step(optimizer)`, `scheduler.step()`."""
         code, loop = self.module.code, self.loop
-        if not self._is_step(call):
+        if not is_step(call):
             return False
         if call.args and code(call.args[0].value) == loop.optimizer:
             return True  # scaler.step(optimizer), behind which the optimizer is known
@@ -371,6 +373,8 @@ class StepReader:
     def _backward(self, call: cst.Call, loss: cst.BaseExpression | None) -> None:
         known = self.backward
         self.backward = True
+        owner = self.module.code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+        self.zeroed = self.zeroed or owner == self.forward.model
         if known:
             raise NotStandard(call, "a batch has more than one backward pass")
         if isinstance(loss, cst.Call) and last_name(loss.func) == "scale" and loss.args:  # scaler.scale(loss)
@@ -392,11 +396,6 @@ class StepReader:
                 said = " ".join(self.module.code(made).split())
                 reason += f": it is `{said if len(said) <= 60 else said[:57] + '...'}`"
             raise NotStandard(call, reason)
-
-    def _is_step(self, node: cst.CSTNode) -> bool:
-        if not (isinstance(node, cst.Call) and last_name(node.func) == "step" and isinstance(node.func, cst.Attribute)):
-            return False
-        return self.module.code(node.func.value).rsplit(".", 1)[-1] not in WATCHED
 
     def _is_beside(self, node: cst.CSTNode) -> bool:
         """Whether it stands beside the loop over batches, not in it."""

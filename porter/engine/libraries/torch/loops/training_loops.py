@@ -13,7 +13,7 @@ import libcst as cst
 
 from .....source.module import Module
 from .....source.scopes import walk
-from .blocks import is_backward, lines_of
+from .blocks import is_backward, is_step, lines_of
 from .counts import End
 from .draws import drawn_by_next
 from .facts import Left, Loop
@@ -72,12 +72,17 @@ class _Reader(StepReader):
         loop = self.loop
         loop.model, loop.inputs, loop.call = self.forward.model, self.forward.inputs, self.forward.call
         if not self.backward or not self.stepped:
-            apart = next((node for node in walk(statement) if self._is_step(node)), None)
+            apart = next((node for node in walk(statement) if is_step(node)), None)
             if apart is None:
                 self._object(statement, "it has no `loss.backward()` with an `optimizer.step()` behind it")
             else:
                 called = self.module.code(apart.func) if isinstance(apart, cst.Call) else ""
                 self._object(apart, f"`{called}` doesn't stand behind the backward pass of a batch")
+        elif not self.zeroed:
+            self._object(statement, "gradients are never set to zero, so that each step adds to those before")
+        elif self.zeroed_early is not None:
+            reason = "gradients are set to zero between the backward pass and the optimizer's step"
+            self._object(self.zeroed_early, reason)
         self._agree()
         loop.obstacles = _in_order(self.module, loop.obstacles)
         return loop
@@ -223,7 +228,7 @@ class _Reader(StepReader):
                 self.loop.ends_all = True  # said once more between the epochs
                 return
         if isinstance(line, cst.Expr) and isinstance(line.value, cst.Call):
-            if self._is_step(line.value):
+            if is_step(line.value):
                 raise NotStandard(line, f"`{self.module.code(line.value)}` stands at the epoch, not at the step")
             if self._acts(line.value):
                 return

@@ -24,13 +24,19 @@ READS = (
 )  # fmt: skip
 SAVES = ("save_pretrained", "save_state", "save_model", "save_checkpoint", "push_to_hub", "torch.save")
 IN_ITS_WAY = ("requires_grad_", "load_state_dict", "load_adapter", "register_hook", "load_checkpoint", "load_state")
-# Functions by whose names those who get the model only look at it.
-LOOKS_ON = re.compile(
-    r"eval|valid|test|infer|generat|sampl|predict|perplex|accura|metric|score|save|checkpoint|ckpt|log|print|report|"
-    r"show|plot|stat|count|norm|summar|monitor|track|memory|getattr|hasattr|isinstance|len|id|type|unwrap|is_|barrier|"
-    r"sum|wait|hash|check|push|upload|export|progress",
-    re.IGNORECASE,
+# Words in the name of a function that gets the model: it only looks at it, unless another says that it acts on it.
+LOOKS = frozenset(
+    "eval evaluate evaluation valid validate validation val test infer inference generate generation sample samples "
+    "sampling predict predictions perplexity ppl accuracy metric metrics score scores save saving checkpoint ckpt log "
+    "logging logs print report show plot stat stats statistics count summary summarize monitor track memory unwrap "
+    "barrier wait hash check push upload export progress".split()
 )
+ACTS = frozenset(
+    "set add apply update prune clip freeze unfreeze reset init load scale normalize divide sync average resize merge "
+    "convert quantize cast swap copy checkpointing".split()
+)
+BUILTINS = frozenset("getattr hasattr isinstance len id type sum print repr str".split())
+NORMS = re.compile(r"(?:grad|gradient|weight|param|parameter)s?_norms?$")
 EVALUATES = ("evaluate", "validate", "eval_loop", "evaluation", "validation")
 
 
@@ -81,8 +87,7 @@ class Watching:
         if head in trained and last not in (*READS, "eval", "generate"):
             return f"`{full}` may change what is trained"
         given = {self.module.code(argument.value) for argument in node.args}
-        bare = isinstance(self.module.parents.get(node), cst.Expr | cst.Assign)
-        if bare and given & trained and head not in trained and not LOOKS_ON.search(last) and last not in EVALUATES:
+        if given & trained and head not in trained and not _only_looks(last):
             name = sorted(given & trained)[0]
             return f"`{full}` gets `{name}`, and may change it"
         return ""
@@ -112,6 +117,12 @@ class Watching:
                 if last == "eval" or last.lstrip("_").startswith(EVALUATES) or last.endswith(EVALUATES):
                     what = "evaluation"
         return what
+
+
+def _only_looks(name: str) -> bool:
+    """Whether a function of this name changes nothing of the model that it gets."""
+    words = set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
+    return name in BUILTINS or NORMS.search(name) is not None or bool(words & LOOKS and not words & ACTS)
 
 
 def last_name(node: cst.BaseExpression) -> str:
