@@ -91,6 +91,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "it opens a port that is taken: end what holds it, or give another number after --",
     ),
     (
+        r"trained no token",
+        "made-up rows lack what its masks look for (the template in front of an answer): --data FILE with its own rows",
+    ),
+    (
         r"without training|no trainer was started",
         "it trained nothing: the arguments of a training run go after --, and a script that only defines functions "
         "needs a call",

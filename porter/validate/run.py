@@ -35,6 +35,7 @@ from .stand_ins.data.repair import REPAIR
 Mesh = tuple[int, int]
 WORLD_SIZE = re.compile(r"WORLD_SIZE|world_size|num_processes|device_count")
 PORT_RUNS = "the port runs"
+UNTRAINED = "trained no token of its rows"
 PROCESSES, ACROSS = "{} processes", "{}, tensor parallelism across them"
 SLOWER = 3.0  # a port, which is compiled first, may take so many times what its source took before it is ended
 NEVER = (
@@ -101,6 +102,7 @@ def validate(
         import_ahead("port", port, port_environment(replace(options, hosts=1)))  # while the source runs
         trace, notes = run_source(source, options, work, say)
         notes += [line for path in (source, port) if is_notebook(path) for line in read_program(path).left_out]
+        check_trains(trace)
         options = replace(options, arguments=recorded_arguments(work) or options.arguments)
         if any(note.startswith(LATE) for note in trace.notes):
             options = replace(options, steps=len(trace.steps))
@@ -147,6 +149,12 @@ def validate(
         not_compared=distinct(never),
         output=_shortened(failed.output) if failed is not None else "",
     )
+
+
+def check_trains(trace: Trace) -> None:
+    """RunFailed where the source trained no token: whatever its port is like, nothing can be compared."""
+    if trace.steps and not any(step.trained for step in trace.steps):
+        raise RunFailed("source", UNTRAINED, "")
 
 
 def check_runs(port: Path, failed: RunFailed, name: str = PORT_RUNS) -> Check:

@@ -64,7 +64,8 @@ def test_an_object_of_the_projects_class_gets_what_it_requires() -> None:
 def test_parameters_go_by_annotation_and_name() -> None:
     def train(config: Config, texts: list[str], path: Path, dry: bool, max_length: int, other: int = 3) -> None: ...
 
-    config, texts, path, dry, length = made_up_arguments(train)
+    (config, texts, path, dry, length), words = made_up_arguments(train)
+    assert words == {}
     assert isinstance(config, Config) and len(set(texts)) == len(texts) > 8
     assert isinstance(path, Path) and dry is False and length == 256
 
@@ -89,3 +90,24 @@ def test_it_is_called_and_said(tmp_path: Path) -> None:
 
     call_training(script, {"train": train}, notes.append)
     assert called == [1] and "train was called" in notes[0]
+
+
+class Strict:
+    def __init__(self, rate: float) -> None:
+        raise ValueError("only the owner's rate")
+
+
+class Plain:
+    pass
+
+
+def test_parameters_by_keyword_and_classes_that_refuse_what_is_made_up() -> None:
+    def train(plain: Plain, *, epochs: int, note: str = "") -> None: ...
+
+    (plain,), words = made_up_arguments(train)
+    assert isinstance(plain, Plain) and words == {"epochs": 1}
+
+    def strict(config: Strict) -> None: ...
+
+    with pytest.raises(CannotMakeUp, match=r"config \(Strict: ValueError\)"):
+        made_up_arguments(strict)

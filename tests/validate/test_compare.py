@@ -15,6 +15,8 @@ from porter.validate.comparing.preferences import stored_metrics
 from porter.validate.comparing.tolerances import BF16, FLOAT32, tolerances
 from porter.validate.comparing.trace import Row, Step, Trace
 from porter.validate.comparing.verdict import Check, Verdict
+from porter.validate.run import check_trains
+from porter.validate.running.processes import RunFailed
 
 STEPS = 12
 A = "base_model.model.model.layers.{}.self_attn.{}.lora_A.weight"
@@ -467,3 +469,13 @@ def test_a_divergence_alone_is_measured_against_the_answers_by_chance() -> None:
         port = with_steps(source, lambda number, step, off=off: replace(step, metrics={"kl": 8e-4 + off}))  # type: ignore[misc]
         [check] = checks.check_metrics(source, port, FLOAT32)
         assert check.status == status
+
+
+def test_a_source_that_trains_no_token_gives_no_verdict() -> None:
+    trace = run()
+    check_trains(trace)
+    check_trains(Trace())  # that it never started is said elsewhere
+    untrained = [Row.of(row.tokens, np.full_like(row.labels, -100)) for row in dataset()]
+    steps = tuple(replace(step, rows=tuple(untrained[:4])) for step in trace.steps)
+    with pytest.raises(RunFailed, match="the source trained no token of its rows"):
+        check_trains(replace(trace, steps=steps))

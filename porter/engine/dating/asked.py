@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
-from ...runtime.facts.field_tables import version_key
+from ...releases.versions import fits
 from ...source.project.pins import INSTALLED, Asked, asked_of_project
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
@@ -54,7 +54,7 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
     if library not in LIBRARIES:
         return []
     able = releases_with_all(porting, library)
-    fitting = [release for release in history().releases(library) if all(meets(release, *pin) for pin in asked.pins)]
+    fitting = [release for release in history().releases(library) if all(fits(release, *pin) for pin in asked.pins)]
     if not able or not fitting or not set(able).isdisjoint(fitting):
         return []
     return contradictions(porting, library, fitting[-1])
@@ -64,13 +64,3 @@ def _asked(porting: Training, library: str) -> Iterator[Asked]:
     notebook = porting.module.notebook
     raw = notebook.raw if notebook is not None else ""  # its outputs say what pip installed
     yield from asked_of_project(Path(porting.module.path), porting.module.text, library, raw, floors(porting))
-
-
-def meets(release: str, sign: str, version: str) -> bool:
-    """Whether a release is what `sign version` asks for; `==0.8` is any 0.8."""
-    one, other = version_key(release), version_key(version)
-    if sign in ("==", "==="):
-        return one[: version.count(".") + 1] == other[: version.count(".") + 1]
-    if sign == "~=":
-        return one >= other and one[: version.count(".")] == other[: version.count(".")]
-    return {"<": one < other, "<=": one <= other, ">=": one >= other, ">": one > other, "!=": one != other}[sign]

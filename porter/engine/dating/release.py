@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from ...releases.history import history
 from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
+from ...releases.versions import fits
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.project.pins import INSTALLED
 from ..packs.facts import known_releases, release_by_use
 from ..script.sites import Site
 from ..script.training import Training
-from .asked import asked_for, meets, pins_for
+from .asked import asked_for, pins_for
 from .evidence import SOURCES, Evidence, contradictions, evidence, releases_with_all, short_version
 
 
@@ -79,7 +80,7 @@ def _own_libraries(porting: Training) -> Iterator[tuple[str, str]]:
             evidence = [row for row in pack.evidence if row.name.partition(".")[0] == library]
             for asked in asked_for(porting, library):
                 known = known_releases(own, evidence)
-                fitting = [release for release in known if all(meets(release, *pin) for pin in asked.pins)]
+                fitting = [release for release in known if all(fits(release, *pin) for pin in asked.pins)]
                 exact = next((version for sign, version in asked.pins if sign.startswith("==")), None)
                 above = all(sign in (">", ">=", "!=") for sign, _ in asked.pins)
                 if not asked.against and not above and (exact or fitting):
@@ -231,7 +232,7 @@ def date(porting: Training, library: str) -> Date | None:
     floor = max((row.new for row in used if row.new), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
     for where, pins in pins_for(porting, library):
-        fitting = [release for release in releases if all(meets(release, *pin) for pin in pins)]
+        fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
         said = f"{where}: {library}{','.join(f'{sign}{version}' for sign, version in pins)}"
         if not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
             continue  # a lower bound alone

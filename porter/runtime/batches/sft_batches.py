@@ -82,9 +82,9 @@ class SFTBatches:
     start tokens, what `formatting_func` gets, packing; and the loss's mean by the transformers of its day, or by
     `transformers`. `label_mask` masks tokens besides, see `CompletionOnly`; `add_special_tokens` and
     `append_concat_token` are those of `dataset_kwargs` before 0.15. `unsloth` ("2026.8.19"): tokenise texts as this
-    release of Unsloth does, see `unsloth_rows`. `draws`: Python's `random`, where the script has
-    seeded it and drawn from it: TRL before 0.15 shuffles packed rows with it. Without it they are shuffled as those of
-    a script that called `set_seed(seed)` and drew nothing.
+    release of Unsloth does, see `unsloth_rows`. `draws`: Python's `random`, where the script has seeded it and drawn
+    from it: TRL before 0.15 shuffles packed rows with it. Without it they are shuffled as those of a script that called
+    `set_seed(seed)` and drew nothing.
     """
 
     def __init__(

@@ -24,7 +24,8 @@ TEXTS = tuple(
     f"Question {number}: what is {number} plus one? Answer: {number + 1}. " * (number % 7 + 1) for number in range(64)
 )
 NOTE = "{script} only defines its training: {name} was called, with what is made up for its parameters"
-Definition = ast.FunctionDef | ast.AsyncFunctionDef
+BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+BY_KEYWORD = (inspect.Parameter.KEYWORD_ONLY,)
 
 
 class CannotMakeUp(Exception):
@@ -45,12 +46,12 @@ def call_training(script: Path, names: Mapping[str, Any], note: Callable[[str], 
         function = getattr(made_up_object(holder), name) if isinstance(holder, type) else names.get(name)
         if not callable(function):
             return
-        arguments = made_up_arguments(function)
+        places, words = made_up_arguments(function)
     except CannotMakeUp as missing:
         note(f"{script.name} only defines its training: {found} wants {missing}, which can't be made up")
         return
     note(NOTE.format(script=script.name, name=found))
-    function(*arguments)
+    function(*places, **words)
 
 
 def training_of(text: str) -> str:
@@ -73,15 +74,18 @@ def training_of(text: str) -> str:
     return roots[0] if len(roots) == 1 else ""
 
 
-def made_up_arguments(function: Callable[..., Any], depth: int = 0) -> list[Any]:
-    """What a call must give by place. CannotMakeUp names the parameter of which nothing tells what it takes."""
+def made_up_arguments(function: Callable[..., Any], depth: int = 0) -> tuple[list[Any], dict[str, Any]]:
+    """What a call must give, by place and by keyword.
+
+    CannotMakeUp names the parameter of which nothing tells what it takes.
+    """
     hints = _hints(function)
-    required = [
-        each
-        for each in inspect.signature(function).parameters.values()
-        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    return [made_up(each.name, hints.get(each.name), depth) for each in required]
+    required = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
+    made = {
+        kinds: [(each.name, made_up(each.name, hints.get(each.name), depth)) for each in required if each.kind in kinds]
+        for kinds in (BY_PLACE, BY_KEYWORD)
+    }
+    return [value for _, value in made[BY_PLACE]], dict(made[BY_KEYWORD])
 
 
 def made_up_object(cls: type, depth: int = 0) -> Any:
@@ -99,9 +103,8 @@ def made_up_object(cls: type, depth: int = 0) -> Any:
             f for f in dataclasses.fields(cls) if f.init and f.default is missing and f.default_factory is missing
         ]
         return cls(**{each.name: made_up(each.name, hints.get(each.name), depth + 1) for each in wanted})
-    if "__init__" not in vars(cls):
-        return cls()
-    return cls(*made_up_arguments(cls, depth + 1))
+    places, words = made_up_arguments(cls, depth + 1)
+    return cls(*places, **words)
 
 
 def made_up(name: str, kind: Any, depth: int = 0) -> Any:
@@ -125,10 +128,14 @@ def made_up(name: str, kind: Any, depth: int = 0) -> Any:
         return list(TEXTS)
     if getattr(kind, "__module__", "").startswith("datasets."):
         return _rows(kind)
-    own = isinstance(kind, type) and kind.__module__ not in ("builtins", "typing") and not _of_library(kind)
-    if own:
+    if not isinstance(kind, type) or kind.__module__ in ("builtins", "typing") or _of_library(kind):
+        raise CannotMakeUp(name)
+    try:
         return made_up_object(kind, depth + 1)
-    raise CannotMakeUp(name)
+    except CannotMakeUp:
+        raise
+    except Exception as error:  # its own checks don't take what is made up
+        raise CannotMakeUp(f"{name} ({kind.__name__}: {type(error).__name__})") from error
 
 
 def _rows(kind: Any) -> Any:
@@ -164,15 +171,15 @@ def _runs(line: ast.stmt) -> bool:
     return isinstance(line, ast.For | ast.While)
 
 
-def _definitions(tree: ast.Module) -> Iterator[tuple[str, Definition]]:
+def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
     for node in tree.body:
-        if isinstance(node, Definition):
+        if isinstance(node, ast.FunctionDef):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
-            yield from ((f"{node.name}.{each.name}", each) for each in node.body if isinstance(each, Definition))
+            yield from ((f"{node.name}.{each.name}", each) for each in node.body if isinstance(each, ast.FunctionDef))
 
 
-def _called(node: Definition, owner: str, definitions: Mapping[str, Definition]) -> Iterator[str]:
+def _called(node: ast.FunctionDef, owner: str, definitions: Mapping[str, ast.FunctionDef]) -> Iterator[str]:
     """Definitions of the file that one calls; a class's are all of its methods."""
     for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
         function = call.func

@@ -1,4 +1,4 @@
-"""The seed that a script has given torch where it puts adapters in, by which their first weights are drawn.
+"""The generators that a script seeds: torch's, by which the first weights of its adapters are drawn, and Python's.
 
 torch.manual_seed(args.seed)
 model = get_peft_model(model, config)     drawn by args.seed
