@@ -30,5 +30,10 @@ def is_step(node: cst.CSTNode) -> bool:
     return not isinstance(name, cst.Name) or name.value not in WATCHED
 
 
+def is_zeroing(node: cst.CSTNode) -> bool:
+    """`optimizer.zero_grad()`."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "zero_grad"
+
+
 def is_modulo(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)

@@ -39,7 +39,7 @@ class StepReader:
         self.clips_apart: cst.CSTNode | None = None
         self.zeroes: list[cst.CSTNode] = []
         self.zeroed_early: cst.CSTNode | None = None
-        self.zeroed = False  # as DeepSpeed's engine does by itself
+        self.zeroes_itself = False  # the gradients, as DeepSpeed's engine does
         self.schedules_apart: cst.CSTNode | None = None
         self.inner = inner
         self.counts = Counts(module, loop.statement, self.inner)
@@ -338,7 +338,6 @@ class StepReader:
         if last == "step":
             return self._steps(call, owner)
         if last == "zero_grad":
-            self.zeroed = True
             if self.backward and not self.stepped:
                 self.zeroed_early = call
             if not self.in_step and not self._is_beside(call):
@@ -374,7 +373,7 @@ class StepReader:
         known = self.backward
         self.backward = True
         owner = self.module.code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
-        self.zeroed = self.zeroed or owner == self.forward.model
+        self.zeroes_itself = self.zeroes_itself or owner == self.forward.model
         if known:
             raise NotStandard(call, "a batch has more than one backward pass")
         if isinstance(loss, cst.Call) and last_name(loss.func) == "scale" and loss.args:  # scaler.scale(loss)

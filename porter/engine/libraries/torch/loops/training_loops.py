@@ -13,7 +13,7 @@ import libcst as cst
 
 from .....source.module import Module
 from .....source.scopes import walk
-from .blocks import is_backward, is_step, lines_of
+from .blocks import is_backward, is_step, is_zeroing, lines_of
 from .counts import End
 from .draws import drawn_by_next
 from .facts import Left, Loop
@@ -78,7 +78,7 @@ class _Reader(StepReader):
             else:
                 called = self.module.code(apart.func) if isinstance(apart, cst.Call) else ""
                 self._object(apart, f"`{called}` doesn't stand behind the backward pass of a batch")
-        elif not self.zeroed:
+        elif not self.zeroes_itself and not any(is_zeroing(node) for node in walk(statement)):
             self._object(statement, "gradients are never set to zero, so that each step adds to those before")
         elif self.zeroed_early is not None:
             reason = "gradients are set to zero between the backward pass and the optimizer's step"

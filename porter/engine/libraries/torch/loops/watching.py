@@ -29,7 +29,7 @@ LOOKS = frozenset(
     "eval evaluate evaluation valid validate validation val test infer inference generate generation sample samples "
     "sampling predict predictions perplexity ppl accuracy metric metrics score scores save saving checkpoint ckpt log "
     "logging logs print report show plot stat stats statistics count summary summarize monitor track memory unwrap "
-    "barrier wait hash check push upload export progress".split()
+    "logprobs logps barrier wait hash check push upload export progress".split()
 )
 ACTS = frozenset(
     "set add apply update prune clip freeze unfreeze reset init load scale normalize divide sync average resize merge "
