@@ -95,6 +95,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "made-up rows lack what its masks look for (the template in front of an answer): --data FILE with its own rows",
     ),
     (
+        r"which nothing tells how to make up",
+        "name the script of the project that calls it, or give that parameter an annotation in a copy",
+    ),
+    (
         r"without training|no trainer was started",
         "it trained nothing: the arguments of a training run go after --, and a script that only defines functions "
         "needs a call",

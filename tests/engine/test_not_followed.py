@@ -162,3 +162,16 @@ def test_a_base_s_format_of_another_file_is_said(made: str, lines: int) -> None:
     ported = port(f"{TOP}{made}\n{model}trainer = {trainer}\ntrainer.train()\n")
     found = [text for _, text in said(ported) if "as transformers' own object" in text]
     assert len(found) == lines
+
+
+def test_a_trainer_that_a_function_gives_back_is_to_be_imported_from_where_it_is() -> None:
+    text = (
+        "def libraries():\n    from transformers import AutoModelForCausalLM, Trainer\n"
+        "    return AutoModelForCausalLM, Trainer\n\n"
+        "AutoModelForCausalLM, Trainer = libraries()\n"
+        'trainer = Trainer(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"))\ntrainer.train()\n'
+    )
+    found = port(text)
+    (said,) = (finding for finding in found.findings if finding.severity == "error")
+    assert found.status == "unsupported" and found.edits == ()
+    assert said.fix == "Import the class by its name: from transformers import Trainer."

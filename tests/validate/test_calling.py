@@ -8,7 +8,9 @@ from typing import Literal
 
 import pytest
 
+from porter.validate.helping import help_for
 from porter.validate.running.calling import (
+    UNCALLED,
     CannotMakeUp,
     call_training,
     made_up_arguments,
@@ -77,8 +79,10 @@ def test_what_nothing_tells_of_is_named_and_not_called(tmp_path: Path) -> None:
         made_up_arguments(train)
     script, notes = tmp_path / "part.py", list[str]()
     script.write_text(f"def train(bundle):\n{TRAINS}")
-    call_training(script, {"train": train}, notes.append)
-    assert notes == ["part.py only defines its training: train wants bundle, which can't be made up"]
+    call_training(script, {"train": train}, tmp_path, notes.append)
+    said = "it only defines its training, and train wants bundle, which nothing tells how to make up"
+    assert notes == [] and (tmp_path / UNCALLED).read_text() == said
+    assert "name the script of the project" in help_for("", f"ended without training: {said}")
 
 
 def test_it_is_called_and_said(tmp_path: Path) -> None:
@@ -88,7 +92,7 @@ def test_it_is_called_and_said(tmp_path: Path) -> None:
     def train(epochs: int) -> None:
         called.append(epochs)
 
-    call_training(script, {"train": train}, notes.append)
+    call_training(script, {"train": train}, tmp_path, notes.append)
     assert called == [1] and "train was called" in notes[0]
 
 

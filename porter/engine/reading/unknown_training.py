@@ -53,7 +53,9 @@ def _unknown_trainer(porting: Training) -> str | None:
         line, column = module.location(call)
         if made:
             message = f"{name} is chosen when the script runs: which class trains can't be told from here."
-            fix = f"Import the class by its name: from trl import {name.rpartition('.')[2]}."
+            short = name.rpartition(".")[2]
+            library = next((each.partition(".")[0] for each in known if each.endswith(f".{short}")), "trl")
+            fix = f"Import the class by its name: from {library} import {short}."
             porting.find(RULE, "error", message, fix, line, column, todo=False)
             return name
         said = f"{name} is a class of this file" if own else f"{name} is {home}"

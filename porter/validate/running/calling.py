@@ -23,6 +23,8 @@ DEEPEST = 4  # objects within objects that are made up
 TEXTS = tuple(
     f"Question {number}: what is {number} plus one? Answer: {number + 1}. " * (number % 7 + 1) for number in range(64)
 )
+UNCALLED = "uncalled.txt"
+UNMADE = "it only defines its training, and {name} wants {missing}, which nothing tells how to make up"
 NOTE = "{script} only defines its training: {name} was called, with what is made up for its parameters"
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 BY_KEYWORD = (inspect.Parameter.KEYWORD_ONLY,)
@@ -32,10 +34,11 @@ class CannotMakeUp(Exception):
     """A parameter of which nothing tells what it takes; the message names it."""
 
 
-def call_training(script: Path, names: Mapping[str, Any], note: Callable[[str], None]) -> None:
-    """Call what trains of `script`, whose module-level names are `names`; nothing where it isn't certain or can't be.
+def call_training(script: Path, names: Mapping[str, Any], folder: Path, note: Callable[[str], None]) -> None:
+    """Call what trains of `script`, whose module-level names are `names`; nothing where it isn't certain.
 
-    Whatever the call raises is the script's own.
+    Where something that it wants can't be made up, `folder`/uncalled.txt says what. Whatever the call raises is the
+    script's own.
     """
     found = training_of(program_text(script))
     if not found:
@@ -48,7 +51,7 @@ def call_training(script: Path, names: Mapping[str, Any], note: Callable[[str], 
             return
         places, words = made_up_arguments(function)
     except CannotMakeUp as missing:
-        note(f"{script.name} only defines its training: {found} wants {missing}, which can't be made up")
+        (folder / UNCALLED).write_text(UNMADE.format(name=found, missing=missing), encoding="utf-8")
         return
     note(NOTE.format(script=script.name, name=found))
     function(*places, **words)

@@ -23,6 +23,7 @@ from ..comparing.trace import Trace, join_ranks
 from ..observing.settings import Settings
 from ..observing.unseeded import ENVIRONMENT
 from ..preloading import client as preloading
+from .calling import UNCALLED
 from .copying import COPY_LIMIT, place_for
 from .script import CRASHED, uses_torch
 
@@ -141,7 +142,7 @@ def run_observed(
         own = place.told(crashes[0].read_text(encoding="utf-8")) if crashes else output
         raise RunFailed(side, f"crashed (exit status {process.returncode})", own.rstrip(), trace, folder)
     if trace is None:
-        raise RunFailed(side, _idle(place.program), output, folder=folder)
+        raise RunFailed(side, _idle(place.program, folder), output, folder=folder)
     trace = replace(trace, notes=(*trace.notes, notes)) if notes else trace
     trace.save(folder)
     return trace
@@ -156,8 +157,11 @@ def _in_cells(trace: Trace, program: Program) -> Trace:
     return replace(trace, config={**trace.config, "events": events}) if "events" in trace.config else trace
 
 
-def _idle(program: Program | None) -> str:
-    """Why a script that ended trained nothing: a notebook may start its training as another program."""
+def _idle(program: Program | None, folder: Path) -> str:
+    """Why a script that ended trained nothing: a notebook may start its training as another program, a module only
+    define what trains."""
+    for said in folder.rglob(UNCALLED):
+        return f"ended without training: {said.read_text(encoding='utf-8')}"
     for number, text in enumerate(program.text.splitlines() if program is not None else (), start=1):
         found = LAUNCH.search(text) if STARTS.search(text) else None
         if found is not None and program is not None:

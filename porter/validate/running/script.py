@@ -59,7 +59,7 @@ def run_script(
                 else runpy.run_path(path, None, as_main)
             )
             if not trained():
-                call_training(Path(path), names, note)
+                call_training(Path(path), names, folder, note)
     except SystemExit as leaving:
         if leaving.code in (None, 0):
             return 0
