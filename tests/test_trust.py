@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 import os
+import struct
 import subprocess
 import sys
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
 import pytest
@@ -83,14 +86,18 @@ def test_a_pack_that_changed_is_no_longer_trusted(folder: Path) -> None:
 
 
 def test_what_is_compiled_is_neither_hashed_nor_run(folder: Path) -> None:
+    """Another program, compiled as Python would have compiled the rule: it is as old and says that it is as long."""
     pack = folder / "pack"
     before = digest(pack)
+    (rule,) = pack.glob("*.py")
     (pack / "__pycache__").mkdir()
-    (pack / "__pycache__" / "rule.cpython-311.pyc").write_bytes(b"another program")
+    head = MAGIC_NUMBER + struct.pack("<LLL", 0, int(rule.stat().st_mtime), rule.stat().st_size)
+    compiled = Path(cache_from_source(str(rule)))
+    compiled.write_bytes(head + marshal.dumps(compile("raise SystemExit(9)", str(rule), "exec")))
     assert digest(pack) == before
     trust([pack])
     assert run(["train.py"]) == 0
-    assert [path.name for path in (pack / "__pycache__").iterdir()] == ["rule.cpython-311.pyc"]
+    assert [path.name for path in (pack / "__pycache__").iterdir()] == [compiled.name]
 
 
 def test_on_a_terminal_the_user_is_asked_once(folder: Path) -> None:

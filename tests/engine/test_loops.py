@@ -315,3 +315,56 @@ def test_what_only_looks_on_is_no_obstacle(line: str) -> None:
 def test_deepspeeds_engine_sets_gradients_to_zero_itself() -> None:
     body = "for batch in loader:\n    loss = engine(**batch).loss\n    engine.backward(loss)\n    engine.step()\n"
     assert read(body)[1].obstacles == []
+
+
+IN_STEP = "        if (step + 1) % 4 == 0:\n"
+BEHIND = "    if done >= 6:\n        break\n"
+CLIP = "clip_grad_norm_(model.parameters(), 1.0)\n"
+BY_HAND = "    for group in optimizer.param_groups:\n        group['lr'] = 1e-5\n"
+OFTEN = "        optimizer.zero_grad()\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("(step + 1) % 4", "step % 4", "other batches than every 4th"),
+        ("loss / 4", "loss / 2", "divided by `2`, and the optimizer steps every `4`"),
+        (BEHIND, "        scheduler.step()\n" + BEHIND, "the schedule steps at every batch"),
+        ("    for step", BY_HAND + "    for step", "set by hand"),
+        (IN_STEP, f"        {CLIP}{IN_STEP}", "clipped at every batch"),
+        ("        with torch.auto", OFTEN + "        with torch.auto", "set to zero at every batch"),
+        ("done >= 6:\n                break", "step >= 6:\n                break", "ends each epoch"),
+        (
+            "            scaler.",
+            f"            if loss > 1:\n                {CLIP}            scaler.",
+            "only some steps",
+        ),
+    ],
+)
+def test_a_loop_whose_steps_are_others_is_refused(old: str, new: str, why: str) -> None:
+    text = ACCUMULATED.replace("LOSS", "loss / 4")
+    assert old in text
+    found = port(text.replace(old, new, 1))
+    assert found.status == "unsupported" and found.edits == ()
+    assert any(why in finding.message for finding in found.findings), found.findings
+
+
+def test_what_a_condition_clips_and_batches_that_are_counted() -> None:
+    clip = f"            if CLIP:\n                {CLIP}            scaler.step"
+    text = ACCUMULATED.replace("LOSS", "loss / 4").replace("            scaler.step", clip, 1)
+    assert "clip_by_global_norm(1.0 if CLIP else None)" in port(text).after.replace("rt.", "").replace("optax.", "")
+    counted = ACCUMULATED.replace("LOSS", "loss / 4").replace(
+        "        with torch", "        done += 1\n        with torch"
+    )
+    counted = counted.replace("            done += 1\n", "").replace("done >= 6", "done >= 24")
+    found = port(counted)
+    assert "max_steps=6," in found.after and "epochs=2," in found.after
+    assert any(finding.message.startswith("The loop ends after 2 epochs or 6 steps") for finding in found.findings)
+
+
+@pytest.mark.parametrize(("last", "warned"), [("", True), (" or step + 1 == len(loader)", False)])
+def test_batches_that_are_left_over_are_carried_on_unless_the_last_makes_a_step(last: str, warned: bool) -> None:
+    found = port(ACCUMULATED.replace("LOSS", "loss / 4").replace("% 4 == 0", f"% 4 == 0{last}"))
+    assert found.status == "ported", found.findings
+    said = [finding for finding in found.findings if "carries the rest into the next step" in finding.message]
+    assert [finding.severity for finding in said] == ["warning"] * warned

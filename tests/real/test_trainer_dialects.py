@@ -33,8 +33,10 @@ DIALECTS = {
     "trainer_language_modeling": "",
     "torch/cases/loop_plain": "",
     "loop_accelerate": "--batch-size 3 --accumulate 2",
+    "loop_flags": "--clip 0.3",
+    "loop_while": "",
 }
-SHORT = ("transformers/cases/trainer_supervised_dataset", "trainer_padded_rows", "loop_accelerate")
+SHORT = ("transformers/cases/trainer_supervised_dataset", "trainer_padded_rows", "loop_accelerate", "loop_flags")
 
 
 @pytest.fixture(scope="module")

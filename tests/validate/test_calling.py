@@ -87,13 +87,13 @@ def test_what_nothing_tells_of_is_named_and_not_called(tmp_path: Path) -> None:
 
 def test_it_is_called_and_said(tmp_path: Path) -> None:
     script, notes, called = tmp_path / "part.py", list[str](), list[int]()
-    script.write_text(f"def train(epochs: int):\n{TRAINS}")
+    script.write_text(f"def train(epochs: int, *, seed: int):\n{TRAINS}")
 
-    def train(epochs: int) -> None:
-        called.append(epochs)
+    def train(epochs: int, *, seed: int) -> None:
+        called.extend((epochs, seed))
 
     call_training(script, {"train": train}, tmp_path, notes.append)
-    assert called == [1] and "train was called" in notes[0]
+    assert called == [1, 42] and "train was called" in notes[0]
 
 
 class Strict:

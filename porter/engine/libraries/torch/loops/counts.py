@@ -188,6 +188,11 @@ class Counts:
                 return part[2]
         return None
 
+    def asks_for_last(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition is true at the last batch of an epoch, too: `... or step + 1 == len(loader)`."""
+        test = self.meant(test)
+        return isinstance(test, cst.BooleanOperation) and (self._is_last(test.left) or self._is_last(test.right))
+
     def _is_last(self, test: cst.BaseExpression) -> bool:
         """`step + 1 == len(loader)`: the last batch of an epoch."""
         part = _compared(self.meant(test))

@@ -24,9 +24,10 @@ class Loop:
 
     `inputs` is what the model is given: keyword → key of the batch. Its `labels` may be the `input_ids`. `call` is the
     forward pass. `accumulates` when `accelerator.accumulate` decides, by the Accelerator's own setting; `divides` is
-    what the loss is divided by. `end` says when `max_steps` are over; `ends_all`: no later epoch trains on then.
-    `first_epoch`: where `range(first, epochs)` begins. `clip_if`, `autocast_if`: the conditions under which gradients
-    are clipped and products computed in 16 bits. `obstacles`: what makes it another loop than the standard one.
+    what the loss is divided by; `steps_at_last`: the last batch of an epoch makes a step with those left before it.
+    `end` says when `max_steps` are over; `ends_all`: no later epoch trains on then. `first_epoch`: where
+    `range(first, epochs)` begins. `clip_if`, `autocast_if`: the conditions under which gradients are clipped and
+    products computed in 16 bits. `obstacles`: what makes it another loop than the standard one.
     """
 
     statement: cst.For | cst.While
@@ -42,6 +43,7 @@ class Loop:
     accumulation: cst.BaseExpression | None = None
     divides: cst.BaseExpression | None = None
     accumulates: bool = False
+    steps_at_last: bool = False
     clip: cst.BaseExpression | None = None
     clip_if: cst.BaseExpression | None = None
     autocast: bool = False

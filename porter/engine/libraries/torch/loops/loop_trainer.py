@@ -162,8 +162,9 @@ def _said(argument: Argument, text: str) -> Argument:
     except (ArithmeticError, SyntaxError):
         number = None
     origin = argument.value.origin
-    value = Value("expression", text, origin, text) if number is None else Value("literal", repr(number), origin, text)
-    return replace(argument, value=value, reference=None)
+    if number is not None:
+        return replace(argument, value=Value("literal", repr(number), origin), reference=None)
+    return replace(argument, value=Value("expression", text, origin, text), reference=None)
 
 
 def _atom(text: str) -> str:
@@ -373,13 +374,18 @@ def _say_left(porting: Training, loop: Loop) -> None:
         message = f"What the loop prints and logs (line {where}) is replaced by rt.log_every's lines."
         porting.find(site.rule, "info", message, "", site.line, site.column)
     if loop.max_steps is not None and loop.epochs is not None:
-        first = f"after {porting.module.code(loop.epochs)} epochs or {porting.module.code(loop.max_steps)} steps"
+        first = f"after {porting.text('run.epochs')} epochs or {porting.text('run.max_steps')} steps"
         message = f"The loop ends {first}, whichever comes first; the port after the steps, if there are any."
         if not loop.ends_all:
             message += " Each later epoch of the loop would train one more batch."
         porting.find(
             site.rule, "warning", message, "Check that the epochs have that many steps.", site.line, site.column
         )
-    if loop.accumulation is not None and not loop.accumulates:
-        message = "Batches left over at an epoch's end make a step of their own; the loop may carry them over."
-        porting.find(site.rule, "info", message, "", site.line, site.column)
+    if loop.accumulation is not None and not (loop.accumulates or loop.steps_at_last):
+        batches = porting.module.code(loop.accumulation)
+        message = (
+            f"Where {batches} doesn't divide an epoch's batches, the loop carries the rest into the next step; the "
+        )
+        message += "port makes a step of its own of them."
+        fix = f"Give the DataLoader a number of batches that {batches} divides if the GPU run had another."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column)

@@ -152,6 +152,7 @@ class StepReader:
         if number is None or (known is not None and self.module.code(number) != self.module.code(known)):
             raise NotStandard(node, DEPENDS)
         self.loop.accumulation = number
+        self.loop.steps_at_last = self.counts.asks_for_last(node.test)
 
     def _in_step(self, lines: Sequence[cst.CSTNode]) -> None:
         before, self.in_step = self.in_step, True
