@@ -21,6 +21,7 @@ from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
 from ..engine.script.flow import binding_origins, origins
 from ..engine.script.keywords import say_keywords
+from ..engine.script.may_be_none import is_none_somewhere
 from ..engine.script.porting import Porting
 from ..engine.script.reaching import reaching
 from ..engine.script.sites import Argument, Site
@@ -47,6 +48,7 @@ __all__ = [
     "condition_of",
     "decide",
     "is_before",
+    "is_none_somewhere",
     "judge_callback",
     "loads_best",
     "made_by",

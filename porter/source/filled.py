@@ -39,6 +39,7 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> lis
     if found is None or scope is not module.scope(binding.node):
         return None
     blocks = [*module.ancestors(call)]
+    there = {key for key, item in found.items() if item.read == f'{name}["{key}"]'}
     for use in module.references(name, scope):
         changes = list(_changes(module, use)) if module.span(use)[0] < end else []
         if None in changes:
@@ -52,8 +53,10 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> lis
                 if not certain:
                     return None
                 found.pop(key, None)
+                there.discard(key)
                 continue
-            read = f'{name}["{key}"]' if certain or key in found else f'{name}.get("{key}")'
+            there |= {key} if certain else set()
+            read = f'{name}["{key}"]' if key in there else f'{name}.get("{key}")'
             found[key] = Item(key, value, certain, read)
     return list(found.values())
 

@@ -72,11 +72,30 @@ def _types(module: Module, node: cst.BaseExpression, depth: int = 0) -> Iterator
         for way in (node.body, node.orelse):
             yield from _types(module, way, depth)
     else:
-        values = _values(module, node) if depth < MAX_DEPTH else []
+        values = (_looked_up(module, node) or _values(module, node)) if depth < MAX_DEPTH else []
         for value in values:
             yield from _types(module, value, depth + 1)
         if not values:
             yield None
+
+
+def _looked_up(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What `TYPES[name]` or `TYPES.get(name, torch.float16)` may give, of a dictionary of the file; else nothing."""
+    table = _table(node)
+    made = module.single_binding(table) if isinstance(table, cst.Name) else None
+    held = made.value if made is not None else table
+    if not isinstance(held, cst.Dict) or not all(isinstance(each, cst.DictElement) for each in held.elements):
+        return []
+    instead = [each.value for each in node.args[1:2]] if isinstance(node, cst.Call) else []
+    return [*(each.value for each in held.elements), *instead]
+
+
+def _table(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The dictionary that an expression looks a value up in."""
+    if isinstance(node, cst.Subscript):
+        return node.value
+    get = node.func if isinstance(node, cst.Call) else None
+    return get.value if isinstance(get, cst.Attribute) and get.attr.value == "get" else None
 
 
 def _values(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -98,7 +117,12 @@ def _only_loads_read(porting: Porting, given: cst.BaseExpression) -> bool:
 
 
 def _written_here(module: Module, value: cst.BaseExpression | None) -> bool:
-    """Whether an assignment's own code has the types, no other variable or function."""
+    """Whether an assignment's own code has the types, no other variable or function; or a dictionary that is read there
+    alone."""
+    table = _table(value) if value is not None else None
+    if value is not None and isinstance(table, cst.Name):
+        found = module.meaning(table)
+        return found is not None and len(module.references(table.value, found[0])) == 1
     ways = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
     return all(way is not None and (module.qualified(way) or "").startswith("torch.") for way in ways)
 

@@ -8,7 +8,7 @@ Use instead: `metrics = rt.evaluate(trainer, eval_batches)`
 Safety: exact for the loss and the script's own metrics; seconds and speeds are those of this run.
 """
 
-from porter.packs.api import say_keywords
+from porter.packs.api import is_none_somewhere, say_keywords
 
 ID = "TP114"
 MATCHES = ("@trainer.evaluate()",)
@@ -29,13 +29,16 @@ def apply(site, porting):
         porting.find(ID, "error", message, fix, site.line, site.column)
         return
     dataset = site.argument("eval_dataset")
+    given = dataset is not None and not dataset.value.is_literal(None)
     batches = names.eval_batches
-    if dataset is not None or not batches:
-        if dataset is None:
+    if given or not batches:
+        if not given:
             message = "trainer.evaluate(): the trainer has no eval_dataset."
             porting.find(ID, "error", message, "Give the trainer one.", site.line, site.column)
             return
-        batches = f"{names.batches}.evaluation({dataset.text}, batch_size={porting.eval_rows()})"
+        own = f"{names.batches}.evaluation({dataset.text}, batch_size={porting.eval_rows()})"
+        choice = batches and is_none_somewhere(porting.module, dataset.node)
+        batches = f"{batches} if {dataset.text} is None else {own}" if choice else own
     prefix = site.argument("metric_key_prefix")
     named = f", metric_key_prefix={prefix.text}" if prefix is not None else ""
     new = f"{porting.rt('evaluate')}({names.trainer}, {batches}{named})"

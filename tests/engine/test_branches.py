@@ -104,3 +104,30 @@ def test_a_kept_branch_moves_out_with_what_the_port_writes_in_it(newline: str) -
     gone = [row for row in found.recipe.fields if row.line == 13 and row.source.startswith("SFT")]
     assert {(row.fate, row.reason) for row in gone} == {("dropped", "the branch that it stands in doesn't run")}
     assert not [each for each in found.findings if "no line of the port" in each.message]
+
+
+KEYWORDS = """from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("a/b")
+kwargs = {"model": "Qwen/Qwen3-0.6B", "args": SFTConfig("out"), "train_dataset": rows["train"]}
+FILLED
+trainer = SFTTrainer(**kwargs)
+trainer.train()
+"""
+SET = 'kwargs["eval_dataset"] = rows["eval"]\n'
+
+
+@pytest.mark.parametrize(
+    ("filled", "read"),
+    [
+        (f'if "eval" in rows:\n    {SET}', 'kwargs.get("eval_dataset")'),
+        (f'if "eval" in rows:\n    {SET}if len(rows) > 2:\n    {SET}', 'kwargs.get("eval_dataset")'),
+        (f'{SET}if len(rows) > 2:\n    kwargs["eval_dataset"] = rows["test"]\n', 'kwargs["eval_dataset"]'),
+        (f'if "eval" in rows:\n    {SET}{SET}', 'rows["eval"]'),
+    ],
+)
+def test_a_keyword_is_there_for_certain_or_is_asked_for(filled: str, read: str) -> None:
+    assert f"eval_dataset = {read}\n" in port(KEYWORDS.replace("FILLED", filled)).after.replace(
+        "eval_rows", "eval_dataset"
+    )

@@ -52,3 +52,20 @@ def test_what_bitsandbytes_quantises_for_torch_needs_a_gpu() -> None:
     for keyword, ends in (("load_in_4bit=True", True), ("load_in_4bit=False", False)):
         found = port(sft_script(imports=IMPORTS, after=again.format(keyword))).findings
         assert any("needs a GPU" in finding.message for finding in found) is ends
+
+
+LOOKED_UP = "types = {'half': torch.float16, 'bf16': torch.bfloat16}\n"
+
+
+@pytest.mark.parametrize("lookup", ["types[sys.argv[1]]", "types.get(sys.argv[1], torch.float16)"])
+def test_types_that_are_looked_up_for_torch_alone_stay(lookup: str) -> None:
+    made = f"{LOOKED_UP}merged = {lookup}\n"
+    after = ported(made, "merged")
+    assert made in after and "torch_dtype=merged" in after
+
+
+def test_types_that_are_looked_up_for_the_training_too_go_by_their_name() -> None:
+    before = f"{LOOKED_UP}merged = types[sys.argv[1]]\nhalf = types['half']\n"
+    text = sft_script(before, imports=IMPORTS, after=AGAIN.format(given="merged"))
+    after = port(text.replace('dtype="bfloat16"', "dtype=half")).after
+    assert "torch_dtype=jnp.dtype(merged).name" in after and "torch.float16" not in after

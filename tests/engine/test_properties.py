@@ -164,3 +164,44 @@ def test_a_file_without_trl_comes_back_byte_for_byte(lines: list[str], newline: 
     text = "\n".join(lines) + ("\n" if end else "")
     with contextlib.suppress(InputError):
         check_noop((b"\xef\xbb\xbf" if bom else b"") + text.replace("\n", newline).encode())
+
+
+EVALUATING = """from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+
+class Run:
+    def train(self, rows):
+        args = SFTConfig("out")
+        self.trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows["train"], eval_dataset=rows["test"])
+        self.trainer.train()
+
+    def evaluate(self, rows=None):
+        held_out = GIVEN
+        return self.trainer.evaluate(CALL)
+
+
+Run().train(load_dataset("a/b"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "call", "batches"),
+    [
+        (
+            'rows["test"] if rows else None',
+            "held_out",
+            "self.trainer.eval_batches if held_out is None else self.trainer.b",
+        ),
+        (
+            "1",
+            "eval_dataset=rows",
+            "self.trainer.eval_batches if rows is None else self.trainer.batches.evaluation(rows,",
+        ),
+        ("1", "eval_dataset=None", "self.trainer.eval_batches)"),
+        ('rows["test"]', "held_out", "self.trainer.batches.evaluation(held_out,"),
+    ],
+)
+def test_without_rows_of_its_own_an_evaluation_is_of_the_trainers(given: str, call: str, batches: str) -> None:
+    after = port(EVALUATING.replace("GIVEN", given).replace("CALL", call)).after
+    assert f"rt.evaluate(self.trainer, {batches}" in after

@@ -75,3 +75,53 @@ def test_float16_weights_are_told_beside_what_int8_differs_in() -> None:
     (row,) = [field for field in found.fields if field.source.endswith(".load_in_8bit")]
     assert row.fate == "changed"
     assert "LLM.int8() rounds" in row.reason and row.reason.count("0.4 % of which") == 1
+
+
+def test_checkpointing_that_another_method_asks_of_the_same_object_is_turned_on() -> None:
+    text = """from datasets import load_dataset
+from peft import LoraConfig, prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from trl import SFTConfig, SFTTrainer
+
+
+class Run:
+    def load(self):
+        config = BitsAndBytesConfig(load_in_4bit=True)
+        self.model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config=config)
+        self.model = prepare_model_for_kbit_training(self.model, use_gradient_checkpointing=self.saves_memory)
+
+    def train(self):
+        self.load()
+        rows = load_dataset("a/b", split="train")
+        trainer = SFTTrainer(self.model, args=SFTConfig("out", gradient_checkpointing=False),
+                             train_dataset=rows, peft_config=LoraConfig())
+        trainer.train()
+
+
+Run().train()
+"""
+    found = port(text)
+    assert "if self.saves_memory:\n            self.model = rt.remat(self.model)" in found.after
+    assert not [finding for finding in found.findings if "gradient_checkpointing" in finding.message]
+
+
+def test_checkpointing_that_a_function_is_asked_for_is_said() -> None:
+    text = """from datasets import load_dataset
+from peft import LoraConfig, prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from trl import SFTConfig, SFTTrainer
+
+
+def load(saves_memory):
+    config = BitsAndBytesConfig(load_in_4bit=True)
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config=config)
+    return prepare_model_for_kbit_training(model, use_gradient_checkpointing=saves_memory)
+
+
+def main(args):
+    rows = load_dataset("a/b", split="train")
+    trainer = SFTTrainer(load(args.saves), args=SFTConfig("out", gradient_checkpointing=False),
+                         train_dataset=rows, peft_config=LoraConfig())
+    trainer.train()
+"""
+    assert [finding.rule for finding in port(text).findings if "gradient_checkpointing" in finding.message] == ["TP602"]
