@@ -75,8 +75,11 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     return name
 
 
-def load_call(porting: Porting, model: str | Argument) -> Call:
-    """`rt.load_model(...)` in the precision that the source trains in."""
+def load_call(porting: Porting, model: str | Argument, site: Site | None = None) -> Call:
+    """`rt.load_model(...)` in the precision that the source trains in.
+
+    `site` is the call that it replaces, where several branches load the model.
+    """
     first = handed(porting, model) if isinstance(model, Argument) else remarked(porting, Arg(model), "model.id")
     prepared = [site.argument("model") for site in porting.of_role("prepare")]  # frozen as it is loaded
     first = marked(first, mark_of(porting, prepared))
@@ -113,7 +116,7 @@ def load_call(porting: Porting, model: str | Argument) -> Call:
     table = porting.known("model.family_table")
     if table is not None:
         arguments.append(Arg(python(table), "family"))
-    return Call(_unsaid(porting, arguments) + porting.rt("load_model"), arguments)
+    return Call(_unsaid(porting, arguments, site or porting.model) + porting.rt("load_model"), arguments)
 
 
 # What decides in which types a model is held and multiplied, beside the call that loads it.
@@ -130,7 +133,7 @@ def _with_types(porting: Porting, arguments: list[Arg]) -> list[Arg]:
     return [marked(argument, mark(porting, *asked.get(argument.name, ()))) for argument in arguments]
 
 
-def _unsaid(porting: Porting, arguments: list[Arg]) -> str:
+def _unsaid(porting: Porting, arguments: list[Arg], site: Site | None) -> str:
     """Marks of what `rt.load_model` does without a word: the checkpoint's type and revision, products in that type."""
     names = {argument.name for argument in arguments}
     places = [] if names & {"dtype", "compute_dtype"} else list(TYPES)
@@ -146,7 +149,7 @@ def _unsaid(porting: Porting, arguments: list[Arg]) -> str:
         value = porting.value(place)
         if value is not None and name not in names and value.is_literal(*silent):
             places.append(place)
-    own = mark_keywords(porting, porting.model, "trust_remote_code")  # Tunix's own implementation of the family
+    own = mark_keywords(porting, site, "trust_remote_code")  # Tunix's own implementation of the family
     return own + mark(porting, "model.init_kwargs", *places)  # of these kwargs each entry is judged where it is read
 
 

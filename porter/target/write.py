@@ -242,7 +242,7 @@ def _with_model(values: Mapping[str, Value], of_branch: Mapping[str, Value]) -> 
 def _load(porting: Porting, site: Site) -> Call:
     """`rt.load_model(...)` for a `from_pretrained(...)`."""
     identifier = site.argument("pretrained_model_name_or_path") if site.qualified not in PAIRS else None
-    return load_call(porting, identifier or porting.text("model.id"))
+    return load_call(porting, identifier or porting.text("model.id"), site)
 
 
 def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...] | None) -> tuple[str, bool]:

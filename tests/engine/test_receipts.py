@@ -400,3 +400,26 @@ def test_vllm_beside_the_trainer(trainer: str, fate: str) -> None:
         "    processing_class=tokenizer)\ntrainer.train()\n"
     )
     assert row(found, "FastLanguageModel.fast_inference").fate == fate
+
+
+def test_code_from_the_hub_has_its_line_in_each_branch_that_loads() -> None:
+    load = 'AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=DTYPE, trust_remote_code=TRUST)'
+    text = f"""import torch
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+def main(half, TRUST):
+    if half:
+        model = {load.replace("DTYPE", "torch.bfloat16")}
+    else:
+        model = {load.replace("DTYPE", "torch.float32")}
+    trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=load_dataset("a/b", split="train"))
+    trainer.train()
+"""
+    found = port(text)
+    lines = found.after.splitlines()
+    rows = [row for row in found.recipe.fields if row.source.endswith("trust_remote_code")]
+    assert [row.fate for row in rows] == ["changed", "changed"]
+    assert all("rt.load_model" in lines[place.line - 1] for row in rows for place in row.places)
+    assert rows[0].places != rows[1].places
