@@ -14,7 +14,7 @@ RELEASES = {"nothing": "5.12.1", "row": "4.40.2", "mean": "4.35.2"}
 
 
 @pytest.mark.parametrize("of_no_token", list(RELEASES))
-@pytest.mark.parametrize("family", ["llama3", "gemma2", "gemma3", "qwen2"])
+@pytest.mark.parametrize("family", ["llama3", "mistral", "gemma2", "gemma3", "qwen2"])
 def test_loss_and_gradient_are_torchs(tiny: Any, tiny_mesh: Any, family: str, of_no_token: str) -> None:
     import jax
     import torch
@@ -26,7 +26,8 @@ def test_loss_and_gradient_are_torchs(tiny: Any, tiny_mesh: Any, family: str, of
     from porter.runtime.models.load_model import load_model
 
     gemma = family.startswith("gemma")
-    wide = 3 if gemma else 1  # beyond the window of the tiny Gemmas, within the others'
+    windowed = gemma or family == "mistral"
+    wide = 3 if windowed else 1  # beyond the window of those that have one
     rows = [list(range(10, 10 + size * wide)) for size in (6, 3, 4)]
     width = 8 * wide  # padded to more than the longest, as pad_to_multiple_of does
     ids = np.array([[0] * (width - len(row)) + row for row in rows])
@@ -41,6 +42,7 @@ def test_loss_and_gradient_are_torchs(tiny: Any, tiny_mesh: Any, family: str, of
         causal = np.tril(np.ones((width, width), bool)) & seen[:, None].astype(bool)
         window = getattr(source.config, "sliding_window", None) or width
         near = np.tril(np.ones((width, width), bool)) & ~np.tril(np.ones((width, width), bool), -window)
+        causal &= near if family == "mistral" else True  # in every layer
         blind = ~causal.any(-1, keepdims=True)
         mask = np.where(causal | (blind & (of_no_token == "row" and not gemma)), 0.0, np.finfo(np.float32).min)
         masks = {"full_attention": mask, "sliding_attention": np.where(near, mask, np.finfo(np.float32).min)}

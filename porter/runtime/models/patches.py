@@ -73,7 +73,8 @@ def sliding_window(module: Any) -> None:
     """llama3's attention in the window of a config that has one: Mistral's. Not a mistake of Tunix, so without end.
 
     The window counts places in the row, as transformers does (masking_utils.sliding_window_overlay), which within one
-    document are positions. It narrows the mask that `block` gets, so that `see_nothing` knows of it.
+    document are positions. It narrows the mask that `block` gets, so that `see_nothing` knows of it. A query that may
+    see what follows it is padding that gets its whole row (`losses.blind_padding`), in torch beyond the window, too.
     """
     upstream = module.Attention.__call__
     if getattr(upstream, "windowed", False):
@@ -84,18 +85,20 @@ def sliding_window(module: Any) -> None:
         window = getattr(self.config, "sliding_window", None)
         if window is not None and attn_mask is not None and attn_mask.shape[-1] > window:
             start = 0 if cache is None else cache["end_index"][0]
-            attn_mask = attn_mask & _in_window(start, x.shape[1], attn_mask.shape[-1], window)
+            before = _places_before(start, x.shape[1], attn_mask.shape[-1])
+            sees_row = (attn_mask & (before < 0)).any(axis=-1, keepdims=True)
+            attn_mask = attn_mask & ((before < window) | sees_row)
         return upstream(self, x, segment_pos, cache, attn_mask)
 
     call.windowed = True  # type: ignore[attr-defined]
     module.Attention.__call__ = call
 
 
-def _in_window(start: Any, queries: int, keys: int, window: int) -> Any:
-    """(queries, keys) bool: which keys are at most `window` - 1 places before a query, the first one at `start`."""
+def _places_before(start: Any, queries: int, keys: int) -> Any:
+    """(queries, keys) int: how many places a key stands before a query, the first one at `start`."""
     import jax.numpy as jnp
 
-    return start + jnp.arange(queries)[:, None] - jnp.arange(keys) < window
+    return start + jnp.arange(queries)[:, None] - jnp.arange(keys)
 
 
 def rotary_embedding(module: Any) -> None:
