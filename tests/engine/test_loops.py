@@ -368,3 +368,30 @@ def test_batches_that_are_left_over_are_carried_on_unless_the_last_makes_a_step(
     assert found.status == "ported", found.findings
     said = [finding for finding in found.findings if "carries the rest into the next step" in finding.message]
     assert [finding.severity for finding in said] == ["warning"] * warned
+
+
+BY_HAND = """import torch
+from torch.utils.data import DataLoader
+
+from .model import build
+
+
+def train(rows):
+    model = build("Qwen/Qwen3-0.6B")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    for batch in DataLoader(rows, batch_size=2):
+        loss = model(KEY=batch["KEY"], labels=batch["labels"]).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("key", "status"), [("input_ids", "unsupported"), ("pixels", "unchanged")])
+def test_a_language_model_that_another_module_makes_is_trained_all_the_same(key: str, status: str) -> None:
+    """`unchanged` is for what trains nothing that tpu-port is about."""
+    found = port(BY_HAND.replace("KEY", key))
+    assert found.status == status and found.edits == ()
+    assert bool(found.findings) is (status == "unsupported")
+    alone = BY_HAND.replace("for batch in DataLoader(rows, batch_size=2):", "if batch := rows[0]:").replace("KEY", key)
+    assert port(alone).status == status

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ..libraries.torch.loops.advice import by_objective
-from ..libraries.torch.loops.loop_trainer import LANGUAGE_MODELS, LOOP
+from ..libraries.torch.loops.loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
 from ..script.fill_from_tables import mentions_import, trainers_known
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training
@@ -77,10 +77,7 @@ def _is_made(module: Module, name: cst.BaseExpression) -> bool:
 def _lone_step(porting: Training) -> str | None:
     """`loss.backward()` and `optimizer.step()` outside of a loop over batches."""
     module = porting.module
-    if ".backward(" not in module.text or not mentions_import(module.text, LANGUAGE_MODELS):
-        return None
-    loads = any(site.role == "model" for site in porting.sites)
-    if not (loads or module.roots & LANGUAGE_MODELS):
+    if ".backward(" not in module.text or not trains_language(porting):
         return None
     steps = [call for call in module.calls if _is_method(call, "step")]
     for call in module.calls:

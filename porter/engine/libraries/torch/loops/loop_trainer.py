@@ -35,6 +35,7 @@ from .training_loops import read_loop, training_loops
 LOOP = "torch.training_loop"
 # Who imports one of these trains a language model, wherever it comes from.
 LANGUAGE_MODELS = frozenset({"transformers", "peft", "deepspeed"})
+TOKENS = re.compile(r"\binput_ids\b")
 SCHEDULES = {  # the functions that say a schedule by their own name
     "transformers.get_linear_schedule_with_warmup": "linear",
     "transformers.get_cosine_schedule_with_warmup": "cosine",
@@ -62,9 +63,9 @@ def find_loops(porting: Training) -> list[Site]:
     if not BACKWARDS & porting.module.roots:
         return []
     loops = training_loops(porting.module)
-    loads = any(site.role == "model" for site in porting.sites)
-    if not loops or not (loads or porting.module.roots & LANGUAGE_MODELS):
+    if not loops or not trains_language(porting):
         return []
+    loads = any(site.role == "model" for site in porting.sites)
     if len(loops) > 1:
         for statement in loops:
             line, column = porting.module.location(statement)
@@ -88,6 +89,14 @@ def find_loops(porting: Training) -> list[Site]:
         return []
     porting.loop = loop
     return [_as_site(porting, loop, rule.id)]
+
+
+def trains_language(porting: Training) -> bool:
+    """Whether what a file trains by hand is a language model: its libraries say so, or what it gives the model, which
+    another module of the project may make."""
+    loads = any(site.role == "model" for site in porting.sites)
+    roots = porting.module.roots & LANGUAGE_MODELS
+    return loads or bool(roots) or TOKENS.search(porting.module.text) is not None
 
 
 def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
