@@ -102,3 +102,29 @@ def test_where_the_length_is_not_seen_a_person_is_asked() -> None:
     loads = f"def load(length):\n    return {LOAD.replace('512', 'length')}\n\nmodel, tokenizer = load(512)\n"
     text = script().replace(f"model, tokenizer = {LOAD}", loads)
     assert "Unsloth cuts rows at the model's max_seq_length, which can't be read" in port(text).after
+
+
+@pytest.mark.parametrize(
+    ("model", "trainer", "written"),
+    [
+        ("512", "4096", "max_length=512,  # the model's max_seq_length, as in Unsloth"),
+        ("512", "64", "max_length=64,"),
+        ("512", "LONG", "max_length=min(LONG, 512),"),
+        ("LONG", "LONG", "max_length=LONG,"),
+        ("None", "4096", "max_length=4096,"),
+        ("", "4096", "max_length=2048,  # the model's max_seq_length, as in Unsloth"),
+    ],
+)
+def test_a_trainers_length_is_no_longer_than_its_models(model: str, trainer: str, written: str) -> None:
+    of_model = f"max_seq_length={model}, " if model else ""
+    text = script(f"'out', max_seq_length={trainer}").replace("max_seq_length=512, ", of_model, 1)
+    found = check_becomes(text.replace("\nrows =", "\nimport sys\nLONG = len(sys.argv)\nrows =", 1), written)
+    (row,) = (row for row in found.fields if row.source == "SFTConfig.max_seq_length")
+    assert (row.fate == "changed") is ("as in Unsloth" in written or "min(" in written)
+
+
+def test_a_length_that_may_be_reduced_out_of_sight_is_said() -> None:
+    loads = f"def load(length):\n    return {LOAD.replace('512', 'length')}\n\nmodel, tokenizer = load(512)\n"
+    text = script("'out', max_seq_length=4096").replace(f"model, tokenizer = {LOAD}", loads)
+    found = check_becomes(text, "max_length=4096,", status="partial")
+    assert any("The port cuts them at the trainer's" in finding.message for finding in found.findings)

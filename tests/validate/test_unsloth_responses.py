@@ -28,3 +28,17 @@ def test_the_marks_whole_text_is_looked_for_unless_told_otherwise(part: str) -> 
     assert words.decode(trained) == ("it is<|im_end|>\n" if part.endswith("\n") else "\nit is<|im_end|>\n")
     loose = train_on_responses_only(trainer, **marks, force_match=False, return_function=True)({"input_ids": [ids]})
     assert words.decode([token for token in loose["labels"][0] if token != -100]) == "\nit is<|im_end|>\n"
+
+
+@pytest.mark.parametrize(
+    ("of_model", "of_config", "of_trainer", "cut"),
+    [(512, 4096, None, 512), (512, 64, None, 64), (512, None, 4096, 512), (512, None, None, 512), (None, 64, None, 64)],
+)
+def test_rows_are_cut_at_the_shorter_of_the_models_length_and_the_scripts(
+    of_model: int | None, of_config: int | None, of_trainer: int | None, cut: int
+) -> None:
+    from porter.validate.torch_side.gpu_libraries.unsloth_trl import length_of
+
+    model = SimpleNamespace(**({} if of_model is None else {"max_seq_length": of_model}))
+    args = SimpleNamespace(max_seq_length=of_config, max_length=1024)
+    assert length_of(model, args, {} if of_trainer is None else {"max_seq_length": of_trainer}) == cut

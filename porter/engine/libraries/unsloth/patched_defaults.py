@@ -13,11 +13,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ....recipe import Origin, Value
+from ....recipe import Origin, Severity, Value
 from ....runtime.facts.field_tables import FieldTable, version_key
 from ....runtime.settings.post_init import OF_TRL
 from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
 from ...dating.release import release_of
+from ...receipts.marking import about
 from ...script.fill_from_tables import plain_version, table_of
 from ...script.porting import Porting
 from ...script.sites import Site
@@ -159,26 +160,49 @@ def _say_start(porting: Training, site: Site) -> None:
 
 
 def _cut_at_the_models(porting: Training) -> None:
-    """Rows are cut at the model's max_seq_length, unless the config has one: its max_length is overwritten."""
+    """Rows are cut at the model's max_seq_length, or a shorter one of the config, whose max_length is overwritten."""
     of_model = porting.value("model.max_seq_length")
     if of_model is None or porting.model is None or not porting.model.qualified.startswith("unsloth."):
         return
     own = [site.argument("max_seq_length") for site in (porting.trainer, porting.config) if site is not None]
-    if any(argument is not None and not argument.value.is_literal(None) for argument in own):
+    given = next((each for each in own if each is not None and not each.value.is_literal(None)), None)
+    if given is not None and not _is_longer(given.value, of_model):
         return
     assert porting.trainer is not None
     if not of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
         message = "Unsloth cuts rows at the model's max_seq_length, which can't be read at the trainer."
-        line, column = (porting.model.line, porting.model.column)
-        porting.find(RULE, "error", message, "Give the trainer's config that max_seq_length.", line, column)
+        message += " The port cuts them at the trainer's." if given is not None else ""
+        severity: Severity = "warning" if given is not None else "error"
+        fix = "Give the trainer's config that max_seq_length" + (" if it is smaller." if given is not None else ".")
+        porting.find(RULE, severity, message, fix, porting.model.line, porting.model.column)
         return
-    origin = Origin(UNSLOTH, of_model.origin.line, of_model.origin.column, RULE) if of_model.origin else None
+    read = of_model.origin
+    origin = Origin(UNSLOTH, read.line, read.column, RULE) if read is not None else Origin(UNSLOTH, 0, 0, RULE)
+    if given is not None and not (given.value.known and of_model.known):
+        shorter = f"min({given.text}, {of_model.text or of_model.code})"
+        of_model = Value("expression", shorter, origin, shorter)
     porting.fill({LENGTH: replace(of_model, origin=origin)})
+    for row in [
+        row for row in porting.fields if given is not None and (row.line, row.column) == (given.line, given.column)
+    ]:
+        reason = "Unsloth reduces it to the model's max_seq_length"
+        porting.change_fate(row.source, fate="changed", target="rt.SFTBatches(max_length=)", reason=reason)
+        about(porting, row, [LENGTH])
     reason = "Unsloth cuts at the model's max_seq_length instead"
     porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=reason)
     reason = "rows are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
     for name in ("FastLanguageModel.max_seq_length", "FastModel.max_seq_length"):
         porting.change_fate(name, fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
+
+
+def _is_longer(own: Value, of_model: Value) -> bool:
+    """Whether a trainer's length may be more than its model's."""
+    if of_model.is_literal(None) or own.code == of_model.code:
+        return False
+    both = own.known and of_model.known
+    return not both or (
+        isinstance(own.literal, int) and isinstance(of_model.literal, int) and own.literal > of_model.literal
+    )
 
 
 def _settle_loss(porting: Training) -> None:

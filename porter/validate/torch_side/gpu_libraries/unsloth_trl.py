@@ -208,11 +208,12 @@ def with_masks(rows: Any) -> Any:
 
 
 def length_of(model: Any, args: Any, kwargs: dict[str, Any]) -> int | None:
-    """Where Unsloth cuts rows: the trainer's or the config's max_seq_length, the model's, then the config's own."""
+    """Where Unsloth cuts rows: at the model's max_seq_length, or at a shorter one of the trainer or the config; at the
+    config's max_length where nothing else is known."""
+    of_model = getattr(model, "max_seq_length", None)
     for said in (kwargs.get("max_seq_length"), getattr(args, "max_seq_length", None)):
         if said is not None and (said != CUT or not hasattr(model, "max_seq_length")):
-            return int(said)
-    of_model = getattr(model, "max_seq_length", None)
+            return int(said) if of_model is None else min(int(said), int(of_model))
     if of_model is not None:
         return int(of_model)
     own = getattr(args, "max_length", CUT)
