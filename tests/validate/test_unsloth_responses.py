@@ -42,3 +42,21 @@ def test_rows_are_cut_at_the_shorter_of_the_models_length_and_the_scripts(
     model = SimpleNamespace(**({} if of_model is None else {"max_seq_length": of_model}))
     args = SimpleNamespace(max_seq_length=of_config, max_length=1024)
     assert length_of(model, args, {} if of_trainer is None else {"max_seq_length": of_trainer}) == cut
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy"),
+    [
+        ({}, "no"),
+        ({"output_dir": "out"}, "steps"),
+        ({"save_steps": 10}, "steps"),
+        ({"save_strategy": "epoch"}, "epoch"),
+    ],
+)
+def test_a_config_that_says_nothing_of_saving_saves_nothing(given: dict[str, object], strategy: str) -> None:
+    import trl
+
+    from porter.validate.torch_side.gpu_libraries.unsloth_trl import with_defaults
+
+    made = with_defaults(trl.SFTConfig, "4.57.0")(use_cpu=True, bf16=False, **given)
+    assert str(getattr(made.save_strategy, "value", made.save_strategy)) == strategy

@@ -70,9 +70,23 @@ def with_defaults(original: Any, transformers: str) -> Any:
     if "max_seq_length" not in fields:
         found.append(("max_seq_length", Any, dataclasses.field(default=None)))
     namespace: dict[str, Any] = {"_unsloth": True, "__module__": "trl", "__doc__": original.__doc__}
+    namespace["__post_init__"] = _saving_nothing_unasked(original.__post_init__)
     if "num_generations" in fields:
-        namespace["__post_init__"] = _raising_the_batch(original.__post_init__)
+        namespace["__post_init__"] = _raising_the_batch(namespace["__post_init__"])
     return dataclasses.make_dataclass(original.__name__, found, bases=(original,), namespace=namespace)
+
+
+def _saving_nothing_unasked(original: Any) -> Any:
+    """A `__post_init__` before which a config that says nothing of saving saves no checkpoints."""
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        strategy = getattr(self.save_strategy, "value", self.save_strategy)
+        if self.output_dir is None and (strategy, self.save_steps) == ("steps", 500):
+            self.output_dir, self.save_strategy = "unsloth_training_checkpoints", "no"
+        original(self)
+
+    return post_init
 
 
 def _raising_the_batch(original: Any) -> Any:
