@@ -94,9 +94,10 @@ def find_loops(porting: Training) -> list[Site]:
 def trains_language(porting: Training) -> bool:
     """Whether what a file trains by hand is a language model: its libraries say so, or what it gives the model, which
     another module of the project may make."""
-    loads = any(site.role == "model" for site in porting.sites)
-    roots = porting.module.roots & LANGUAGE_MODELS
-    return loads or bool(roots) or TOKENS.search(porting.module.text) is not None
+    module = porting.module
+    if TOKENS.search(module.text) or any(site.role == "model" for site in porting.sites):
+        return True
+    return mentions_import(module.text, LANGUAGE_MODELS) and bool(module.roots & LANGUAGE_MODELS)
 
 
 def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
