@@ -14,7 +14,7 @@ MARK = "@"
 
 @dataclass(frozen=True)
 class ArgumentRelease:
-    """TRL's release; Unsloth's, where it wrote the defaults anew; transformers', where it isn't the one of TRL's day."""
+    """TRL's release; Unsloth's, where it wrote the defaults anew; transformers', where it isn't that of TRL's day."""
 
     trl: str
     unsloth: str = ""
