@@ -20,10 +20,12 @@ from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
 from ..engine.tokens.tokenizers import is_tokenizer, tokenizes_alike
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
+from ..source.gpu_of_run import asks_capability, gpu_of_run
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
 from ..source.values import TORCH_TYPES, Unknown, evaluate
 from ..text.edits import line_start, within
+from ..text.import_lines import names_in
 
 __all__ = [
     "TOKENIZER_LOADS",
@@ -34,6 +36,7 @@ __all__ = [
     "Unknown",
     "Use",
     "argument_of",
+    "asks_capability",
     "binding_origins",
     "calls_of",
     "decide_condition",
@@ -41,10 +44,12 @@ __all__ = [
     "evaluate",
     "flatten",
     "function_around",
+    "gpu_of_run",
     "inside",
     "is_tokenizer",
     "keep_branch",
     "line_start",
+    "names_in",
     "origins",
     "parameter_of",
     "plain_version",

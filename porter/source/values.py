@@ -15,6 +15,7 @@ from typing import Any
 import libcst as cst
 
 from ..recipe import Origin, Value, literal_code
+from .gpu_of_run import CAPABILITY, capability_binding, gpu_of_run, is_properties
 from .module import Module
 from .scopes import Binding
 
@@ -52,11 +53,11 @@ LOWER_CASE_ENUMS = (
     "transformers.trainer_utils.IntervalStrategy",
     "transformers.trainer_utils.SchedulerType",
 )
-# What the source saw on its GPU, and a TPU has as well: decided here, never asked on the TPU machine.
-SEES_GPU: dict[str, Any] = {
-    "torch.cuda.is_available": True,
-    "torch.cuda.is_bf16_supported": True,
-    "torch.cuda.get_device_capability": (8, 0),
+# What the source saw on its GPU: decided here, never asked on the TPU machine.
+SEES_GPU: dict[str, Callable[[Module], Any]] = {
+    "torch.cuda.is_available": lambda module: True,
+    "torch.cuda.is_bf16_supported": lambda module: True,
+    CAPABILITY: lambda module: gpu_of_run(module).capability,
 }
 # Nodes whose span leaves out the parentheses that they need as an argument.
 BARE = (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)
@@ -146,6 +147,8 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return _name(module, node, depth)
         case cst.Attribute() if (member := constant(module, node)) is not None:
             return member
+        case cst.Attribute(attr=cst.Name("major" | "minor")) if is_properties(module, node.value):
+            return gpu_of_run(module).capability[node.attr.value == "minor"]
         case cst.List():
             return [_element(module, element, depth) for element in node.elements]
         case cst.Tuple():
@@ -177,8 +180,10 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return _dict_call(module, node, depth)
         case cst.Call(func=cst.Name("getattr")) if (member := _torch_type(module, node)) is not None:
             return member
-        case cst.Call() if not node.args and (module.qualified(node.func) or "") in SEES_GPU:
-            return SEES_GPU[module.qualified(node.func) or ""]
+        case cst.Call() if (name := module.qualified(node.func) or "") in SEES_GPU:
+            if node.args and name != CAPABILITY:  # it may be told which GPU: all are alike
+                raise Unknown
+            return SEES_GPU[name](module)
         case cst.Call(func=cst.Name("int" | "float" | "str" | "bool" as builtin)):
             plain = len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star
             if plain and module.scope(node).lookup(builtin) is None:
@@ -233,13 +238,27 @@ def _formatted(module: Module, part: cst.BaseFormattedStringContent, depth: int)
 
 
 def _name(module: Module, node: cst.Name, depth: int) -> Any:
-    binding = module.single_binding(node)
-    if binding is None or binding.kind != "assign" or binding.value is None:
+    binding = module.single_binding(node) or capability_binding(module, node)
+    if binding is None or binding.kind not in ("assign", "unpack") or binding.value is None:
         raise Unknown
     found = evaluate(module, binding.value, depth)
+    if binding.kind == "unpack":
+        return _part(found, binding)
     if isinstance(found, list | dict | set) and changed_later(module, node):
         raise Unknown
     return found
+
+
+def _part(found: Any, binding: Binding) -> Any:
+    """What `a` is of `a, b = found`."""
+    targets = binding.node.targets if isinstance(binding.node, cst.Assign) else ()
+    for target in targets:
+        names = target.target.elements if isinstance(target.target, cst.Tuple | cst.List) else ()
+        if any(isinstance(name, cst.StarredElement) for name in names) or not isinstance(found, tuple):
+            break
+        if binding.index is not None and len(names) == len(found) and len(targets) == 1:
+            return found[binding.index]
+    raise Unknown
 
 
 def changed_later(module: Module, name: cst.Name) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import InputError
+from ..source.gpu_of_run import capability_in
 from ..source.program import is_notebook, program_text, read_program
 from .comparing.compare import DEVICES, check_devices, compare, loss_floor
 from .comparing.left_behind import cut, not_compared
@@ -368,6 +369,8 @@ def settings_for(
     if source is not None:
         kept.write_text(json.dumps(project_sources(source)), encoding="utf-8")
         (Path(work) / "project").write_text(str(project_of(source)), encoding="utf-8")
+        seen = capability_in(source)
+        (Path(work) / "capability.json").write_text(json.dumps(seen), encoding="utf-8")
     widest = max(tp for _, tp in (*([options.mesh] if options.mesh else []), *(options.meshes or ()), (1, 1)))
     return Settings(
         work=work,
@@ -385,6 +388,7 @@ def settings_for(
         files=tuple((name, str(file.absolute())) for name, file in options.files),
         patience=options.timeout * PATIENCE if source is not None else None,
         chance=options.chance,
+        capability=tuple(json.loads((Path(work) / "capability.json").read_text(encoding="utf-8"))),
     )
 
 

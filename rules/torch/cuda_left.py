@@ -1,20 +1,21 @@
 """What asks torch for a GPU, left where the port comes along.
 
-What it does: names calls that raise without CUDA (`torch.cuda.current_device()`, `.cuda()`, `.to("cuda")`,
-`device="cuda"`) when no condition, no `try` and no other rule keeps the port from them. A model that torch loads
-on a GPU (`device_map={"": 0}`) goes to the host's CPU, unless bitsandbytes holds it.
+What it does: what torch computes in the port it computes on the host's CPU: `.to("cuda")`, `.cuda()`, `device="cuda"`
+and a model that torch loads on a GPU (`device_map={"": 0}`) get the CPU, where the port comes to them and no other
+rule has them. Calls that raise without CUDA (`torch.cuda.init()`), and loads that bitsandbytes quantises, are named.
 Why: a TPU machine's torch is built without CUDA, so that the port would end there.
-Example: `major, minor = torch.cuda.get_device_capability()`
-Use instead: `if torch.cuda.is_available():` around it, or what the GPU run had
+Example: `inputs = tokenizer(prompt, return_tensors="pt").to("cuda")`
+Use instead: `.to("cpu")`; for a model `rt.load_model` and `rt.generate`, which use the TPU
 """
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import libcst as cst
 
-from porter.packs.api import Phase, Porting, step
+from porter.packs.api import Phase, Porting, stays_torchs, step
 from porter.packs.script import Module, calls_of, drop_device_maps, function_around
 
 ID = "TP536"
@@ -32,6 +33,8 @@ ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator", re.IGNORECA
 CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
 QUANTISES = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
 MAX_DEPTH = 4  # functions that call one another
+HOST, REASON = '"cpu"', "torch holds it on the host: a TPU isn't torch's"
+BY_RUNTIME = "rt.load_model(...) and rt.generate(...) load and use a model of a known family on the TPU."
 FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`."
 
 
@@ -42,10 +45,11 @@ def name_cuda_left(porting: Porting) -> None:
     if not any(word in module.text for word in ("cuda", "device", *QUANTISES)):
         return
     _move_loads(porting)
+    moved = _move_to_host(porting)
     said = {finding.line for finding in porting.findings if finding.severity == "error"}
     for call in module.calls:
         line, column = module.location(call)
-        if line in said or not _ends_the_port(porting, call):
+        if line in said or call in moved or not _ends_the_port(porting, call):
             continue
         said.add(line)
         code, called = (" ".join(module.code(part).split()) for part in (call, call.func))
@@ -60,10 +64,52 @@ def _move_loads(porting: Porting) -> None:
     for call in module.calls:
         if (place := _movable(module, call)) is None or not _ends_the_port(porting, call):
             continue
-        porting.edit(*module.span(place), '"cpu"', ID, "torch holds it on the host: a TPU isn't torch's")
-        message = f"{module.code(call.func)}: torch loads it on the host's CPU, as a TPU isn't torch's."
-        porting.find(ID, "warning", message, "", *module.location(call))
+        porting.edit(*module.span(place), HOST, ID, REASON)
+        message = f"{module.code(call.func)}: torch loads it on the host's CPU, where it is slow: a TPU isn't torch's."
+        porting.find(ID, "warning", message, BY_RUNTIME, *module.location(call))
     drop_device_maps(porting)
+
+
+def _move_to_host(porting: Porting) -> set[cst.Call]:
+    """`.to("cuda")`, `.cuda()` and `device="cuda"` say the host's CPU, of a variable its value does; these calls."""
+    module, moved = porting.module, set[cst.Call]()
+    for call in module.calls:
+        if not _ends_the_port(porting, call):
+            continue
+        method = call.func if isinstance(call.func, cst.Attribute) else None
+        if method is not None and method.attr.value == "cuda":
+            porting.edit(module.span(method.attr)[0], module.span(call)[1], "cpu()", ID, REASON)
+        else:
+            places = [a.value for a in call.args if _is_device(module, call, a) and _is_cuda(module, a.value)]
+            if not places:
+                continue
+            for place in places:
+                _say_host(porting, place)
+        moved.add(call)
+        moves = method is not None and method.attr.value in ("to", "cuda")
+        model = method is not None and moves and stays_torchs(porting, method.value)
+        code = " ".join(module.code(call).split())
+        shown = code if len(code) <= 60 else f"{' '.join(module.code(call.func).split())[-57:]}(...)"
+        message = f"{shown}: on the host's CPU in the port{', where it is slow' if model else ''}: a TPU isn't torch's."
+        severity: Literal["warning", "info"] = "warning" if model else "info"
+        porting.find(ID, severity, message, BY_RUNTIME if model else "", *module.location(call))
+    return moved
+
+
+def _is_device(module: Module, call: cst.Call, argument: cst.Arg) -> bool:
+    """Whether an argument says where tensors lie: of `.to()` and `torch.Generator()` any, else `device=`."""
+    any_of_it = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "Generator")
+    return any_of_it or (argument.keyword is not None and argument.keyword.value == "device")
+
+
+def _say_host(porting: Porting, place: cst.BaseExpression) -> None:
+    """A device becomes the CPU: at its place, or where its variable is given it."""
+    module = porting.module
+    for value in _assigned(module, place) or [place]:
+        if isinstance(value, cst.Call):  # torch.device("cuda")
+            value = value.args[0].value
+        if not porting.covered(module.span(value)[0]):
+            porting.edit(*module.span(value), HOST, ID, REASON)
 
 
 def _ends_the_port(porting: Porting, call: cst.Call) -> bool:

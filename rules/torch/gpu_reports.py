@@ -1,6 +1,7 @@
 """Reports of the GPU: lines that only print or log what torch.cuda says of the device.
 
-What it does: takes out such lines, and the variables that were made for them alone.
+What it does: takes out such lines, and the variables that were made for them alone. A line that tells of other things,
+too, has the TPU's name for the GPU's.
 Why: there is no GPU to tell of, and torch need not be there.
 Example: `print(f"{torch.cuda.max_memory_reserved() / 1024**3} GB reserved")`
 Use instead: `tpu-port plan` for the memory; JAX's profiler for what a run takes.
@@ -13,7 +14,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Binding, Scope, inside
+from porter.packs.script import Binding, Scope, inside, names_in
 
 ID = "TP513"
 REASON = "tells of a GPU"
@@ -23,6 +24,7 @@ ASKS = frozenset(
     max_memory_allocated max_memory_reserved mem_get_info memory_summary memory_stats current_device
     is_available utilization""".split()
 )
+NAME = "torch.cuda.get_device_name"
 # What a TPU has an answer to.
 ANSWERED = ("torch.cuda.device_count", "torch.cuda.is_bf16_supported")
 # Calls that such a line may make beside them, and names that it may read.
@@ -43,14 +45,31 @@ def drop_gpu_reports(porting: Porting) -> None:
                 porting.remove_statement(node.value, ID, REASON)
             if isinstance(node, cst.If) and porting.module.scope(node) is scope and _warns(porting, node, told):
                 porting.remove_statement(node, ID, REASON)
-        for binding in told.values():
-            porting.remove_statement(binding.node, ID, REASON)
+        _name_the_tpu(porting, scope)
+        for made in dict.fromkeys(binding.node for binding in told.values()):
+            porting.remove_statement(made, ID, REASON)
 
 
-@step(Phase.ANSWER, reads=("gpu answers",), fills=("claimed names",))
+@step(Phase.ANSWER, reads=("gpu answers", "gpu capabilities"), fills=("claimed names",))
 def drop_what_answers_left(porting: Porting) -> None:
     """Once more, now that what asks for a GPU is answered: what was told of that alone goes, too."""
     drop_gpu_reports(porting)
+
+
+def _name_the_tpu(porting: Porting, scope: Scope) -> None:
+    """`print(f"{torch.cuda.get_device_name(0)}, {rows} rows")` tells of the TPU."""
+    module = porting.module
+    for call in module.calls:
+        if module.qualified(call.func) != NAME or module.scope(call) is not scope:
+            continue
+        line = next(
+            node for node in module.ancestors(call) if isinstance(node, cst.BaseSmallStatement | cst.BaseStatement)
+        )
+        said = line.value if isinstance(line, cst.Expr) else None
+        if isinstance(said, cst.Call) and not porting.covered(module.span(call)[0]):
+            if module.code(said.func).rsplit(".", 1)[-1] in LOGS:
+                porting.edit(*module.span(call), "jax.devices()[0].device_kind", ID, "the name of the TPU")
+                porting.imports.add("import jax")
 
 
 def _variables(porting: Porting, scope: Scope) -> dict[str, Binding]:
@@ -61,21 +80,36 @@ def _variables(porting: Porting, scope: Scope) -> dict[str, Binding]:
         grown = False
         for name, bindings in scope.bindings.items():
             made = bindings[0]
-            if name not in found and len(bindings) == 1 and made.kind == "assign" and made.value is not None:
+            if (
+                name not in found
+                and len(bindings) == 1
+                and made.kind in ("assign", "unpack")
+                and made.value is not None
+            ):
                 alone = isinstance(made.node, cst.Assign) and len(made.node.targets) == 1
                 if alone and _is_about(porting, made.value, found):
                     found[name], grown = made, True
     while True:
         kept = {name: made for name, made in found.items() if _only_reported(porting, name, scope, found)}
+        kept = {name: made for name, made in kept.items() if _all_go(porting, made, scope, kept)}
         if kept == found:
             return found
         found = kept
 
 
+def _all_go(porting: Porting, made: Binding, scope: Scope, told: dict[str, Binding]) -> bool:
+    """Whether what `major, minor = ...` binds is told of or never read, so that the statement may go."""
+    others = [node.value for node in inside(made.node.targets[0]) if isinstance(node, cst.Name)]  # type: ignore[attr-defined]
+    return all(other in told or not porting.module.references(other, scope) for other in others)
+
+
 def _only_reported(porting: Porting, name: str, scope: Scope, told: dict[str, Binding]) -> bool:
     module = porting.module
     values = [made.value for made in told.values()]
+    is_written = re.search(rf"\b{name}\b", names_in(" ".join(edit.new for edit in porting.edits))) is not None
     for use in module.references(name, scope):
+        if not is_written and porting.covered(module.span(use)[0]):
+            continue
         around = [*module.ancestors(use)]
         line = next((node for node in around if isinstance(node, cst.Expr)), None)
         if any(isinstance(node, cst.If) and _warns(porting, node, told) for node in around):
@@ -87,13 +121,14 @@ def _only_reported(porting: Porting, name: str, scope: Scope, told: dict[str, Bi
 
 
 def _reports(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool:
-    """Whether a statement prints or logs nothing but what torch.cuda says."""
+    """Whether a statement prints, logs or shows, as a notebook's cell does, nothing but what torch.cuda says."""
     call = line.value
+    if _is_about(porting, call, told):
+        return True
     if not isinstance(call, cst.Call) or porting.module.code(call.func).rsplit(".", 1)[-1] not in LOGS:
         return False
     return any(_is_about(porting, argument.value, told) for argument in call.args) and all(
-        _is_about(porting, argument.value, told) or isinstance(argument.value, cst.SimpleString)
-        for argument in call.args
+        _is_about(porting, argument.value, told) or _is_written(argument.value) for argument in call.args
     )
 
 
@@ -120,11 +155,15 @@ def _says(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool:
     return (
         isinstance(call, cst.Call)
         and porting.module.code(call.func).rsplit(".", 1)[-1] in LOGS
-        and all(
-            isinstance(argument.value, cst.SimpleString) or _is_about(porting, argument.value, told)
-            for argument in call.args
-        )
+        and all(_is_written(argument.value) or _is_about(porting, argument.value, told) for argument in call.args)
     )
+
+
+def _is_written(value: cst.BaseExpression) -> bool:
+    """A text that stands there: `"too old"`, `"=" * 80`."""
+    if isinstance(value, cst.BinaryOperation):
+        return _is_written(value.left) and _is_written(value.right)
+    return isinstance(value, cst.SimpleString | cst.ConcatenatedString | cst.Integer)
 
 
 def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Binding]) -> bool:

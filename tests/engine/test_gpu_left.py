@@ -19,11 +19,6 @@ def said(before: str, after: str = "trainer.train()") -> list[str]:
     [
         "torch.cuda.init()",
         "name = [torch.cuda.get_device_name(0), sys.argv]",
-        "scores = torch.zeros(8, device='cuda')",
-        "scores = torch.zeros(8).cuda()",
-        "scores = torch.zeros(8).to('cuda:0')",
-        "place = torch.device('cuda')\nscores = torch.zeros(8, device=place)",
-        "noise = torch.Generator('cuda')",
         "with torch.cuda.device(0):\n    sys.argv.append('x')",
         "def ready():\n    sys.argv.append(torch.cuda.get_device_name())\n\n\nready()",
         "try:\n    torch.cuda.init()\nexcept RuntimeError:\n    raise",
@@ -64,9 +59,42 @@ def test_a_function_that_is_called_behind_the_training() -> None:
 
 
 def test_a_long_call_is_told_by_its_name() -> None:
-    long = "scores = torch.zeros(\n    8,\n    8,\n    dtype=torch.float32,\n    layout=None,\n    device='cuda',\n)"
+    long = (
+        "step = torch.cuda.Event(\n    enable_timing=True,\n    blocking=len(sys.argv) > 1,\n    interprocess=False,\n)"
+    )
     (message,) = said(long)
-    assert message.startswith("torch.zeros(...) needs a GPU")
+    assert message.startswith("torch.cuda.Event(...) needs a GPU")
+
+
+@pytest.mark.parametrize(
+    ("line", "moved"),
+    [
+        ("scores = torch.zeros(8, device='cuda')", 'scores = torch.zeros(8, device="cpu")'),
+        ("scores = torch.zeros(8).cuda(non_blocking=True)", "scores = torch.zeros(8).cpu()"),
+        ("scores = torch.zeros(8).to('cuda:0')", 'scores = torch.zeros(8).to("cpu")'),
+        ("place = torch.device('cuda')\nscores = torch.zeros(8, device=place)", 'place = torch.device("cpu")'),
+        ("place = f'cuda:{len(sys.argv)}'\nscores = torch.zeros(8).to(place)", 'place = "cpu"\n'),
+        ("noise = torch.Generator('cuda')", 'noise = torch.Generator("cpu")'),
+    ],
+)
+def test_what_torch_computes_it_computes_on_the_host(line: str, moved: str) -> None:
+    ported = port(
+        sft_script(
+            f"{line}\nsys.argv.append(str(place if 'place' in globals() else 0))", imports="import sys\nimport torch"
+        )
+    )
+    assert ported.status == "ported" and moved in ported.after and "cuda" not in ported.after
+    assert {finding.severity for finding in ported.findings if finding.rule == "TP536"} == {"info"}
+
+
+def test_a_model_of_torch_s_that_is_moved_is_said_to_be_slow() -> None:
+    moves = (
+        "judge = AutoModelForCausalLM.from_pretrained('other/model')\njudge.to('cuda')\nsys.argv.append(judge.dtype)"
+    )
+    ported = port(sft_script(imports="import sys", after=f"trainer.train()\n{moves}"))
+    assert ported.status == "ported" and 'judge.to("cpu")' in ported.after
+    (said_of,) = [finding for finding in ported.findings if finding.rule == "TP536"]
+    assert said_of.severity == "warning" and "slow" in said_of.message and "rt.load_model" in said_of.fix
 
 
 def test_a_setting_by_the_gpu_s_capability_is_what_it_was() -> None:
@@ -97,6 +125,13 @@ def test_a_check_for_a_gpu_tells_nobody_that_there_is_none() -> None:
     left = port(sft_script(more, imports="import sys\nimport torch"))
     assert left.status != "ported"
     assert any("or tells its caller" in finding.message for finding in left.findings)
+
+
+def test_a_line_that_tells_of_other_things_too_names_the_tpu() -> None:
+    tells = "print(f'{torch.cuda.get_device_name(0)}: {len(sys.argv)} words')"
+    ported = port(sft_script(tells, imports="import sys\nimport torch"))
+    assert ported.status == "ported"
+    assert "print(f'{jax.devices()[0].device_kind}: {len(sys.argv)} words')" in ported.after
 
 
 def test_a_loop_that_tells_of_every_gpu_goes() -> None:

@@ -30,6 +30,7 @@ class Settings:
     `columns` those that a crash asked for, with the kind of each. A source that has trained for `patience` seconds
     stops after the step that it is in, if that is its second at least. With `chance` a source keeps its
     dropout, and this is the seed of its masks and of where its adapters start.
+    `capability` is the compute capability of the GPU that the source sees.
     """
 
     work: str
@@ -52,6 +53,7 @@ class Settings:
     columns: dict[str, Any] = field(default_factory=dict)
     patience: float | None = None
     chance: int | None = None
+    capability: tuple[int, int] = (8, 0)
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
@@ -61,5 +63,6 @@ class Settings:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         data["mesh"] = tuple(data["mesh"]) if data["mesh"] else None
         data["sources"] = tuple(data["sources"])
+        data["capability"] = tuple(data["capability"])
         data["files"] = tuple((name, file) for name, file in data["files"])
         return cls(**data)

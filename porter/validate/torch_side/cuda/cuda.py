@@ -22,6 +22,9 @@ class Precision(Protocol):
     @property
     def dtype(self) -> str: ...
 
+    @property
+    def capability(self) -> tuple[int, int]: ...
+
 
 class Told(Protocol):
     """What of `Substitutes` is used here."""
@@ -64,7 +67,7 @@ def patch_cuda(substitutes: Told, sources: Sequence[str] = ()) -> None:
     _patch_loads(torch)
     _patch_compiling(torch)
     _TOLD[:] = [functools.partial(substitutes.note, APPLE)]
-    patch_answers(substitutes.note)
+    patch_answers(substitutes.note, substitutes.settings.capability)
     patch_apple(_TOLD[0], any("cuda" in text for text in sources))
     patch_process_groups(substitutes.note)
     _patch_autocast(torch, substitutes.settings.dtype)

@@ -17,7 +17,6 @@ from typing import Any
 from ...observing.callers import asked_by_script
 
 NAME = "NVIDIA A100-SXM4-80GB"
-CAPABILITY = (8, 0)  # of an A100: bf16, no fp8
 MEMORY = 80 * 2**30  # bytes
 NUMBERS = (
     *("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached"),
@@ -86,8 +85,11 @@ def processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def patch_answers(note: Callable[[str], None]) -> None:
-    """`torch.cuda.*` answers as on a machine with a GPU a process, as far as the script itself asks."""
+def patch_answers(note: Callable[[str], None], capability: tuple[int, int]) -> None:
+    """`torch.cuda.*` answers as on a machine with a GPU a process, as far as the script itself asks.
+
+    `capability`: the GPU's compute capability, (major, minor); the rest is an A100's.
+    """
     import torch
 
     cuda = torch.cuda
@@ -103,8 +105,8 @@ def patch_answers(note: Callable[[str], None]) -> None:
     for name in SILENT:
         setattr(cuda, name, lambda *args, **kwargs: None)
     cuda.get_device_name = lambda *args, **kwargs: NAME
-    cuda.get_device_capability = lambda *args, **kwargs: CAPABILITY
-    cuda.get_device_properties = properties
+    cuda.get_device_capability = lambda *args, **kwargs: capability
+    cuda.get_device_properties = functools.partial(properties, capability)
     cuda.mem_get_info = lambda *args, **kwargs: (MEMORY, MEMORY)
     cuda.memory_summary = lambda *args, **kwargs: ""
     cuda.memory_stats = lambda *args, **kwargs: {}
@@ -141,12 +143,12 @@ def patch_apple(told: Callable[[], None], cuda_too: bool) -> None:
     torch.mps.get_rng_state = lambda *args, **kwargs: torch.get_rng_state()
 
 
-def properties(*args: Any, **kwargs: Any) -> SimpleNamespace:
-    """torch.cuda.get_device_properties of an A100."""
+def properties(capability: tuple[int, int], *args: Any, **kwargs: Any) -> SimpleNamespace:
+    """torch.cuda.get_device_properties of an A100 but for its capability."""
     return SimpleNamespace(
         name=NAME,
-        major=CAPABILITY[0],
-        minor=CAPABILITY[1],
+        major=capability[0],
+        minor=capability[1],
         total_memory=MEMORY,
         multi_processor_count=108,
         is_integrated=0,

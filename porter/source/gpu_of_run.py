@@ -1,0 +1,130 @@
+"""The GPU that a script ran on, where its file names one: a notebook's metadata, Modal's `gpu="A100"`."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .module import Module
+    from .scopes import Binding
+
+CAPABILITY = "torch.cuda.get_device_capability"
+PROPERTIES = "torch.cuda.get_device_properties"
+PARTS = ("major", "minor")
+# Compute capabilities, by how Colab, Kaggle and Modal call their GPUs; of several that fit the longest name.
+CAPABILITIES = {
+    "K80": (3, 7),
+    "P100": (6, 0),
+    "V100": (7, 0),
+    "T4": (7, 5),
+    "A100": (8, 0),
+    "A10": (8, 6),
+    "A10G": (8, 6),
+    "L4": (8, 9),
+    "L40S": (8, 9),
+    "G4": (12, 0),  # Colab's RTX PRO 6000
+    "H100": (9, 0),
+    "H200": (9, 0),
+    "B200": (10, 0),
+}
+USUAL = (8, 0)  # bf16, no fp8: what a script is taken to have run on that names no GPU
+FITS = re.compile(rf"({'|'.join(sorted(CAPABILITIES, key=len, reverse=True))})(?![a-z0-9])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class GpuOfRun:
+    """The GPU's name and where it stands, both empty where none is named; its compute capability."""
+
+    name: str = ""
+    named_by: str = ""
+    capability: tuple[int, int] = USUAL
+
+
+def gpu_of_run(module: Module) -> GpuOfRun:
+    """The GPU of the source run, as far as the file says; comments and texts count for nothing."""
+    if "gpu of the run" not in module.memory:
+        module.memory["gpu of the run"] = _in_notebook(module) or _of_modal(module) or GpuOfRun()
+    found: GpuOfRun = module.memory["gpu of the run"]
+    return found
+
+
+def capability_in(path: Path) -> tuple[int, int]:
+    """The capability of the GPU that a file names; the usual one where it can't be read."""
+    from .parsing import read_module
+
+    try:
+        return gpu_of_run(read_module(path)).capability
+    except InputError:
+        return USUAL
+
+
+def _in_notebook(module: Module) -> GpuOfRun | None:
+    if module.notebook is None:
+        return None
+    metadata = json.loads(module.notebook.raw.removeprefix("\ufeff")).get("metadata")
+    for service, key in (("colab", "gpuType"), ("kaggle", "accelerator")):
+        said = _member(_member(metadata, service), key)
+        if (found := _known(said, f"the notebook's metadata name it for {service.capitalize()}")) is not None:
+            return found
+    return None
+
+
+def _member(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _known(said: Any, named_by: str) -> GpuOfRun | None:
+    """`T4`, `nvidiaTeslaT4`, `A100-80GB:2`."""
+    found = FITS.search(said) if isinstance(said, str) else None
+    return GpuOfRun(found[0].upper(), named_by, CAPABILITIES[found[0].upper()]) if found is not None else None
+
+
+def _of_modal(module: Module) -> GpuOfRun | None:
+    """What all functions of a Modal app ask for; None where they ask for several kinds."""
+    if "modal" not in module.roots:
+        return None
+    asked = {
+        _known(argument.value.evaluated_value, "Modal is asked for it")
+        for call in module.calls
+        for argument in call.args
+        if argument.keyword is not None
+        and argument.keyword.value == "gpu"
+        and isinstance(argument.value, cst.SimpleString)
+    }
+    return asked.pop() if len(asked) == 1 else None
+
+
+def is_properties(module: Module, node: cst.BaseExpression) -> bool:
+    """`torch.cuda.get_device_properties(0)`, itself or by a variable."""
+    meaning = module.meaning(node)
+    values = [binding.value for binding in meaning[1]] if meaning is not None else [node]
+    return all(isinstance(value, cst.Call) and module.qualified(value.func) == PROPERTIES for value in values)
+
+
+def asks_capability(module: Module, node: cst.CSTNode | None) -> bool:
+    """`torch.cuda.get_device_capability()`, or one part of it of the properties: `properties.major`."""
+    if isinstance(node, cst.Call):
+        return module.qualified(node.func) == CAPABILITY
+    return isinstance(node, cst.Attribute) and node.attr.value in PARTS and is_properties(module, node.value)
+
+
+def capability_binding(module: Module, node: cst.Name) -> Binding | None:
+    """One of the bindings of a name that is the GPU's capability, or the same part of it, wherever it is bound."""
+    meaning = module.meaning(node)
+    made = meaning[1] if meaning is not None else []
+    if not made or not all(asks_capability(module, binding.value) for binding in made):
+        return None
+    kinds = {(binding.index, isinstance(binding.value, cst.Call), _part_of(binding)) for binding in made}
+    return made[0] if len(kinds) == 1 else None
+
+
+def _part_of(binding: Binding) -> str:
+    return binding.value.attr.value if isinstance(binding.value, cst.Attribute) else ""
