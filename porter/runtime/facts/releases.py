@@ -288,6 +288,11 @@ class Release:
             return "mean"
         return "row" if attention == "sdpa" and version < (4, 53, 0) else "nothing"
 
+    @property
+    def reads_data_seed(self) -> bool:
+        """Whether `data_seed` gave the order of the rows; before transformers 4.46 nothing read it."""
+        return version_key(self.transformers) >= (4, 46, 0)
+
     def sums_like(self, transformers: str) -> bool:
         """Whether that transformers grouped micro-batches and took means, evaluating too, as this release's own."""
         eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (4, 57, 0), (5, 10, 0))
