@@ -75,6 +75,10 @@ class Calls(Methods):
             return self.constructed(node, name, scope)
         if (known is None or not find(known).functions) and (name in READS or name in TABLES or name == "open"):
             return self.read(node, name, owner, scope)
+        if name in ("read_text", "read_bytes") and isinstance(node.func, ast.Attribute):
+            held = self.value(node.func.value, scope)
+            if not any(find(root.shape) is find(held) for root in self.roots):
+                return self.root("file", node, self.texts(node.func.value, scope)).field("\0text")
         base = self.value(node.func.value, scope) if isinstance(node.func, ast.Attribute) else Shape()
         given = [self.value(part, scope) for part in node.args]
         words = {word.arg: self.value(word.value, scope) for word in node.keywords if word.arg}

@@ -7,7 +7,7 @@ import string
 from typing import Any
 
 from .calls import Calls
-from .shapes import Shape, find, merge
+from .shapes import LEAST, Shape, find, kind_by_name, merge
 
 DYNAMIC = ("key", "col", "field", "name")
 SAME = ("iloc", "loc", "values", "at", "iat", "T", "data")
@@ -98,10 +98,12 @@ class Expressions(Calls):
             if isinstance(node.value, ast.Call) and number > 0:
                 self.separated(node.value, number, scope)
             base.use("indexed")
+            if number > 0:
+                base.use(f"{LEAST}{number + 1}")
             return base.item()
         if isinstance(key, ast.Compare | ast.BoolOp | ast.UnaryOp):  # a mask of rows
             return base
-        if isinstance(key, ast.Name) and any(word in key.id.lower() for word in DYNAMIC):
+        if "mapping" not in base.uses and isinstance(key, ast.Name) and any(word in key.id.lower() for word in DYNAMIC):
             return Shape()
         base.use("indexed")
         return base.item()
@@ -150,8 +152,9 @@ class Expressions(Calls):
 
     def _listcomp(self, node: Any, scope: Any) -> Shape:
         inner = type(scope)(scope)
+        made = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
         for generator in node.generators:
-            self.bind(generator.target, self.walked(self.value(generator.iter, inner)), inner)
+            self.loop(generator.target, generator.iter, [*made, *generator.ifs], inner)
             for test in generator.ifs:
                 self.value(test, inner)
         held = Shape()
@@ -177,6 +180,7 @@ class Expressions(Calls):
             for one, other in ((node.left, right), (node.right, left)):
                 if isinstance(one, ast.JoinedStr) or (isinstance(one, ast.Constant) and isinstance(one.value, str)):
                     other.use("str")
+            self.added(node, scope)
             if isinstance(node.left, ast.Name | ast.Call) and isinstance(node.right, ast.Name | ast.Call):
                 if not left.constants and not right.constants:
                     merge(left, right)
@@ -190,6 +194,16 @@ class Expressions(Calls):
             if not isinstance(node.op, ast.Sub):
                 return self.path(node, left, right)
         return Shape()
+
+    def added(self, node: ast.BinOp, scope: Any) -> None:
+        """What is put together with a column whose name says a text is text, whatever its own name says: an id."""
+        parts: list[ast.expr] = [node]
+        while isinstance(parts[0], ast.BinOp) and isinstance(parts[0].op, ast.Add):
+            parts[:1] = [parts[0].left, parts[0].right]
+        keys = [part.slice.value for part in parts if isinstance(part, ast.Subscript) and _named(part)]
+        if len(keys) == len(parts) and any(kind_by_name(key) == "text" for key in keys):
+            for part in parts:
+                self.value(part, scope).use("str")
 
     def path(self, node: ast.BinOp, left: Shape, right: Shape) -> Shape:
         """`folder / "file.json"`: a path by the name at its end."""
@@ -256,6 +270,10 @@ def placeholders(template: str) -> list[str]:
     except ValueError:
         return []
     return [name.split(".")[0].split("[")[0] for name in parts]
+
+
+def _named(node: ast.Subscript) -> bool:
+    return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
 
 
 def _integer(node: ast.expr) -> int | None:

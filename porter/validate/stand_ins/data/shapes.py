@@ -37,6 +37,8 @@ NUMBERS = (
 LABELS = ("label", "labels", "target_label", "class", "label_id", "class_id")
 CODE = ("code", "solution_code", "python_code", "canonical_solution", "func_code_string", "program")
 JSON = "\0json"
+PARTS = "parts "  # a use: its items are unpacked into so many names
+LEAST = "least "  # a use: it has at least so many items
 
 
 class Shape:
@@ -137,6 +139,8 @@ def kind_of(name: str, shape: Shape, depth: int = 0) -> Kind:
     textual = "str" in here.uses
     if here.items is not None and not textual and depth < 4:
         inner = here.item().columns()
+        if "mapping" in here.uses and not fields:
+            return {"mapping": kind_of("", here.item(), depth + 1)}
         if {"from", "value"} & set(inner):
             return "sharegpt"
         if {"role", "content"} & set(inner):
@@ -149,7 +153,11 @@ def kind_of(name: str, shape: Shape, depth: int = 0) -> Kind:
             return _conversation(name)
         if "indexed" in here.uses or "walked" in here.uses:
             # A text that is added up letter by letter looks like lists of lists.
-            return "text" if here.item().items is not None else {"list": kind_of("", here.item(), depth + 1)}
+            if here.item().items is not None and not any(use.startswith(PARTS) for use in here.item().uses):
+                return "text"
+            return {"list": kind_of("", here.item(), depth + 1)} | _size(here)
+        if _size(here):
+            return {"list": kind_of("", here.item(), depth + 1)} | _size(here)
     if fields and not textual and depth < 4:
         if set(fields) <= {"role", "content"}:
             return {"fields": {"role": {"one of": ["user"]}, "content": "text"}}
@@ -159,6 +167,15 @@ def kind_of(name: str, shape: Shape, depth: int = 0) -> Kind:
     if here.markers:
         return {"marked": list(here.markers)}
     return _plain(name, here, textual)
+
+
+def _size(here: Shape) -> dict[str, int]:
+    """How many items a list must have where more than two are asked for, or exactly so many are unpacked."""
+    parts = [int(use.removeprefix(PARTS)) for use in here.uses if use.startswith(PARTS)]
+    least = [int(use.removeprefix(LEAST)) for use in here.uses if use.startswith(LEAST)]
+    if parts:
+        return {"exactly": max(parts)}
+    return {"least": max(least)} if least and max(least) > 2 else {}
 
 
 def _plain(name: str, here: Shape, textual: bool) -> Kind:
