@@ -86,7 +86,8 @@ class Calls(Methods):
         called = find(known).functions if known is not None else []
         if isinstance(node.func, ast.Attribute):
             own = self.class_of(node.func.value).get(name)
-            called = [own] if own is not None else find(base.field(f"\0.{name}")).functions
+            held_there = find(base).fields.get(f"\0.{name}")
+            called = [own] if own is not None else find(held_there).functions if held_there is not None else []
             if not called and name not in ROWS | SAME | TEXT | NAMING and name not in ("get", "append", "items"):
                 owners = [methods[name] for _, methods in self.classes.values() if name in methods]
                 outer = scope.look(name) if isinstance(node.func.value, ast.Name) else None
@@ -166,6 +167,7 @@ class Calls(Methods):
         elif name == "zip":
             held = Shape()
             for index, part in enumerate(given):
+                part.use("walked")
                 merge(held.item().field(f"\0#{index}"), part.item())
             return held
         elif name == "enumerate":

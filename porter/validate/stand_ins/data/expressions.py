@@ -9,6 +9,7 @@ from typing import Any
 from .calls import Calls
 from .shapes import LEAST, Shape, find, kind_by_name, merge
 
+MOST_KEYS = 50
 DYNAMIC = ("key", "col", "field", "name")
 SAME = ("iloc", "loc", "values", "at", "iat", "T", "data")
 COMPARED = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
@@ -84,7 +85,9 @@ class Expressions(Calls):
             for name in self.texts(key, scope):
                 base.load(name)
             return base
-        names = self.value(key, scope).constants
+        chosen = self.value(key, scope)
+        names = chosen.constants
+        self.looked_up(base, chosen)
         if names:
             held = base.load(names[-1])
             for name in names[:-1]:
@@ -108,6 +111,12 @@ class Expressions(Calls):
         base.use("indexed")
         return base.item()
 
+    def looked_up(self, base: Shape, key: Shape) -> None:
+        """What is looked up in a mapping or a sequence that the script writes out is one of its keys."""
+        keys = find(base).keys or [index for text in base.constants[:1] for index in range(len(text))][:MOST_KEYS]
+        if keys and not key.constants:
+            key.among += [each for each in keys if each not in key.among]
+
     def separated(self, call: ast.Call, parts: int, scope: Any) -> None:
         """A text of which a part after the first is taken has the separator in it."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("split", "partition", "rsplit") and call.args:
@@ -125,6 +134,8 @@ class Expressions(Calls):
             inner = self.value(part, scope)
             for name in self.value(key, scope).constants[:1]:
                 held.store(name, inner)
+        if all(isinstance(key, ast.Constant) for key in node.keys):
+            find(held).keys += [key.value for key in node.keys if isinstance(key, ast.Constant)][:MOST_KEYS]
         return find(held)
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: Any) -> Shape:
@@ -137,6 +148,8 @@ class Expressions(Calls):
                 merge(held, inner)
             else:
                 merge(held.item(), inner)
+        if isinstance(node, ast.List) and all(isinstance(part, ast.Constant) for part in node.elts):
+            held.keys += list(range(len(node.elts)))[:MOST_KEYS]
         return held
 
     _tuple = _set = _list

@@ -153,6 +153,8 @@ class Methods:
             held = Shape()
             if name == "items":
                 base.use("mapping")
+            else:
+                base.item().use("tuple")
             merge(held.item().field("\0#1"), base.item())
             return held
         elif name == "values":
@@ -225,6 +227,8 @@ class Methods:
 
     def got(self, node: ast.Call, base: Shape, given: list[Shape]) -> Shape:
         held = Shape()
+        if find(base).keys and not given[0].constants:
+            given[0].among += [key for key in find(base).keys if key not in given[0].among]
         for text in given[0].constants:
             held = base.load(text)
         if len(node.args) > 1:

@@ -44,7 +44,10 @@ LEAST = "least "  # a use: it has at least so many items
 class Shape:
     """What is known of one datum: its fields by name, its items, and the uses that tell what it is."""
 
-    __slots__ = ("constants", "fields", "functions", "items", "link", "literals", "loaded", "markers", "stored", "uses")
+    __slots__ = (
+        *("among", "constants", "fields", "functions", "items", "keys", "link", "literals", "loaded", "markers"),
+        *("stored", "uses"),
+    )
 
     def __init__(self) -> None:
         self.link: Shape | None = None
@@ -52,6 +55,8 @@ class Shape:
         self.items: Shape | None = None
         self.uses: set[str] = set()
         self.literals: list[Any] = []  # what it is compared with
+        self.keys: list[Any] = []  # of a mapping or a sequence that the script writes out
+        self.among: list[Any] = []  # the keys of such a one that it is looked up in
         self.markers: list[str] = []  # what it is split by
         self.constants: list[str] = []  # strings that it may be
         self.stored: set[str] = set()  # fields that the script itself puts in
@@ -123,6 +128,8 @@ def merge(one: Shape, other: Shape) -> None:
         first.loaded |= second.loaded
         for ours, theirs in (
             (first.literals, second.literals),
+            (first.keys, second.keys),
+            (first.among, second.among),
             (first.markers, second.markers),
             (first.constants, second.constants),
             (first.functions, second.functions),
@@ -179,6 +186,8 @@ def _size(here: Shape) -> dict[str, int]:
 
 
 def _plain(name: str, here: Shape, textual: bool) -> Kind:
+    if here.among:
+        return {"one of": list(here.among)}
     lower = name.lower()
     words = [value for value in here.literals if isinstance(value, str)]
     numbers = [value for value in here.literals if type(value) in (int, float)]
