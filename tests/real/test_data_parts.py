@@ -121,7 +121,9 @@ def test_orders_that_nobody_seeded_are_torch_s(rows: int, seed: int) -> None:
 
     torch.manual_seed(seed)  # as the Trainer does when it is made
     drawn = DataLoader(list(range(rows)), batch_size=2, sampler=RandomSampler(range(rows)))
-    shared = DataLoader(list(range(rows)), batch_size=2, sampler=RandomSampler(range(rows), generator=torch.Generator()))
+    shared = DataLoader(
+        list(range(rows)), batch_size=2, sampler=RandomSampler(range(rows), generator=torch.Generator())
+    )
     for shuffling, loader in (("drawn", drawn), ("shared", shared)):
         for epoch in range(3):
             ours = epoch_order(rows, sampling="random", seed=seed, epoch=epoch, shuffling=shuffling)

@@ -17,7 +17,7 @@ from porter.validate.stand_ins.data.repair import propose_repair
 
 LOADS = 'data = json.load(open("data.json"))\n'
 READS = {
-    "a mapping by its items": 'rows = [f"{key}: {row[\'question\']}" for key, row in data.items()]',
+    "a mapping by its items": "rows = [f\"{key}: {row['question']}\" for key, row in data.items()]",
     "a mapping of lists": 'rows = [each["q"] + each["a"] for key, group in data.items() for each in group]',
     "a mapping by its keys": (
         'rows = []\nfor key in data:\n    entry = data[key]\n    rows.append(entry["title"] + " ".join(entry["parts"]))'

@@ -213,7 +213,7 @@ class Expressions(Calls):
         parts: list[ast.expr] = [node]
         while isinstance(parts[0], ast.BinOp) and isinstance(parts[0].op, ast.Add):
             parts[:1] = [parts[0].left, parts[0].right]
-        keys = [part.slice.value for part in parts if isinstance(part, ast.Subscript) and _named(part)]
+        keys = [_key(part) for part in parts if isinstance(part, ast.Subscript) and _key(part)]
         if len(keys) == len(parts) and any(kind_by_name(key) == "text" for key in keys):
             for part in parts:
                 self.value(part, scope).use("str")
@@ -285,8 +285,8 @@ def placeholders(template: str) -> list[str]:
     return [name.split(".")[0].split("[")[0] for name in parts]
 
 
-def _named(node: ast.Subscript) -> bool:
-    return isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+def _key(node: ast.Subscript) -> str:
+    return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else ""
 
 
 def _integer(node: ast.expr) -> int | None:
