@@ -204,7 +204,8 @@ class History:
                 self._add(found, claim, use.name, use.line)
             loads = library == "transformers" and use.last.endswith(".from_pretrained")
             for keyword in use.keywords:
-                claim = self.loading(keyword) if loads and keyword in LOADING else self.taken(library, use.last, keyword)
+                known = loads and keyword in LOADING
+                claim = self.loading(keyword) if known else self.taken(library, use.last, keyword)
                 self._add(found, claim, f"{short}({keyword}=)", use.line)
             for attribute in use.attributes:
                 claim = self.member(library, use.last, attribute)

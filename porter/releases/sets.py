@@ -59,7 +59,7 @@ class _Choice:
         day = self._day(places)
         for library in ("accelerate", "peft"):
             places[library] = self._beside(library, places, day)
-            if library == "accelerate" and self._is_held("accelerate"):  # peft imports what the accelerate of its day has
+            if library == "accelerate" and self._is_held("accelerate"):  # newer ones of peft import what it lacks
                 day = min(day, self._until("accelerate", places["accelerate"]))
         return {library: self._explained(library, places) for library in LIBRARIES}
 
