@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from porter.runtime.batches.order import epoch_order, epoch_orders, micro_batches, randperm, sampling_of, seed_of
-from porter.runtime.facts.releases import release
-from porter.runtime.facts.row_orders import shuffling_of
+from porter.runtime.facts.releases import release, shuffling_of
 
 PERM_42 = [2, 6, 1, 8, 4, 5, 0, 9, 3, 7]
 
