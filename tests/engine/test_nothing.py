@@ -69,8 +69,8 @@ def test_rows_that_may_be_none_are_asked_first(before: str, given: str, guarded:
 @pytest.mark.parametrize(
     "made",
     [
-        "def load():\n    from trl import GRPOTrainer, GRPOConfig\n    return GRPOTrainer, GRPOConfig\n\n"
-        "GRPOTrainer, GRPOConfig = load()",
+        "def load(name):\n    import trl\n    return getattr(trl, name), trl.GRPOConfig\n\n"
+        "GRPOTrainer, GRPOConfig = load('GRPOTrainer')",
         "import trl\nGRPOTrainer, GRPOConfig = getattr(trl, 'GRPOTrainer'), getattr(trl, 'GRPOConfig')",
         "import trl\nGRPOTrainer = getattr(trl, 'GRPOTrainer', None)\nGRPOConfig = trl.GRPOConfig",
     ],
