@@ -24,7 +24,9 @@ LOADS = re.compile(
     r"datasets\.(?:load\.)?load_dataset(?:_builder)?|datasets\.get_dataset_\w+"
     r"|transformers\.[\w.]+\.from_pretrained|transformers\.(?:pipelines\.)?pipeline"
 )
-UPLOAD = frozenset("repo_id commit_message commit_description private token revision create_pr max_shard_size tags".split())
+UPLOAD = frozenset(
+    "repo_id commit_message commit_description private token revision create_pr max_shard_size tags".split()
+)
 DEPRECATED = frozenset({"repo_path_or_name", "repo_url", "organization"})  # of transformers 4: where it uploads to
 
 
