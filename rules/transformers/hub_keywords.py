@@ -42,10 +42,12 @@ def rename_keywords(porting: Porting) -> None:
             continue
         names = {arg.keyword.value for arg in call.args if arg.keyword is not None}
         for arg in call.args:
-            name = arg.keyword.value if arg.keyword is not None else ""
+            if arg.keyword is None:
+                continue
+            name = arg.keyword.value
             if name == OLD and NEW not in names:
                 porting.edit(*module.span(arg.keyword), NEW, ID, "today's name of it")
-            elif name == OLD or (uploads and name and name not in UPLOAD | DEPRECATED):
+            elif name == OLD or (uploads and name not in UPLOAD | DEPRECATED):
                 _drop(porting, call, arg)
 
 
