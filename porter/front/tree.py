@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
+from functools import partial
 from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
@@ -167,9 +168,9 @@ def _in_processes(
     tree: SourceTree, options: Options, scripts: Sequence[Path], jobs: int
 ) -> list[Port | tuple[str, ...]]:
     fresh = get_context("spawn")  # a fork of a process with threads may hang
-    with safe_children():  # from the first process on, which the pool starts when it is made
-        with ProcessPoolExecutor(jobs, fresh, initializer=_start, initargs=(tree, options)) as pool:
-            return list(pool.map(_port_here, scripts))
+    workers = partial(ProcessPoolExecutor, jobs, fresh, initializer=_start, initargs=(tree, options))
+    with safe_children(), workers() as pool:  # safe from the first process on, which the pool starts when it is made
+        return list(pool.map(_port_here, scripts))
 
 
 def _in_its_own(tree: SourceTree, options: Options, path: Path) -> Port | tuple[str, ...]:
