@@ -373,8 +373,9 @@ class Module:
         return self.calls_that(lambda call: True)
 
     def calls_that(self, test: Callable[[cst.Call], bool]) -> list[cst.Call]:
-        """The calls that a test takes, in source order. Where it takes none, nobody asks where nodes stand."""
-        return sorted(filter(test, self._unsorted_calls), key=lambda node: self.span(node)[0])
+        """The calls that a test takes, in source order. Where it takes one or none, nobody asks where nodes stand."""
+        found = [*filter(test, self._unsorted_calls)]
+        return sorted(found, key=lambda node: self.span(node)[0]) if len(found) > 1 else found
 
     @cached_property
     def _unsorted_calls(self) -> list[cst.Call]:
