@@ -6,6 +6,7 @@ comparison says no, 130 interrupted, 143 terminated.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -29,6 +30,7 @@ from .say import say
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 TERMINATED = 143  # 128 + SIGTERM
+RARELY = (100_000, 50, 50)  # when garbage is looked for: a run is short, and a syntax tree has many nodes that stay
 PIPE_CLOSED = 141  # 128 + SIGPIPE: whoever read our output has gone
 
 COMMANDS = ("port", "validate", "compare", "plan", "compile", "export", "rules", "environments", "doctor")
@@ -84,6 +86,7 @@ def front_door() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The `tpu-port` script: runs the command and exits with its code; terminated, it ends what it started."""
+    gc.set_threshold(*RARELY)
     signal.signal(signal.SIGTERM, _terminated)
     try:
         sys.exit(run(sys.argv[1:] if args is None else args))

@@ -75,7 +75,7 @@ def _envelope(
             raise InputError("covers too little of the compared steps", second[0], fix="name a whole second GPU run")
         if found.measured_scatter == 0 and not any(found.measured_drift):
             raise InputError("is the GPU's log again: nothing can be measured on it", second[0], fix="name another run")
-        return found, [], ""
+        return found, [f"{log.path}: {line}" for log in further for line in (*log.notes, *log.untold)], ""
     if stand_in is None:
         return None, [], ""
     if len(within(windows, MOST_STEPS)) < 2:

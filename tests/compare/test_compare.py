@@ -152,6 +152,15 @@ def test_a_second_run_covers_half_of_the_steps(tmp_path: Path) -> None:
         beside(tmp_path, lines(9, steps=1000), lines(0, steps=1000), second=[short])
 
 
+def test_what_was_put_right_in_a_second_run_is_said(tmp_path: Path) -> None:
+    odd = state(tmp_path / "odd.json", [*lines(3)[:50], *lines(3)[40:60], *lines(3)[80:]])
+    found = beside(tmp_path, lines(9), second=[odd, *runs(tmp_path)])
+    assert [note.removeprefix(f"{odd}: ") for note in found.notes] == [
+        "10 lines were there twice",
+        "steps 61-80: no line, the log has gaps",
+    ]
+
+
 def test_a_loss_that_is_lost_on_one_side(tmp_path: Path) -> None:
     odd = [{**line, "loss": float("nan") if line["step"] > 150 else line["loss"]} for line in lines(9)]
     found = beside(tmp_path, odd)

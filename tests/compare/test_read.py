@@ -176,6 +176,60 @@ def test_mlflows_files(tmp_path: Path) -> None:
     assert one(run, tmp_path).settings == {"weight_decay": 0.01}, "DeepSpeed clips, by a config that isn't here"
 
 
+def mlflow(run: Path, history: list[dict[str, Any]]) -> Path:
+    (run / "metrics").mkdir(parents=True)
+    for name in ("loss", "epoch"):
+        text = "".join(f"17000 {line[name]!r} {line['step']}\n" for line in history)
+        (run / "metrics" / name).write_text(text)
+    return run
+
+
+def test_a_restarted_run_of_mlflow_keeps_what_came_later(tmp_path: Path) -> None:
+    history = every(lines(), 10)
+    again = [{**line, "loss": line["loss"] * 1.01} for line in history[8:]]
+    log = one(mlflow(tmp_path / "restarted", [*history[:12], *again]), tmp_path)
+    assert log.notes == ("the run was restarted: from step 90 on the later lines count",)
+    assert losses(log) == {line["step"]: line["loss"] for line in [*history[:8], *again]}
+    assert log.lines[-1].values["epoch"].number == history[-1]["epoch"]
+
+
+def test_a_number_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    """The last line of a text that was copied while it was written: half of a loss or a step is another one."""
+    history = every(lines(), 10)
+    table = "train/global_step,a - train/loss\n" + "".join(f"{line['step']},{line['loss']}\n" for line in history)
+    tunix = "".join(f"Train step {line['step']} training loss: {line['loss']:.6f}  - x\n" for line in history)
+    for name, text in (("cut.csv", table[:-14]), ("cut.log", tunix[: tunix.rindex("loss: ") + 8])):
+        path = tmp_path / name
+        path.write_text(text)
+        assert list(losses(one(path, tmp_path))) == [line["step"] for line in history[:-1]], name
+    assert "has no end and was left out" in one(tmp_path / "cut.csv", tmp_path).notes[0]
+    run = mlflow(tmp_path / "run", history)
+    metric = run / "metrics/loss"
+    metric.write_text(metric.read_text()[:-2])  # step 20, of 200
+    log = one(run, tmp_path)
+    assert losses(log) == {line["step"]: line["loss"] for line in history[:-1]}
+    assert log.notes == ("loss: its last line has no end and was left out: the file was cut off there",)
+
+
+@pytest.mark.parametrize("behind", [0, 1, 5])
+def test_two_runs_that_wrote_into_one_log_are_none(tmp_path: Path, behind: int) -> None:
+    """The second one `behind` so many lines: no run is restarted at every step."""
+    first, second = every(lines(), 10), every(lines(1), 10)
+    mixed = [line for pair in zip(first[behind:], second, strict=False) for line in pair]
+    path = state(tmp_path / "mixed.json", [*first[:behind], *mixed, *second[len(first) - behind :]])
+    with pytest.raises(InputError, match="holds two runs"):
+        one(path, tmp_path)
+    one(state(tmp_path / "thrice.json", [*first[:6], *second[4:9], *first[8:12], *second[11:]]), tmp_path)
+
+
+def test_a_folder_of_wandbs_runs(tmp_path: Path) -> None:
+    for name in ("offline-run-1-a", "offline-run-2-b"):
+        (tmp_path / "wandb" / name).mkdir(parents=True)
+        (tmp_path / "wandb" / name / "run.wandb").write_bytes(b":W&B" + struct.pack("<HB", 0xBEE1, 0))
+    with pytest.raises(InputError, match="holds 2 runs of W&B"):
+        read(tmp_path / "wandb")
+
+
 def test_what_is_put_right_is_said(tmp_path: Path) -> None:
     history = every(lines(), 10)
     double = state(tmp_path / "double.json", [*history[:5], history[4], *history[5:]])

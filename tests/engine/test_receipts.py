@@ -423,3 +423,10 @@ def main(half, TRUST):
     assert [row.fate for row in rows] == ["changed", "changed"]
     assert all("rt.load_model" in lines[place.line - 1] for row in rows for place in row.places)
     assert rows[0].places != rows[1].places
+
+
+@pytest.mark.parametrize("path", ["train", "train.txt", "jobs.d/train.toml", "./train.py"])
+def test_receipts_do_not_depend_on_the_name_of_the_script(path: str) -> None:
+    text = sft_script().encode()
+    plain, named = (port_module(parse_module(text, name), Options()) for name in ("train.py", path))
+    assert named.fields == plain.fields and named.findings == plain.findings and named.status == "ported"

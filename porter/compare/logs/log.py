@@ -97,3 +97,10 @@ def row(given: Mapping[str, Any], step: int | None) -> dict[str, Any]:
     """The values of `VALUES` among plain numbers."""
     found: dict[str, Any] = {name: kept for name in VALUES if (kept := value(given.get(name))) is not None}
     return {**found, "step": step}
+
+
+def whole_lines(text: str) -> tuple[str, str]:
+    """The lines of a text that have their end, and what to say of a last one that hasn't: half a number is another."""
+    end = text.rfind("\n") + 1 or len(text)
+    rest = text[end:].strip()
+    return text[:end], "its last line has no end and was left out: the file was cut off there" if rest else ""

@@ -16,6 +16,7 @@ from .log import Found, Line, Log, Row, Value
 FLOAT32_MOST = 3.5e38
 MOST_STEPS = 2**53  # behind which floats don't tell one from the next
 SHOWN = 5  # of a list of steps
+AT_ONCE = 3  # steps that start again, and half of all: no run is restarted so often, two wrote into one log
 
 
 def in_order(path: Path, found: Found, *, steps_per_epoch: float | None = None) -> Log:
@@ -123,6 +124,12 @@ def _once(path: Path, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]],
                 del by_step[kept.pop()["step"]]
         kept.append(row)
         by_step[row["step"]] = row
+    if len(restarts) >= AT_ONCE and 2 * len(restarts) >= len(set(steps)):
+        raise InputError(
+            f"holds two runs at once: {len(restarts)} of its {len(set(steps))} steps are there again with another loss",
+            path,
+            fix="name a log of one run",
+        )
     if doubles:
         notes.append(f"{doubles} line{'s were' if doubles > 1 else ' was'} there twice")
     if restarts:

@@ -16,7 +16,7 @@ from .log import VALUES, Found, Value
 LINE = re.compile(r"\{'[^{}\n\r]{1,4000}\}")
 ITEM = re.compile(r"'([\w/]+)': '?([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))'?(?=[,}])")
 BAR = re.compile(r"(?<!\d)(\d{1,12})/(\d{1,12}) \[\d")
-TUNIX = re.compile(r"Train step (\d{1,12}) training loss: (\S{1,30})")
+TUNIX = re.compile(r"Train step (\d{1,12}) training loss: (\S{1,30})(?=\s)")  # half a number is another
 
 
 def read_printed(text: str) -> Found:

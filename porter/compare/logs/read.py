@@ -93,8 +93,10 @@ def _folder(path: Path) -> Found:
         return read_mlflow(runs[0])
     if runs:
         raise InputError(f"holds {len(runs)} runs of MLflow", path, fix=f"name one, such as {runs[-1]}")
-    offline = sorted(path.glob("*.wandb"))
-    if len(offline) == 1:
+    offline = sorted(path.rglob("*.wandb"))
+    if len(offline) > 1:
+        raise InputError(f"holds {len(offline)} runs of W&B", path, fix=f"name one, such as {offline[-1]}")
+    if offline:
         return read_wandb(offline[0], read_file(offline[0], LARGEST))
     raise InputError("holds no log that is known", path, fix=f"name {KINDS}")
 

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 
 from ...errors import InputError
-from .log import VALUES, Found, Value
+from .log import VALUES, Found, Value, whole_lines
 from .printed import half_unit
 
 STEPS = ("train/global_step", "global_step", "step", "Step", "_step")
@@ -28,6 +28,7 @@ def is_table(text: str) -> bool:
 def read_csv(path: Path, text: str) -> Found:
     """InputError for a table without a step or a loss, with the losses of several runs, or with W&B's own steps."""
     csv.field_size_limit(1_000_000)
+    text, cut = whole_lines(text)
     try:
         table = list(csv.reader(io.StringIO(text)))
     except csv.Error as error:
@@ -60,8 +61,8 @@ def read_csv(path: Path, text: str) -> Found:
             f"column {header[step]} counts W&B's log calls, not optimizer steps", path,
             fix="export with train/global_step as the x axis",
         )  # fmt: skip
-    note = f"its column {header[step]} is taken for the optimizer step" if header[step] in COUNTED else ""
-    return Found("CSV", tuple(rows), notes=(note,) if note else ())
+    counted = f"its column {header[step]} is taken for the optimizer step" if header[step] in COUNTED else ""
+    return Found("CSV", tuple(rows), notes=tuple(note for note in (counted, cut) if note))
 
 
 def _number(text: str) -> Value | None:

@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import InputError
 from ...files import is_file, read_file
 from .framed import Cut, leveldb_records, tensorflow_records
-from .log import FLOAT32, LARGEST, VALUES, Found, Value, value
+from .log import FLOAT32, LARGEST, VALUES, Found, Value, value, whole_lines
 from .settings_beside import PARAMS, numbers
 
 EVENTS = "events.out.tfevents."
@@ -81,13 +81,20 @@ def read_wandb(path: Path, data: bytes) -> Found:
 
 
 def read_mlflow(folder: Path) -> Found:
-    """A run of MLflow's file store: metrics/NAME has lines of time, value and step, params/NAME a value."""
+    """A run of MLflow's file store: metrics/NAME has lines of time, value and step, params/NAME a value.
+
+    The lines stand as they were logged: those of a run that was restarted go back to an earlier step.
+    """
     by_step: dict[tuple[int, int], dict[str, Any]] = {}
+    notes = []
     for name in VALUES:
         places = (folder / "metrics" / name, folder / "metrics/train" / name)
         file = next((path for path in places if path.is_file()), None)
         times: dict[int, int] = {}
-        for line in read_file(file, LARGEST).decode("utf-8", "replace").splitlines() if file else ():
+        text, cut = whole_lines(read_file(file, LARGEST).decode("utf-8", "replace") if file else "")
+        if cut:
+            notes.append(f"{name}: {cut}")
+        for line in text.splitlines():
             parts = line.split()
             try:
                 given, step = float(parts[1]), int(parts[2])
@@ -97,8 +104,8 @@ def read_mlflow(folder: Path) -> Found:
             by_step.setdefault((times[step], step), {"step": step})[name] = Value(given)
     params = folder / "params"
     texts = {name: text for name in PARAMS if is_file(params / name) and (text := _parameter(params / name))}
-    rows = [by_step[key] for key in sorted(by_step)]
-    return Found("MLflow's files", tuple(row for row in rows if "loss" in row), numbers(texts))
+    rows = tuple(row for row in by_step.values() if "loss" in row)
+    return Found("MLflow's files", rows, numbers(texts), tuple(notes))
 
 
 def _parameter(file: Path) -> str:

@@ -183,7 +183,8 @@ def keys_of(porting: Porting, value: Value) -> list[Key]:
         return [("read", value.code)] if value.kind == "expression" else []
     place = (origin.line, origin.column)
     file = Path(origin.file)
-    own = file.suffix in ("", ".py", ".ipynb")  # but a launch file's, of which rows say the name
+    # What a launch file says has rows with the file's name; what has no file is a library's, at a place of the script.
+    own = file == Path(porting.module.path) or not file.suffix
     return [("", *place), (file.name, *place)] if own else [(file.name, *place)]
 
 

@@ -98,6 +98,17 @@ class Release:
         return not self.since(1, 15)
 
     @property
+    def checkpoint_fills(self) -> str | None:
+        """Which settings of a trainer that samples its checkpoint's generation_config.json replaced.
+
+        `defaults`: those that are worth what GenerationConfig has anyway (transformers 4.50 to 4.57; TRL shields its
+        own from 0.26.2 on); `unset`: those that are None (transformers 5).
+        """
+        if version_key(self.transformers) >= (5, 0, 0):
+            return "unset"
+        return "defaults" if version_key(self.transformers) >= (4, 50, 0) and not self.since(0, 26, 2) else None
+
+    @property
     def dealing(self) -> str:
         """How GRPO's micro-steps share a generation batch: `shuffled`; `split`, each process's rows as they
         come (0.17); `in_order`, a micro-step after the other, each sampled on its own.
