@@ -25,7 +25,6 @@ from ..text.edits import line_start
 from .answering.pack_steps import take
 from .answering.scoped_names import is_in_reach
 from .answering.unclaimed_configs import say_other_calls
-from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
 from .assembling.receipts import receipts
 from .assembling.whole_port import finish
@@ -192,7 +191,6 @@ def _write(porting: Porting, mesh: Mesh) -> None:
     drop_release_asserts(porting)
     family, sizes = find_model_family(porting)
     write(porting, family, sizes, mesh)
-    script_metadata(porting)
 
 
 def _take(porting: Porting, of: str, *phases: Phase) -> None:

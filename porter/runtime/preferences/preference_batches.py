@@ -78,6 +78,7 @@ class PreferenceBatches:
         num_proc: int | None = None,
         drop_last: bool = False,
         sampling: str = "random",
+        shuffling: str = "seeded",
         whole_micro_batches: bool = False,
         micro_batch: int | None = None,
         trl: str | None = None,
@@ -100,7 +101,12 @@ class PreferenceBatches:
             raise ValueError("the loss compares the rows of a GPU run's micro-batch: leave out micro_batch")
         multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
         self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
-        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
+        self._sampling: dict[str, Any] = {
+            "sampling": sampling,
+            "seed": order.seed_of(self._release, seed, data_seed),
+            "shuffling": shuffling,
+        }
+        self._own_seed = seed if data_seed is None else data_seed
 
         self._rows = self._prepare(dataset, batch_size // processes)
         limit = getattr(tokenizer, "model_max_length", None)
@@ -345,7 +351,7 @@ class KTOBatches(PreferenceBatches):
         rotate = per_process if self.documents == 2 else None
         if self._release.shuffles_completions:  # with data_seed; without one in an order that nobody can repeat
             rows = dataset if isinstance(dataset, datasets.Dataset) else datasets.Dataset.from_list(list(dataset))
-            dataset = rows.shuffle(seed=self._sampling["seed"])
+            dataset = rows.shuffle(seed=self._own_seed)
         return preference_rows.completions(
             dataset,
             self._tokenizer,
