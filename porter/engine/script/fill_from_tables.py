@@ -314,6 +314,11 @@ def _row(source: str, argument: Argument, fate: Any, target: str, reason: str, r
     return Field(source, shown(argument.text), fate, target, reason, rule, argument.line, argument.column)
 
 
+def plain_versions(porting: Training) -> dict[str, str]:
+    """The release of each library that the script was written for, without what is said of it."""
+    return {library: plain_version(said) for library, said in porting.versions.items()}
+
+
 def plain_version(text: str) -> str:
     """`"1.16.0 (newest table)"` → `"1.16.0"`."""
     return text.split(" ", 1)[0]
