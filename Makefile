@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.tpu-port-installed
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: demo test lint format types tests long fast docs examples bench tpu fuzz growth foreign wheel sbom hashes clean
+.PHONY: demo test lint format types tests long fast docs examples bench tpu buckets fuzz growth foreign wheel sbom hashes clean
 
 demo: $(INSTALLED)
 	mkdir -p demo
@@ -63,6 +63,11 @@ truth: $(INSTALLED)
 # A small model of each family under the real TPU compiler: libtpu (about 200 MB) is part of the environment.
 tpu: $(INSTALLED)
 	$(BIN)/python -m pytest -q tests/tpu tests/real/test_tpu_compile.py
+
+# Checkpoints in a bucket, behind a server of this machine: gcsfs and what it needs (80 MB) come into a folder beside.
+buckets: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(VENV)/gcsfs gcsfs
+	PYTHONPATH=$(VENV)/gcsfs $(BIN)/python -m pytest -q tests/real/test_buckets.py
 
 # Mutated scripts and broken files, drawn anew, for an hour at most; `make fuzz FUZZ=1000` for a shorter look.
 FUZZ ?= 20000

@@ -22,7 +22,6 @@ from ..target.write import write
 from ..text.edits import line_start
 from .answering.pack_steps import take
 from .answering.unclaimed_configs import say_other_calls
-from .assembling.metadata import script_metadata
 from .assembling.per_file import divided
 from .assembling.receipts import receipts
 from .assembling.whole_port import finish
@@ -157,7 +156,6 @@ def _write(porting: Porting) -> None:
     drop_dead_code(porting)
     drop_release_asserts(porting)
     write(porting, porting.family, porting.sizes, porting.mesh)
-    script_metadata(porting)
 
 
 def _take(porting: Training, of: str, *phases: Phase) -> None:

@@ -20,6 +20,7 @@ from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
 from ..engine.tokens.tokenizers import is_tokenizer, tokenizes_alike
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
+from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
 from ..source.values import TORCH_TYPES, Unknown, evaluate
@@ -34,6 +35,8 @@ __all__ = [
     "Unknown",
     "Use",
     "argument_of",
+    "asks_for_gpu",
+    "bare",
     "binding_origins",
     "calls_of",
     "decide_condition",
@@ -44,6 +47,7 @@ __all__ = [
     "inside",
     "is_tokenizer",
     "keep_branch",
+    "left_on_gpu",
     "line_start",
     "origins",
     "parameter_of",

@@ -29,18 +29,19 @@ def __getattr__(name: str) -> Any:
     return argument_class(name, None)
 
 
-def trl_arguments(version: str, *names: str, unsloth: str | None = None) -> Any:
+def trl_arguments(version: str, *names: str, unsloth: str | None = None, transformers: str | None = None) -> Any:
     """The classes `names` as TRL `version` had them: its fields, names and defaults.
 
         SFTConfig, ModelConfig = trl_arguments("0.12", "SFTConfig", "ModelConfig")
 
     One class for one name. Objects answer to today's names as well, with what that release did. `unsloth`: with the
-    defaults that this release of Unsloth gives TRL's classes when it is imported before them.
+    defaults that this release of Unsloth gives TRL's classes when it is imported before them. `transformers`: the
+    release that they extend the classes of, where it isn't the one of TRL's day.
     """
     unknown = sorted(set(names) - set(CLASSES))
     if unknown or not names:
         raise ValueError(f"no argument class {', '.join(unknown)}; known: {', '.join(CLASSES)}")
-    classes = tuple(argument_class(name, version, unsloth) for name in names)
+    classes = tuple(argument_class(name, version, unsloth, transformers) for name in names)
     return classes if len(classes) > 1 else classes[0]
 
 
@@ -88,17 +89,21 @@ def get_kbit_device_map() -> None:
 
 
 @cache
-def argument_class(name: str, version: str | None, unsloth: str | None = None) -> type[Any]:
-    """The dataclass `name`, as TRL `version` had it (the newest when None), with Unsloth's defaults where asked for."""
+def argument_class(
+    name: str, version: str | None, unsloth: str | None = None, transformers: str | None = None
+) -> type[Any]:
+    """The dataclass `name`, as TRL `version` had it (the newest when None) on `transformers` (that of its day when
+    None), with Unsloth's defaults where asked for."""
     table = find_table(CLASSES[name])
-    versions = versions_of(name, version)
+    day = transformers or of_its_day(version)
+    versions = versions_of(name, version, transformers)
     rows = table.rows(versions)
     if not rows:
         raise ValueError(f"TRL {version} has no {name}")
     if unsloth is not None:
         rows |= {
             field: dataclasses.replace(rows[field], default=default)
-            for field, default in unsloth_defaults(name, unsloth, of_its_day(version)).items()
+            for field, default in unsloth_defaults(name, unsloth, day).items()
             if field in rows
         }
 
@@ -127,7 +132,7 @@ def argument_class(name: str, version: str | None, unsloth: str | None = None) -
     members["ignored_fields"] = frozenset(row.name for row in rows.values() if row.is_ignored)
     if name in post_init.TRAINING:
         members["of_trl"] = version  # None for the newest
-        members["of_transformers"] = of_its_day(version)  # None for the newest
+        members["of_transformers"] = day  # None for the newest
         methods = (post_init.to_dict, post_init.get_warmup_steps, post_init.get_process_log_level)
         members |= {method.__name__: method for method in methods}
     made = dataclasses.make_dataclass(name, fields, namespace=members)

@@ -17,7 +17,7 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from ..errors import InputError
-from .calls import find_callees
+from .calls import find_callees, given_back
 from .notebook import Notebook
 from .scopes import Binding, Scope, children, collect_scopes, owner_of
 
@@ -198,6 +198,9 @@ class Module:
         if found is None:
             return None
         stands_for = self._stands_for(self.meant(node, found[1]))
+        if stands_for is None and len(found[1]) == 1 and aliases:  # `SFTConfig, SFTTrainer = libraries()`
+            given = given_back(self, found[1][0])
+            return self._qualified(given, self.scope(given), aliases - 1) if given is not None else None
         if stands_for is None or isinstance(stands_for, str):
             return stands_for
         return self._qualified(stands_for, found[0], aliases - 1) if aliases else None

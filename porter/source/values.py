@@ -82,9 +82,10 @@ def read_value(module: Module, node: cst.BaseExpression, rule: str = "") -> Valu
     try:
         known = evaluate(module, node)
     except Unknown:
-        from .on_gpu import decided
+        from .conditions import decided
 
-        return Value("expression", text if isinstance(node, BARE) else decided(module, node), origin, text)
+        code = text if isinstance(node, BARE) else decided(module, node)
+        return Value("expression", code, origin, text if code == module.code(node) else code)
     return Value("literal", literal_code(known), origin, text)
 
 
@@ -146,6 +147,8 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return _name(module, node, depth)
         case cst.Attribute() if (member := constant(module, node)) is not None:
             return member
+        case cst.Attribute(attr=cst.Name("type")) if (device := _device(module, node.value)) is not None:
+            return str(evaluate(module, device, depth)).partition(":")[0]
         case cst.List():
             return [_element(module, element, depth) for element in node.elements]
         case cst.Tuple():
@@ -209,6 +212,15 @@ def _torch_type(module: Module, node: cst.Call) -> str | None:
         return TORCH_TYPES.get(evaluate(module, node.args[1].value))
     except (Unknown, TypeError):
         return None
+
+
+def _device(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What `torch.device(...)` is given, itself or under a name."""
+    binding = module.single_binding(node) if isinstance(node, cst.Name) else None
+    call = binding.value if binding is not None and binding.kind == "assign" else node
+    if not isinstance(call, cst.Call) or len(call.args) != 1 or module.qualified(call.func) != "torch.device":
+        return None
+    return call.args[0].value
 
 
 def _literal_text(module: Module, node: cst.BaseExpression, depth: int) -> Any:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..engine.libraries.transformers.generation.checkpoint_sampling import checkpoint_fills
 from ..engine.receipts.marking import mark_of
 from ..engine.script.fill_from_tables import plain_version, short_name
 from ..engine.script.porting import Porting
@@ -132,7 +133,9 @@ def _sampling(porting: Porting, models: list[Arg]) -> list[Arg]:
         "rollout.max_completion_length": ("max_new_tokens", False),
     }
     written = {place: name for place, (name, left_out) in places.items() if not left_out}
-    return found + [placed(porting, place, name) for place, name in written.items()]
+    found += [placed(porting, place, name) for place, name in written.items()]
+    fills = checkpoint_fills(porting, told=("top_k",))
+    return [*found, fills] if fills else found
 
 
 def _given(porting: Porting) -> list[Arg]:

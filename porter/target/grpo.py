@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..engine.libraries.transformers.generation.checkpoint_sampling import checkpoint_fills
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
@@ -136,6 +137,9 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
         arguments.append(Arg("True", "only_eos_token", "# completions end there alone before TRL 1.15"))
     if release and (dealing := releases.release(release).dealing) != "shuffled":
         arguments.append(Arg(quoted(dealing), "dealing", "# micro-steps keep a prompt's completions before TRL 0.18"))
+    fills = checkpoint_fills(porting)
+    if fills:
+        arguments.append(fills)
     if is_raised_when_run(porting):
         arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))

@@ -276,6 +276,35 @@ def test_a_class_by_its_module_s_name_is_the_release_s_own(tmp_path: Path) -> No
     assert 'args = trl_arguments("0.19.1", "SFTConfig")("out", max_seq_length=9)' in port_file(script).after
 
 
+@pytest.mark.parametrize(
+    ("pins", "keywords", "port"),
+    [
+        ("trl==0.19.1\ntransformers==4.55.4", "", '("0.19.1", "SFTConfig", transformers="4.55.4")'),
+        ("trl==0.19.1\ntransformers==4.53.1", "", '("0.19.1", "SFTConfig")'),  # that of its day
+        ("trl==1.16.0\ntransformers==4.57.6", "warmup_ratio=0.1", '"SFTConfig", transformers="4.57.6")'),
+        ("trl==1.16.0\ntransformers==5.12.1", "", "import SFTConfig"),
+    ],
+)
+def test_a_config_that_stays_is_that_of_the_transformers_beside_it(
+    tmp_path: Path, pins: str, keywords: str, port: str
+) -> None:
+    (tmp_path / "requirements.txt").write_text(pins)
+    script = tmp_path / "train.py"
+    script.write_text(CHANGED.replace("KEYWORDS", keywords))
+    made = port_file(script)
+    assert port in made.after and made.status == "ported"
+
+
+def test_plain_arguments_are_those_of_the_pinned_transformers(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers==4.41.2\ntrl==0.8.6\npeft==0.10.0")
+    script = tmp_path / "train.py"
+    text = CHANGED.replace("KEYWORDS", 'evaluation_strategy="no"').replace("import SFTConfig, ", "import ")
+    text = text.replace("= SFTConfig", "= TrainingArguments")
+    script.write_text("from transformers import TrainingArguments\nfrom peft import LoraConfig\n" + text)
+    after = port_file(script).after
+    assert 'TrainingArguments = trl_arguments("0.8.6", "TrainingArguments", transformers="4.41.2")' in after, after
+
+
 PREFERENCES = """from datasets import load_dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import {trainer}Config, {trainer}Trainer
@@ -375,6 +404,23 @@ def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, 
     assert ('transformers="4.45",  # ' in after) == said, after
 
 
+@pytest.mark.parametrize(
+    ("releases", "shuffling"),
+    [
+        ("trl==0.7.4 transformers==4.35.2 accelerate==0.24.1", "drawn"),
+        ("trl==0.7.4 transformers==4.35.2 accelerate==0.25.0", "summed"),
+        ("trl==0.7.11 transformers==4.37.2", "drawn"),
+        ("trl==0.7.11 transformers==4.38.2", ""),
+        ("trl==0.8.6", ""),
+        ("", ""),
+    ],
+)
+def test_rows_come_in_the_order_that_the_releases_drew(releases: str, shuffling: str) -> None:
+    older = PLAIN.replace("SFTConfig, ", "").replace("SFTConfig(", "TrainingArguments(")
+    after = port(f"# pip install {releases}\nfrom transformers import TrainingArguments\n{older}").after
+    assert re.findall(r'shuffling="(\w+)"', after) == ([shuffling] if shuffling else []), after
+
+
 def read_as(text: str, tmp_path: Path, requirements: str = "") -> str:
     """The release of TRL that a script is read as, with these requirements beside it."""
     (tmp_path / "requirements.txt").write_text(requirements)
@@ -454,7 +500,7 @@ def test_arguments_by_their_module_s_name_are_the_release_s_own(tmp_path: Path) 
         "    args=transformers.TrainingArguments('out', evaluation_strategy=sys.argv[1]))\ntrainer.train()\n"
     )
     after = port(text).after
-    assert re.search(r'trl_arguments\("0[.0-9]+", "TrainingArguments"\)\(', after), after
+    assert re.search(r'trl_arguments\("0[.0-9]+", "TrainingArguments", transformers="4[.0-9]+"\)\(', after), after
     assert "import TrainingArguments" not in after
 
 

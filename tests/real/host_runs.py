@@ -220,11 +220,11 @@ def resumed(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
     return {"rest": twelve_steps(folder, mesh, rt.resume_dir(out.parent / "stopped" / "stopped"))}
 
 
-def twelve_steps(folder: str, mesh: Any, root: str, *callbacks: Any) -> list[float]:
+def twelve_steps(folder: str, mesh: Any, root: str, *callbacks: Any, steps: int = 12) -> list[float]:
     import optax
     from tunix.sft.peft_trainer import PeftTrainer
 
-    batches = rt.SFTBatches(texts(20), tokenizer(folder), mesh, max_steps=12, batch_size=4)
+    batches = rt.SFTBatches(texts(20), tokenizer(folder), mesh, max_steps=steps, batch_size=4)
     model = rt.apply_peft(rt.load_model(folder, mesh), {**LORA, "lora_dropout": 0.0}, mesh, seed=0)
     trainer = PeftTrainer(model, optax.adamw(1e-2), config(batches, checkpoint_root_directory=root))
     trainer = trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)

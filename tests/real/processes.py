@@ -18,7 +18,7 @@ def variables(devices: int, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name != "TPU_PORT_ALONE"}
     own = {
         "XLA_FLAGS": " ".join([*flags, f"--xla_force_host_platform_device_count={devices}"]),
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "PYTHONUNBUFFERED": "1",
     }
     return {**kept, **own, **more}

@@ -28,7 +28,7 @@ ALL = (
 )
 
 
-def run(model: Path, out: Path, processes: int, jobs: list[list[Any]], timeout: float = 1200) -> list[dict[str, Any]]:
+def run(model: Path, out: Path, processes: int, jobs: list[list[Any]], timeout: float = 3600) -> list[dict[str, Any]]:
     """What each process says of the jobs, see host_runs.py."""
     out.mkdir(parents=True, exist_ok=True)
     command = ["-m", "tests.real.host_runs", str(model), str(out), json.dumps(jobs)]
@@ -69,10 +69,12 @@ def saved(out: Path) -> dict[str, np.ndarray]:
 
 
 def check_saved(out: Path, one: Path) -> None:
+    """The very weights of one process, but where more than two devices' parts are added, which has another order."""
     found, theirs = saved(out), saved(one)
     assert found.keys() <= theirs.keys() and found
     for name, array in found.items():
-        assert np.allclose(array, theirs[name], rtol=1e-4, atol=1e-6), name
+        added = name.partition("/")[0].endswith(("_4x1", "_1x4"))
+        assert np.allclose(array, theirs[name], rtol=1e-4, atol=1e-6) if added else (array == theirs[name]).all(), name
 
 
 @pytest.mark.long
@@ -155,6 +157,33 @@ def test_two_processes_record_what_one_does(tiny: Callable[..., Path], tmp_path:
     assert same(*lines) and [line["step"] for line in lines[0]] == [1, 2]
     counts = [line["num_trained_tokens"] for line in lines[0]]
     assert 0 < counts[0] < counts[1]
+
+
+KILLED = """
+import os, signal, sys
+from porter import runtime as rt
+import jax
+from porter.runtime.hosts import processes as hosts
+
+hosts.together("the start")
+if jax.process_index() == int(sys.argv[1]):
+    os.kill(os.getpid(), signal.SIGKILL)
+hosts.together("the end")
+print("WENT ON")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_process_that_is_killed_leaves_none_waiting(tmp_path: Path, killed: int) -> None:
+    """JAX ends the others: at once where the first one is gone, else within 100 seconds."""
+    script = tmp_path / "run.py"
+    script.write_text(KILLED)
+    found = together([[str(script), str(killed)]] * 2, timeout=200)
+    (dead, _), (other, said) = found[killed], found[1 - killed]
+    assert dead == -signal.SIGKILL and other == -signal.SIGABRT and "WENT ON" not in said
+    told = "The following tasks are unhealthy (stopped sending heartbeats):\n1\n" if killed else "the leader task was"
+    assert told in said
 
 
 SPEAKING = """

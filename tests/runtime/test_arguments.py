@@ -48,6 +48,20 @@ def test_a_release_takes_an_older_name_as_long_as_it_did() -> None:
         trl_arguments("0.20", "SFTConfig")(output_dir="out", max_seq_length=9)
 
 
+def test_a_class_extends_the_transformers_that_it_is_asked_on() -> None:
+    """TRL 0.27.0's day is that of 4.57; on 5.0 it inherits other names, on 4.55 other defaults."""
+    on = {release: trl_arguments("0.27.0", "SFTConfig", transformers=release) for release in (None, "4.55.4", "5.0.0")}
+    assert [kind("out").optim for kind in on.values()] == ["adamw_torch_fused", "adamw_torch", "adamw_torch_fused"]
+    assert [kind("out").of_transformers for kind in on.values()] == ["4.57", "4.55.4", "5.0.0"]
+    assert on[None]("out", save_safetensors=True).max_length == on["5.0.0"]("out").max_length == 1024
+    with pytest.raises(TypeError, match="save_safetensors"):
+        on["5.0.0"]("out", save_safetensors=True)
+    plain = trl_arguments("1.16.0", "TrainingArguments", transformers="4.45.2")
+    assert plain("out", evaluation_strategy="epoch").eval_strategy == "epoch"
+    with pytest.raises(TypeError, match="evaluation_strategy"):
+        trl_arguments("1.16.0", "TrainingArguments")("out", evaluation_strategy="epoch")
+
+
 def test_an_upload_that_the_port_has_no_code_for_is_refused_at_start() -> None:
     from porter.runtime import training_config
 

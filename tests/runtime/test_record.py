@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +106,15 @@ def test_every_step_is_there_unrounded_whatever_is_printed(tmp_path: Path) -> No
     assert (found["global_step"], found["max_steps"], found["epoch"], found["num_train_epochs"]) == (6, 6, 2.0, 2)
     assert found["log_history"][-1]["train_loss"] == pytest.approx(np.mean([1 / step for step in range(1, 7)]))
     assert [line["step"] for line in hooks.history] == [4], "what is printed stays what was asked for"
+
+
+def test_a_clock_that_jumps_is_in_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jumps, clock = itertools.cycle([0.0, 4e7, -9e4]), time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + next(jumps))
+    Trainer(tmp_path).train(log_every(1), 6)
+    *lines, summary = record(tmp_path)["log_history"]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert all(0 < line["steps_per_second"] < 1e6 for line in lines) and 0 < summary["train_runtime"] < 60
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from porter.runtime.arguments import trl_arguments
+from porter.runtime.facts.generation_settings import filled_from_checkpoint
+from porter.runtime.facts.releases import release
 from porter.runtime.generation.prompts import end_tokens, raised_batch_size, shared_settings
 from porter.runtime.losses.policy_loss import PolicyLoss
 from porter.runtime.rollouts.dealing import checked, dealt
@@ -49,6 +51,40 @@ def test_completions_end_as_in_the_release(tmp_path: Path) -> None:
     assert end_tokens(model, SimpleNamespace(eos_token_id=7)) == (7, 8)
     assert end_tokens(model, SimpleNamespace(eos_token_id=7), only_eos_token=True) == (7,)
     assert end_tokens(model, SimpleNamespace(eos_token_id=None), only_eos_token=True) == (7, 8)
+
+
+NAMES = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+GENERATION = json.loads((Path(__file__).parents[1] / "fixtures" / "generation_releases.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("transformers", GENERATION["sampled"])
+def test_the_checkpoint_fills_in_what_it_did_in_the_release(tmp_path: Path, transformers: str) -> None:
+    fills = release("0.24.0", transformers).checkpoint_fills
+    assert fills == {"4.49.0": None, "4.50.3": "defaults", "4.57.6": "defaults", "5.12.1": "unset"}[transformers]
+    neutral = {"temperature": 1.0, "top_p": 1.0}  # None is no warper in transformers
+    for saved, rows in zip(GENERATION["saved"], GENERATION["sampled"][transformers], strict=True):
+        (tmp_path / "generation_config.json").write_text(json.dumps(saved))
+        model: Any = SimpleNamespace(porter=SimpleNamespace(path=tmp_path, config={}, generation_json="{}"))
+        for asked, row in zip(GENERATION["asked"], rows, strict=True):
+            theirs = {
+                name: neutral.get(name) if value is None else value for name, value in zip(NAMES, row, strict=True)
+            }
+            assert filled_from_checkpoint(model, dict(zip(NAMES, asked, strict=True)), fills) == theirs
+
+
+def test_a_script_s_own_generation_config_fills_in_too(tmp_path: Path) -> None:
+    own = json.dumps({"top_p": 0.5})
+    model: Any = SimpleNamespace(porter=SimpleNamespace(path=tmp_path, config={}, generation_json=own))
+    assert filled_from_checkpoint(model, {"top_p": 1.0, "top_k": 0}, "defaults") == {"top_p": 0.5, "top_k": 0}
+    with pytest.raises(ValueError, match="checkpoint_fills='all'"):
+        filled_from_checkpoint(model, {}, "all")
+
+
+def test_trl_shields_its_settings_since_it_does_and_vllm_is_told_all() -> None:
+    found = {trl: trl_arguments(trl, "GRPOConfig", transformers="4.57.6") for trl in ("0.19.1", "0.26.1", "0.26.2")}
+    fills = [shared_settings(kind(output_dir="out"), 1)["checkpoint_fills"] for kind in found.values()]
+    assert fills == ["defaults", "defaults", None]
+    assert shared_settings(found["0.19.1"](output_dir="out", use_vllm=True), 1)["checkpoint_fills"] is None
 
 
 def test_unsloth_s_config_raises_its_batch() -> None:

@@ -65,6 +65,15 @@ def test_who_samples_is_written_only_where_somebody_does() -> None:
     assert "batches.skip(trainer.train_steps)" in students
 
 
+def test_a_checkpoint_s_own_sampling_is_that_of_the_release() -> None:
+    text = script("lmbda=1.0").replace("trl.experimental.gkd", "trl")
+    said = port(text, source_trl="0.19.1")
+    assert 'checkpoint_fills="defaults",' in said.after
+    assert any("(top_p, min_p, repetition_penalty)" in finding.message for finding in said.findings)
+    for other, release in ((text, "0.15.2"), (script("lmbda=1.0"), "1.16.0"), (text.replace("1.0", "0.0"), "0.19.1")):
+        assert "checkpoint_fills" not in port(other, source_trl=release).after
+
+
 def test_a_config_that_only_the_script_knows() -> None:
     text = script().replace("trainer = GKD", "args = GKDConfig(output_dir='out')\nargs.beta = 0.1\ntrainer = GKD")
     after = port(text.replace('args=GKDConfig(output_dir="out", )', "args=args")).after

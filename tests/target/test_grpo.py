@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from porter.front.port_file import port_file
 from tests.engine.porting import port
 
 SCRIPT = """from datasets import load_dataset
@@ -52,6 +55,32 @@ def test_completions_end_as_in_the_release(release: str, alone: bool) -> None:
 def test_completions_are_dealt_as_in_the_release(release: str, dealing: str | None) -> None:
     found = port(script("num_generations=4"), source_trl=release).after
     assert (f'dealing="{dealing}"' in found) if dealing else ("dealing=" not in found)
+
+
+@pytest.mark.parametrize(
+    ("pins", "arguments", "written", "named"),
+    [
+        ("trl==0.19.1\ntransformers==4.55.4", "", '"defaults"', "temperature, top_p, min_p, repetition_penalty"),
+        ("trl==0.17.0\ntransformers==4.51.3", "temperature=0.9, top_p=0.8", '"defaults"', "top_k, min_p, repetition_"),
+        ("trl==0.19.1\ntransformers==4.55.4", "use_vllm=True", "", ""),
+        ("trl==0.19.1\ntransformers==4.55.4", "use_vllm=VLLM", 'None if VLLM else "defaults"', "temperature"),
+        ("trl==0.26.2\ntransformers==4.57.6", "", "", ""),
+        ("trl==0.15.2\ntransformers==4.49.0", "", "", ""),
+        ("trl==1.16.0", "", "", ""),
+        ("trl==1.16.0", "top_k=None", '"unset"', "top_k"),
+    ],
+)
+def test_what_the_checkpoint_samples_with_is_written_and_said(
+    tmp_path: Path, pins: str, arguments: str, written: str, named: str
+) -> None:
+    (tmp_path / "requirements.txt").write_text(pins)
+    (tmp_path / "train.py").write_text(
+        "import os\nVLLM = 'X' in os.environ\n" + script(f"num_generations=4, {arguments}")
+    )
+    found = port_file(tmp_path / "train.py")
+    assert (f"checkpoint_fills={written}" in found.after) if written else ("checkpoint_fills" not in found.after)
+    said = [f for f in found.recipe.findings if "generation_config.json" in f.message and f.severity == "info"]
+    assert len(said) == bool(written) and all(f"({named}" in finding.message for finding in said)
 
 
 def test_a_good_script_needs_nobody() -> None:

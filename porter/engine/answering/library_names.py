@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.settings.post_init import OF_TRL
 from ..libraries.unsloth.patched_defaults import is_patched_class, unsloth_version
 from ..packs.packs import Rewrite
+from ..script.argument_releases import ArgumentRelease
 from ..script.fill_from_tables import plain_version
 from ..script.porting import KEPT, Porting
 from ..steps.step import Phase, step
@@ -107,14 +109,14 @@ def _respell(porting: Porting, rule: Rewrite, text: str) -> None:
 def _spell_short(porting: Porting, rule: Rewrite, node: cst.BaseExpression, short: str) -> None:
     """`transformers.TrainingArguments` that new code repeats is written `TrainingArguments`, that of its release."""
     pattern = rf"(?<![\w.]){re.escape(porting.module.code(node))}(?!\w)"
-    release = "" if rule.library else _release(porting, short, node)
+    release = None if rule.library else _release(porting, short, node)
     for index, edit in enumerate(porting.edits):
         if re.search(pattern, edit.new):
             spelled = _spelling(porting, rule, short, release)()
             porting.edits[index] = replace(edit, new=re.sub(pattern, lambda _, said=spelled: said, edit.new))  # type: ignore[misc]
 
 
-def _spelling(porting: Porting, rule: Rewrite, short: str, release: str = "") -> Callable[[], str]:
+def _spelling(porting: Porting, rule: Rewrite, short: str, release: ArgumentRelease | None = None) -> Callable[[], str]:
     """How a name of the runtime is written where the source wrote it dotted: `TrainingArguments`, and its import; where
     the file has a class of that name (`class TrainingArguments(transformers.TrainingArguments)`), behind its module.
     """
@@ -126,10 +128,8 @@ def _spelling(porting: Porting, rule: Rewrite, short: str, release: str = "") ->
 
     def spelled() -> str:
         if release:
-            version, _, unsloth = release[1:].partition("@")
             porting.imports.add(f"from {porting.runtime_module(rule.module)} import trl_arguments")
-            patched = f', unsloth="{unsloth}"' if unsloth else ""
-            return f'trl_arguments("{version}", "{short}"{patched})'
+            return release.call([short])
         if not own:
             porting.imports.add(f"from {porting.runtime_module(rule.module)} import {short}")
             return short
@@ -145,8 +145,8 @@ def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpre
     """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
     short = name.rsplit(".", 1)[-1]
     release = _release(porting, short, uses[0])
-    porting.moved[name] = rule.library or porting.runtime_module(rule.module) + release
-    spelled = _spelling(porting, rule, short, "" if rule.library else release)
+    porting.moved[name] = rule.library or porting.runtime_module(rule.module) + (release.suffix if release else "")
+    spelled = _spelling(porting, rule, short, None if rule.library else release)
     for node in uses:
         if isinstance(node, cst.Attribute):
             start, end = porting.module.span(node)
@@ -154,20 +154,20 @@ def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpre
                 porting.edit(start, end, spelled(), rule.id, rule.reason)
 
 
-def _release(porting: Porting, name: str, use: cst.BaseExpression) -> str:
-    """`@0.19` for a class whose fields and defaults are those of an older TRL; the newest table's need no version.
-
-    `@0.19@2026.8.19` where Unsloth wrote its defaults anew.
-    """
+def _release(porting: Porting, name: str, use: cst.BaseExpression) -> ArgumentRelease | None:
+    """The release of a class whose fields and defaults aren't those of the newest table; None where they are."""
     table = next(
         (rule.table for pack in porting.packs for rule in pack.tables if rule.names[0] == "trl.SFTConfig"), None
     )
     if table is None or not (name.endswith(("Config", "Arguments")) and name[0].isupper()):
-        return ""
+        return None
     version = plain_version(porting.versions.get("trl", ""))
+    own = plain_version(porting.versions.get("transformers", ""))
+    transformers = own if is_of_another_day(name, version or table.newest, own) else ""
     if name in OF_TRL and is_patched_class(porting, use):
-        return f"@{version or table.newest}@{unsloth_version(porting)}"
-    return f"@{version}" if version and version_key(version) < version_key(table.newest) else ""
+        return ArgumentRelease(version or table.newest, unsloth_version(porting), transformers)
+    older = bool(version) and version_key(version) < version_key(table.newest)
+    return ArgumentRelease(version or table.newest, "", transformers) if older or transformers else None
 
 
 def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, str]]:

@@ -17,6 +17,7 @@ from ...source.module import Module, flatten
 from ...text.edit import Edit
 from ...text.edits import whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
+from ..script.argument_releases import MARK, ArgumentRelease
 from ..script.sites import indentation
 from .gone_names import GONE, is_probe, service_of
 from .left_uses import is_behind, module_of, needs_torch
@@ -49,8 +50,7 @@ def plan_imports(
     """The edits of the import statements, given all other edits.
 
     `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`); with a
-    version (`porter.runtime.arguments@0.19`) a class is asked for as that release of TRL had it, with a second one as
-    that release of Unsloth made it.
+    release behind it (`porter.runtime.arguments@0.19@@`) a class is asked for as that release had it.
     `anchor` is the statement that imports the trainer; without one, or where it stands in a class, new imports go to
     the top of the file.
     """
@@ -249,16 +249,16 @@ def _shrunk(
 
 def _versioned(items: Sequence[NewImport]) -> tuple[list[NewImport], list[str]]:
     """The imports, and the statement that makes the classes of an older release."""
-    plain = [item for item in items if "@" not in item.module]
-    older = [item for item in items if "@" in item.module]
+    plain = [item for item in items if MARK not in item.module]
+    older = [item for item in items if MARK in item.module]
     if not older:
         return plain, []
-    module, version, *_ = older[0].module.split("@")
-    unsloth = next((item.module.split("@")[2] for item in older if item.module.count("@") == 2), "")
-    patched = f', unsloth="{unsloth}"' if unsloth else ""
+    releases = [ArgumentRelease.behind(item.module) for item in older]
+    unsloth = next((release.unsloth for release in releases if release.unsloth), "")
+    transformers = next((release.transformers for release in releases if release.transformers), "")
     bound = ", ".join(item.bound for item in older)
-    names = ", ".join(f'"{item.name}"' for item in older)
-    return [*plain, NewImport(module, "trl_arguments")], [f'{bound} = trl_arguments("{version}", {names}{patched})']
+    call = ArgumentRelease(releases[0].trl, unsloth, transformers).call([item.name for item in older])
+    return [*plain, NewImport(older[0].module.partition(MARK)[0], "trl_arguments")], [f"{bound} = {call}"]
 
 
 def _merged(items: Sequence[NewImport]) -> list[ImportLine]:

@@ -20,6 +20,7 @@ from ..reading.families import family_files
 from ..script.porting import Porting
 from ..settling.taken_keywords import refuse_keywords
 from .gone_names import say_gone_names
+from .long_lines import without_long_lines
 from .lost_names import find_lost_names
 from .own_modules import say_own_modules
 from .per_file import divided, own_edits, parts_of, take_back, view_of
@@ -50,6 +51,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     if not isinstance(module, Merged):
         todos = [module.offset(line, 1) for line in porting.findings.standing()]
         edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
+    edits = without_long_lines(module, edits)
     if status is None:
         refuse_unsettled(porting, edits)
     edits = with_todos(porting, edits) if status != "unsupported" else []

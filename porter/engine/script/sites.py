@@ -14,9 +14,9 @@ from typing import Literal
 import libcst as cst
 
 from ...recipe import Origin, Value
+from ...source.conditions import chosen_on_gpu
 from ...source.filled import Item, built_items, chosen_items
 from ...source.module import Module
-from ...source.on_gpu import chosen_on_gpu
 from ...source.remarks import UNSAID, Remark, remarks_in
 from ...source.returned import ReturnedItem, returned_items
 from ...source.scopes import Scope

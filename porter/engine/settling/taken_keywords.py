@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from ...runtime.facts.argument_fields import keywords_of
+from ...runtime.facts.argument_fields import is_of_another_day, keywords_of
 from ...runtime.facts.field_tables import version_key
 from ...text.edit import Edit
 from ...text.edits import within
@@ -21,13 +21,16 @@ def refuse_keywords(porting: Porting, edits: Sequence[Edit]) -> None:
     for site in porting.sites:
         for argument in site.arguments if _stays(porting, site, spans) else ():
             name, release = _class_of(porting, site)
-            known = keywords_of(name, release)
+            own = plain_version(porting.versions.get("transformers", ""))
+            another = is_of_another_day(name, release, own)
+            known = keywords_of(name, release, own if another else None)
             if known is None or argument.name in known or argument.name.startswith("argument "):
                 continue
             row = table_of(porting, site).table.row(argument.name)
             if row is None:
                 continue  # said where it was read
-            text = f"{name}.{argument.name}: TRL {plain_version(porting.versions['trl'])} has no such keyword"
+            asked = f"transformers {own}" if another else f"TRL {plain_version(porting.versions['trl'])}"
+            text = f"{name}.{argument.name}: {asked} has no such keyword"
             fix = "Name the release that the script was written for with --source-trl, or take it out."
             porting.find(
                 site.rule, "error", f"{text}, and the port would stop there.", fix, argument.line, argument.column

@@ -14,8 +14,9 @@ from flax import nnx
 from ..batches import order
 from ..batches.arrays import Batch
 from ..batches.sft_batches import SFTBatches
-from ..generation.prompts import check_context, end_tokens
-from ..generation.sampling import Sampler, Sampling
+from ..facts.releases import release
+from ..generation.prompts import check_context, sampling_of
+from ..generation.sampling import Sampler
 from ..rows.rows import Rows
 from ..rows.tokenization import IGNORED
 from .distillation_rows import conversations, prompt_of
@@ -47,6 +48,9 @@ class GKDBatches(SFTBatches):
     GKDConfig's, as for `SFTBatches`. With several processes GKDTrainer divides by the tokens of all of them, and then
     once more by their number when it averages the gradients; so does `scale` here. When it evaluates it doesn't.
 
+    `checkpoint_fills` says which sampling settings a model's generation_config.json replaces, see
+    `Release.checkpoint_fills`.
+
     `samples` says whether any step may be sampled.
 
     ValueError at once for shares outside 0 to 1, for a sampler without its model, and for lengths beyond its context.
@@ -64,6 +68,7 @@ class GKDBatches(SFTBatches):
         seq_kd: bool = False,
         temperature: float = 0.9,
         max_new_tokens: int = 128,
+        checkpoint_fills: str | None = None,
         max_length: int | None = None,
         seed: int = 42,
         **settings: Any,
@@ -80,6 +85,7 @@ class GKDBatches(SFTBatches):
             raise ValueError("seq_kd=True: give GKDBatches the teacher that samples, teacher_model=")
         student, teacher = (model if lmbda > 0 else None), (teacher_model if seq_kd and lmbda < 1 else None)
         self.samples = student is not None or teacher is not None
+        self._fills = checkpoint_fills
         self._chance, self._sample_seed, self._new_tokens, self._skipped = lmbda, seed, max_new_tokens, 0
         super().__init__(dataset, tokenizer, mesh, max_length=max_length, seed=seed, **settings)
         self._student, self._teacher = (
@@ -105,6 +111,7 @@ class GKDBatches(SFTBatches):
             name: getattr(training_args, field) for name, field in _FIELDS.items() if hasattr(training_args, field)
         }
         settings["sampling"] = order.sampling_of(training_args)
+        settings["checkpoint_fills"] = release(training_args.of_trl, training_args.of_transformers).checkpoint_fills
         size = training_args.per_device_train_batch_size * processes
         return cls(dataset, tokenizer, mesh, batch_size=size, processes=processes, **settings, **own)
 
@@ -151,9 +158,14 @@ class GKDBatches(SFTBatches):
     def _sampler(self, model: nnx.Module, temperature: float) -> Sampler:
         longest = self._longest_prompt(self._rows)
         check_context(model, longest, self._new_tokens, "max_new_tokens")
-        settings = Sampling(
-            self._new_tokens, end_tokens(model, self._tokenizer), self._tokenizer.pad_token_id, temperature
-        )
+        asked: dict[str, Any] = {
+            "temperature": temperature,
+            "top_k": 0,
+            "top_p": 1.0,
+            "min_p": None,
+            "repetition_penalty": 1.0,
+        }
+        settings = sampling_of(model, self._tokenizer, self._new_tokens, fills=self._fills, **asked)
         return Sampler(model, self._mesh, settings, longest)
 
     def _drawn(self, chances: random.Random) -> Sampler | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .field_tables import Versions, at_version, find_table
+from .field_tables import Versions, at_version, find_table, version_key
 
 CLASSES = {
     "BitsAndBytesConfig": "transformers.BitsAndBytesConfig",
@@ -29,17 +29,30 @@ def of_its_day(version: str | None) -> str | None:
     return at_version(find_table("trl.SFTConfig").contemporary, version) if version else None
 
 
-def versions_of(name: str, version: str | None) -> Versions:
-    """What the table of the class `name` is asked for when TRL is `version`; None for the newest."""
-    if version and find_table(CLASSES[name]).library == "transformers":
-        day = of_its_day(version)
+def is_of_another_day(name: str, version: str | None, transformers: str | None) -> bool:
+    """Whether the class `name` on `transformers` isn't the one on the transformers of the day of TRL `version`."""
+    if name not in CLASSES or not transformers:
+        return False
+    table = find_table(CLASSES[name])
+    extends = table.library == "transformers" or (table.base is not None and table.base.library == "transformers")
+    day = of_its_day(version) or find_table(CLASSES["TrainingArguments"]).newest
+    return extends and version_key(day)[:2] != version_key(transformers)[:2]
+
+
+def versions_of(name: str, version: str | None, transformers: str | None = None) -> Versions:
+    """What the table of the class `name` is asked for when TRL is `version`, on `transformers` or the one of its day;
+    None for the newest."""
+    day = transformers or of_its_day(version)
+    if find_table(CLASSES[name]).library == "transformers":
         return {"transformers": day} if day else None
-    return {"trl": version} if version else None
+    found = {"trl": version} if version else {}
+    return {**found, **({"transformers": transformers} if transformers else {})} or None
 
 
-def keywords_of(name: str, version: str | None = None) -> frozenset[str] | None:
-    """What the class `name` takes as TRL `version` had it; None for a name that isn't one of these classes."""
+def keywords_of(name: str, version: str | None = None, transformers: str | None = None) -> frozenset[str] | None:
+    """What the class `name` takes as TRL `version` had it, on `transformers` or the one of its day; None for a name
+    that isn't one of these classes."""
     if name not in CLASSES:
         return None
-    table, versions = find_table(CLASSES[name]), versions_of(name, version)
+    table, versions = find_table(CLASSES[name]), versions_of(name, version, transformers)
     return frozenset(table.rows(versions)) | frozenset(table.former(versions))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .families import text_config
+from .field_tables import version_key
 
 # What shapes a completion here, with transformers' default.
 DEFAULTS: dict[str, Any] = {
@@ -32,6 +33,10 @@ DEFAULTS: dict[str, Any] = {
     "pad_token_id": None,
     "bos_token_id": None,
 }
+
+# What a setting is that transformers leaves alone when it is None.
+NEUTRAL: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "repetition_penalty": 1.0}
+FILLING = (4, 50, 0)  # the first transformers whose generation_config.json replaces a call's default values
 
 # What makes no difference to the tokens here, and why.
 IDLE: dict[str, str] = {
@@ -216,6 +221,26 @@ def saved_settings(model: Any) -> dict[str, Any] | None:
     """What a saved model's generation_config.json holds; None where the checkpoint has none."""
     file = Path(model.porter.path) / "generation_config.json"
     return {**json.loads(file.read_text("utf-8")), **own_settings(model)} if file.is_file() else None
+
+
+def filled_from_checkpoint(model: Any, asked: Mapping[str, Any], fills: str | None) -> dict[str, Any]:
+    """What a trainer that asks for `asked` samples with where its checkpoint has settings of its own.
+
+    `fills`: see `porter.runtime.facts.releases.Release.checkpoint_fills`. `defaults` replaces what equals DEFAULTS, and
+    only by a generation_config.json that transformers 4.50 or later wrote; `unset` replaces None, by DEFAULTS where the
+    checkpoint is silent.
+    """
+    if fills not in (None, "defaults", "unset"):
+        raise ValueError(f"checkpoint_fills={fills!r} is not known; choose one of defaults, unset")
+    saved = saved_settings(model)
+    saved = own_settings(model) if saved is None else saved
+    if fills == "unset":
+        said = {name: DEFAULTS[name] if saved.get(name) is None else saved[name] for name in asked}
+        return {name: said[name] if value is None else value for name, value in asked.items()}
+    if fills is None or version_key(str(saved.get("transformers_version") or "99")) < FILLING:
+        return dict(asked)
+    found = {name: saved.get(name, value) if value == DEFAULTS[name] else value for name, value in asked.items()}
+    return {name: NEUTRAL.get(name) if value is None else value for name, value in found.items()}
 
 
 def own_settings(model: Any) -> dict[str, Any]:

@@ -6,11 +6,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+
 from ..facts.families import text_config
-from ..facts.generation_settings import own_settings, saved_settings
+from ..facts.generation_settings import filled_from_checkpoint, own_settings, saved_settings
 from ..facts.releases import release
 from ..rows import tokenization
 from ..rows.rows import is_stream
+from .sampling import Sampling
 
 
 def tokenised_prompts(
@@ -52,6 +55,27 @@ def end_tokens(model: Any, tokenizer: Any, only_eos_token: bool = False) -> tupl
     return (*own, *found)
 
 
+def sampling_of(
+    model: Any,
+    tokenizer: Any,
+    max_tokens: int,
+    *,
+    fills: str | None = None,
+    only_eos_token: bool = False,
+    **asked: Any,
+) -> Sampling:
+    """How a trainer samples from `model`: `asked`, and what its checkpoint fills in, which is said.
+
+    `fills`: see `Release.checkpoint_fills`.
+    """
+    ends = end_tokens(model, tokenizer, only_eos_token)
+    found = filled_from_checkpoint(model, asked, fills)
+    changed = [f"{name}={value}" for name, value in found.items() if value != asked[name]]
+    if changed and jax.process_index() == 0:
+        print(f"sampling with {', '.join(changed)} of generation_config.json, as the source's transformers did")
+    return Sampling(max_tokens, ends, tokenizer.pad_token_id, **found)
+
+
 def shared_settings(args: Any, processes: int) -> dict[str, Any]:
     """What GRPOConfig and RLOOConfig have both, as arguments of their batches."""
     strategy = str(getattr(args.eval_strategy, "value", args.eval_strategy))
@@ -78,6 +102,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "repetition_penalty": args.repetition_penalty,
         "only_eos_token": release(args.of_trl).ends_at_eos_token,
         "dealing": release(args.of_trl).dealing,
+        "checkpoint_fills": None if args.use_vllm else release(args.of_trl, args.of_transformers).checkpoint_fills,
         "raise_batch_size": args.of_unsloth is not None,
         "mask_truncated_completions": args.mask_truncated_completions,
         "shuffle_dataset": args.shuffle_dataset,

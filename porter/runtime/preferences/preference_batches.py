@@ -77,6 +77,7 @@ class PreferenceBatches:
         num_proc: int | None = None,
         drop_last: bool = False,
         sampling: str = "random",
+        shuffling: str = "seeded",
         whole_micro_batches: bool = False,
         trl: str | None = None,
         transformers: str | None = None,
@@ -96,7 +97,12 @@ class PreferenceBatches:
         self._whole = whole_micro_batches or self.whole
         multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
         self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
-        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
+        self._sampling: dict[str, Any] = {
+            "sampling": sampling,
+            "seed": order.seed_of(self._release, seed, data_seed),
+            "shuffling": shuffling,
+        }
+        self._own_seed = seed if data_seed is None else data_seed
 
         self._rows = self._prepare(dataset, batch_size // processes)
         limit = getattr(tokenizer, "model_max_length", None)
@@ -341,7 +347,7 @@ class KTOBatches(PreferenceBatches):
         rotate = per_process if self.documents == 2 else None
         if self._release.shuffles_completions:  # with data_seed; without one in an order that nobody can repeat
             rows = dataset if isinstance(dataset, datasets.Dataset) else datasets.Dataset.from_list(list(dataset))
-            dataset = rows.shuffle(seed=self._sampling["seed"])
+            dataset = rows.shuffle(seed=self._own_seed)
         return preference_rows.completions(
             dataset,
             self._tokenizer,

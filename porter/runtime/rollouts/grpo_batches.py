@@ -28,15 +28,15 @@ from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..generation.prompts import (
     check_context,
-    end_tokens,
     micro_steps_of,
     prompt_rows,
     raised_batch_size,
+    sampling_of,
     shared_settings,
     tokenised_prompts,
     whole_groups,
 )
-from ..generation.sampling import Sampler, Sampling
+from ..generation.sampling import Sampler
 from ..hosts import processes as hosts
 from ..hosts.global_arrays import on_mesh, placed
 from ..losses.policy_loss import PolicyLoss, completion_logps
@@ -76,7 +76,8 @@ class GRPOBatches:
     it is now: with new adapters the base model. The other arguments are GRPOConfig's, with its names and defaults
     (`epochs`: num_train_epochs). `max_prompt_length`, of releases before 0.26, keeps the last tokens of longer prompts;
     `only_eos_token`, of those before 1.15, ends completions at the tokenizer's end token alone, not at every one of the
-    checkpoint's generation_config.json; `dealing` is how micro-steps share a generation batch (dealing.py).
+    checkpoint's generation_config.json; `checkpoint_fills` says which sampling settings that file replaces, see
+    `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py).
     `raise_batch_size`: where `num_generations` doesn't divide the completions of a step, a process's batch is that
     many, as Unsloth makes it.
 
@@ -112,6 +113,7 @@ class GRPOBatches:
         min_p: float | None = None,
         repetition_penalty: float = 1.0,
         only_eos_token: bool = False,
+        checkpoint_fills: str | None = None,
         dealing: str = "shuffled",
         raise_batch_size: bool = False,
         reward_weights: Sequence[float] | None = None,
@@ -162,11 +164,19 @@ class GRPOBatches:
         self.batch_size = divisible(batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
-        ends = end_tokens(model, tokenizer, only_eos_token)
-        sampling = Sampling(
-            max_completion_length, ends, tokenizer.pad_token_id, temperature, top_p, top_k, min_p, repetition_penalty
+        sampling = sampling_of(
+            model,
+            tokenizer,
+            max_completion_length,
+            fills=checkpoint_fills,
+            only_eos_token=only_eos_token,
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
+            min_p=min_p,
+            repetition_penalty=repetition_penalty,
         )
-        self._ends = {*ends, tokenizer.pad_token_id}
+        self._ends = {*sampling.ends, tokenizer.pad_token_id}
         self._sampler = Sampler(model, mesh, sampling, self.length - max_completion_length)
         self._wrt = nnx.LoRAParam if jax.tree.leaves(nnx.state(model, nnx.LoRAParam)) else nnx.Param
         self._reference = jax.tree.map(lambda array: array, nnx.state(model, self._wrt)) if self.loss.beta else None

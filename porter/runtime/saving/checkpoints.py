@@ -12,6 +12,8 @@ from ..facts import sidecar
 from ..hosts import processes as hosts
 from .main_process import main_print
 
+FINISHED = "commit_success.txt"
+LONGEST = 300  # characters of what a file system says
 SEEN_WITHIN = 10.0  # seconds in which a shared folder shows what another host wrote
 _given: dict[str, int] = {}  # how many trainings of this process save in each folder or beside it
 
@@ -23,10 +25,10 @@ def fresh_dir(path: str | os.PathLike[str]) -> str:
     one process, whose checkpoints the Trainer puts among those of the one before, gets `path-2`, and says so.
 
     FileExistsError when an earlier run left some: Tunix would silently resume from them. ValueError where several JAX
-    processes have different folders of this name, each on its own disk.
+    processes have different folders of this name, each on its own disk, and for a bucket that can't be written to.
     """
     folder = _absolute(path)
-    _check_shared(folder)
+    _check_place(folder)
     steps = _saved_steps(folder)
     trainings = _given.get(str(folder), 0)
     if steps and not trainings:
@@ -50,7 +52,7 @@ def resume_dir(path: str | os.PathLike[str], checkpoint: str | os.PathLike[str] 
     FileNotFoundError when there is no checkpoint that Orbax wrote: a PyTorch `checkpoint-500` can't be resumed.
     """
     folder = _absolute(path if isinstance(checkpoint, bool | None) else checkpoint)
-    _check_shared(folder)
+    _check_place(folder)
     if folder.name.isdigit() and _saved_steps(folder.parent):
         newest = _saved_steps(folder.parent)[-1]
         if int(folder.name) != newest:
@@ -77,18 +79,31 @@ def get_last_checkpoint(path: str | os.PathLike[str]) -> str | None:
     return str(folder / str(steps[-1])) if steps else None
 
 
-def _check_shared(folder: epath.Path) -> None:
-    """Orbax's processes write into one folder: on disks of their own they wait 20 minutes for each other, in vain."""
-    if hosts.count() == 1:
+def _check_place(folder: epath.Path) -> None:
+    """ValueError for a place that keeps no checkpoints, before anything is trained for them.
+
+    What may not be written to a bucket shows only when it is written. Orbax's processes write into one folder: on disks
+    of their own they wait 20 minutes for each other, in vain.
+    """
+    bucket = "://" in os.fspath(folder)
+    if hosts.count() == 1 and not bucket:
         return
 
     def write() -> str:
         probe = f".tpu_port_{secrets.token_hex(8)}"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / probe).write_text("")
+        try:
+            if not bucket:  # no folders there
+                folder.mkdir(parents=True, exist_ok=True)
+            (folder / probe).write_text("")
+        except Exception as error:  # each file system has its own, and one that isn't installed ImportError
+            said = " ".join(str(error).split())[:LONGEST]
+            raise ValueError(f"{folder} can't be written to: {type(error).__name__}: {said}") from None
         return probe
 
     probe = hosts.from_first("writing to the checkpoint folder", write)
+    if hosts.count() == 1:
+        (folder / probe).unlink()
+        return
     until = time.monotonic() + SEEN_WITHIN
     while not (seen := (folder / probe).exists()) and time.monotonic() < until:
         time.sleep(0.5)
@@ -112,4 +127,7 @@ def _saved_steps(folder: epath.Path) -> list[int]:
     """Steps with a finished Orbax checkpoint in `folder`, oldest first."""
     if not folder.is_dir():
         return []
-    return sorted(int(child.name) for child in folder.iterdir() if child.name.isdigit() and child.is_dir())
+    steps = [child for child in folder.iterdir() if child.name.isdigit() and child.is_dir()]
+    if os.fspath(folder).startswith("gs://"):  # where Orbax can't rename a folder, a file says that it is whole
+        steps = [step for step in steps if (step / FINISHED).exists()]
+    return sorted(int(step.name) for step in steps)

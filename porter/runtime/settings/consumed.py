@@ -64,7 +64,7 @@ CONSUMED: dict[str, frozenset[str]] = {
         max_prompt_length max_steps min_p multi_objective_aggregation num_generations num_iterations num_train_epochs
         off_policy_mask_threshold per_device_train_batch_size repetition_penalty reward_weights sapo_temperature_neg
         sapo_temperature_pos scale_rewards seed shuffle_dataset steps_per_generation temperature top_k top_p
-        use_bias_correction_kl vespo_k_neg vespo_k_pos vespo_lambda_neg vespo_lambda_pos
+        use_bias_correction_kl use_vllm vespo_k_neg vespo_k_pos vespo_lambda_neg vespo_lambda_pos
         """.split()
     ),
     "RLOOBatches.from_args": frozenset(
@@ -72,7 +72,7 @@ CONSUMED: dict[str, frozenset[str]] = {
         beta chat_template_kwargs epsilon epsilon_high eval_strategy generation_batch_size gradient_accumulation_steps
         mask_truncated_completions max_completion_length max_prompt_length max_steps min_p normalize_advantages
         num_generations num_iterations num_train_epochs per_device_train_batch_size repetition_penalty reward_clip_range
-        reward_weights seed shuffle_dataset steps_per_generation temperature top_k top_p
+        reward_weights seed shuffle_dataset steps_per_generation temperature top_k top_p use_vllm
         """.split()
     ),
     "preference_loss": frozenset(

@@ -1,0 +1,38 @@
+"""Of which release the runtime's argument classes are asked for: `trl_arguments("0.19.1", "SFTConfig")`.
+
+While a file is ported, the release stands behind the module that a name comes from: `porter.runtime.arguments@0.19.1`,
+and behind it that of Unsloth and of transformers, each empty where nothing need be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MARK = "@"
+
+
+@dataclass(frozen=True)
+class ArgumentRelease:
+    """TRL's release; Unsloth's, where it wrote the defaults anew; transformers', where it isn't that of TRL's day."""
+
+    trl: str
+    unsloth: str = ""
+    transformers: str = ""
+
+    @classmethod
+    def behind(cls, module: str) -> ArgumentRelease:
+        """The release that a name's module carries."""
+        return cls(*module.split(MARK)[1:])
+
+    @property
+    def suffix(self) -> str:
+        """What stands behind the module."""
+        return MARK + MARK.join((self.trl, self.unsloth, self.transformers))
+
+    def call(self, names: Sequence[str]) -> str:
+        """The call that makes the classes `names`."""
+        quoted = [f'"{name}"' for name in (self.trl, *names)]
+        quoted += [f'unsloth="{self.unsloth}"'] if self.unsloth else []
+        quoted += [f'transformers="{self.transformers}"'] if self.transformers else []
+        return f"trl_arguments({', '.join(quoted)})"
