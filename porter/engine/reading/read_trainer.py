@@ -23,9 +23,11 @@ from ..packs.packs import TableRule
 from ..receipts.marking import keep_object
 from ..script.fill_from_tables import (
     bindings_of,
+    config_table,
     fill_defaults,
     fill_site,
     follow,
+    is_given,
     object_values,
     plain_versions,
     short_name,
@@ -56,7 +58,7 @@ def read_arguments(porting: Training) -> None:
         read_loop_parts(porting, versions)
     else:
         fill_site(porting, site, table_of(porting, site), versions)
-    if porting.arguments_object and base_of(porting) is not None:
+    if porting.arguments_object and config_table(porting) is not None:
         if config is not None and table is not None:
             fill_site(porting, replace(config, unknown_keywords=""), table, versions)
             keep_object(porting, config, porting.arguments_object, table.table)
@@ -68,7 +70,7 @@ def read_arguments(porting: Training) -> None:
 
 def _read_object(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """What is read of a config object when the port runs."""
-    base = base_of(porting)
+    base = config_table(porting)
     assert base is not None
     if _holds_plain_arguments(porting, site):
         plain = tables_of(porting)["transformers.TrainingArguments"]
@@ -87,7 +89,7 @@ def _read_object(porting: Training, site: Site, versions: Mapping[str, str]) -> 
 )
 def read_defaults(porting: Training) -> None:
     """What the release of the source takes where neither the script nor another library says a value."""
-    site, base, versions = porting.trainer, base_of(porting), plain_versions(porting)
+    site, base, versions = porting.trainer, config_table(porting), plain_versions(porting)
     assert site is not None
     if porting.arguments is not None:
         fill_defaults(porting, table_of(porting, porting.arguments), versions)
@@ -95,17 +97,6 @@ def read_defaults(porting: Training) -> None:
         fill_defaults(porting, base, versions)
     if table_of(porting, site).kind == "causal-lm" and not is_given(site.argument("args")):
         porting.fill({"run.output_dir": Value("default", "'tmp_trainer'")})  # what Trainer makes its arguments with
-
-
-def is_given(arguments: Argument | None) -> bool:
-    """Whether a trainer's `args=` is an object: a literal is None, or a finding."""
-    return arguments is not None and not arguments.value.known
-
-
-def base_of(porting: Training) -> TableRule | None:
-    """The table of the config class whose defaults hold where the trainer is given none."""
-    assert porting.trainer is not None
-    return tables_of(porting).get(table_of(porting, porting.trainer).config)
 
 
 def _holds_plain_arguments(porting: Training, site: Site) -> bool:

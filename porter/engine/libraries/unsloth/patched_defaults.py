@@ -18,9 +18,8 @@ from ....runtime.facts.field_tables import FieldTable, version_key
 from ....runtime.settings.post_init import OF_TRL
 from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
 from ...dating.release import release_of
-from ...reading.read_trainer import base_of, is_given
 from ...receipts.marking import about
-from ...script.fill_from_tables import plain_version, plain_versions, table_of
+from ...script.fill_from_tables import config_table, is_given, plain_version, plain_versions, table_of
 from ...script.porting import Porting
 from ...script.sites import Site
 from ...script.subclasses import imported_base
@@ -96,7 +95,7 @@ def fill_patched_defaults(porting: Training) -> None:
     if porting.arguments is not None:
         _fill_defaults(porting, table_of(porting, porting.arguments).table, plain_versions(porting))
     elif not porting.arguments_object and not is_given(trainer.argument("args")):
-        if (base := base_of(porting)) is not None:
+        if (base := config_table(porting)) is not None:
             _fill_defaults(porting, base.table, plain_versions(porting))
 
 
