@@ -40,6 +40,7 @@ from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
 from .script.training import Training
+from .script.uses_of_training import role_uses
 from .settling.ignored_keywords import drop_ignored
 from .settling.release_asserts import drop_release_asserts
 from .steps.order import BadSteps, by_phase
@@ -47,6 +48,8 @@ from .steps.step import Phase, Step
 
 STEPS = "porter.engine"  # the package whose modules declare steps
 MOST_ROUNDS = 8
+# What is followed in one file: its trainers, and for all of several together the uses of them and of their models.
+MOST_TRAINERS, MOST_USES = 100, 20_000
 # A trainer by a bare name, as `import *` gives it; PeftTrainer is Tunix's, of a port.
 OWN_TRAINER = re.compile(r"(?<![.\w])(?!PeftTrainer)\w*Trainer\(")
 OLDEST_TRL = (0, 7)  # the first release whose defaults the tables give
@@ -125,10 +128,14 @@ def _port_module(module: Module, options: Options) -> Port:
         return finish(Porting.of(whole), "unsupported")
     if not trainers:
         return _without_trainer(whole)
+    if len(trainers) > MOST_TRAINERS:
+        return _with_too_many(whole, trainers, f"no more than {MOST_TRAINERS} of a file are ported")
     unnamed = [site for site in trainers if site.is_bound and not (site.alone or site.variable)]
     if unnamed:
         return _without_name(whole, unnamed)
     read = read_views(whole, trainers, lambda view: _take(view, "trainer", Phase.READ))
+    if len(read) > 1 and sum(len(role_uses(view)) for view in read) > MOST_USES:
+        return _with_too_many(whole, trainers, "they and their models are used in too many places to follow them all")
     views = [Porting.of(training) for training in read]
     possible = [view for view in views if not view.refused]
     if not possible:
@@ -227,4 +234,13 @@ def _without_name(porting: Training, sites: list[Site]) -> Port:
         message = "This trainer is made inside an expression that may not be evaluated, so what follows can't be told."
         porting.find(site.rule, "error", message, "Write `trainer = SFTTrainer(...)`.", site.line, site.column)
     porting.recipe = replace(porting.recipe, trainer=sites[0].qualified)
+    return finish(Porting.of(porting), "unsupported")
+
+
+def _with_too_many(porting: Training, trainers: list[Site], why: str) -> Port:
+    """A script that a program has written, or somebody who wants to see tpu-port at work for an hour."""
+    site = trainers[min(len(trainers) - 1, MOST_TRAINERS)]
+    message = f"This file makes {len(trainers)} trainers: {why}."
+    porting.find(site.rule, "error", message, "Port it in parts.", site.line, site.column)
+    porting.recipe = replace(porting.recipe, trainer=trainers[0].qualified)
     return finish(Porting.of(porting), "unsupported")

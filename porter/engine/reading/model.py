@@ -235,6 +235,8 @@ def _rebound(porting: Training, argument: Argument | None, role: str) -> Site | 
         if site is not None and argument.node is not None:
             item = site, may_not_run(porting.module, binding, argument.node)
             found += [item] if item not in found else []
+        if len(found) > 1:
+            return None
     return found[0][0] if len(found) == 1 and not found[0][1] else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 import libcst as cst
@@ -213,7 +214,7 @@ def _is_timed(module: Module, line: cst.CSTNode) -> bool:
 
 def small_statement(module: Module, node: cst.CSTNode) -> tuple[cst.BaseSmallStatement | None, Place]:
     """The statement that holds `node`, and what shares its line; None where it stands in a compound one's header."""
-    for ancestor in (node, *module.ancestors(node)):
+    for ancestor in chain([node], module.ancestors(node)):
         if isinstance(ancestor, cst.BaseSmallStatement):
             holder = module.parents[ancestor]
             alone = isinstance(holder, SHARED) and (len(holder.body) == 1 or _is_timed(module, holder))

@@ -14,6 +14,7 @@ import re
 import libcst as cst
 
 from ....recipe import Value
+from ....source.module import Module
 from ....source.scopes import inside
 from ....source.values import Unknown, evaluate
 from ...script.callback_methods import in_callback
@@ -62,15 +63,26 @@ def say_only_checkpoints(porting: Porting) -> None:
     trains = any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer"))
     if never or not trains or any(_may_save(porting, call) for call in module.calls):
         return
-    names = "|".join(re.escape(name) for name in {porting.names.model, porting.names.trainer, str(site.variable)})
+    names = "|".join(
+        re.escape(name) for name in sorted({porting.names.model, porting.names.trainer, str(site.variable)})
+    )
     written = " ".join(edit.new for edit in porting.edits)
-    if re.search(rf"\b(?:return|yield)\b[^\n]*\b(?:{names})\b", module.text) or SAVED.search(written):
+    if _is_given_back(module, names) or SAVED.search(written):
         return
     what = "a PEFT adapter" if porting.saves_adapter else "a model of transformers"
     message = f"Only checkpoints hold what is trained, and the port's are Orbax's, not {what}."
     call = f"rt.{'save_adapter' if porting.saves_adapter else 'save_model'}({porting.names.model}, folder)"
     fix = f"tpu-port export makes one of them; {call} behind the training saves it at once."
     porting.find(RULE, "info", message, fix, site.line, site.column)
+
+
+def _is_given_back(module: Module, names: str) -> bool:
+    """Whether some line returns or yields one of several names, which stand as a pattern."""
+    asked = ("given back", names)
+    if asked not in module.memory:
+        module.memory[asked] = re.search(rf"\b(?:return|yield)\b[^\n]*\b(?:{names})\b", module.text) is not None
+    found: bool = module.memory[asked]
+    return found
 
 
 def _may_save(porting: Porting, call: cst.Call) -> bool:
