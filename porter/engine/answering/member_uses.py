@@ -19,12 +19,12 @@ from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.training import Training
-from ..script.uses_of_training import Use, role_uses
+from ..script.uses_of_training import Use, is_in_reach, role_uses
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
 from .generation_settings import keep_setting, unused_setting
 from .python_rules import answer, in_turn
-from .scoped_names import is_in_reach, named_at
+from .scoped_names import named_at
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
