@@ -14,7 +14,7 @@ import textwrap
 import time
 from collections.abc import Callable
 
-from porter.engine.pipeline import port_module
+from porter.engine.pipeline import MOST_TRAINERS, port_module
 from porter.errors import InputError
 from porter.port import Options
 from porter.safety.limits import within_budget
@@ -42,6 +42,7 @@ for batch in loader@:
     optimizer.step()
     optimizer.zero_grad()"""
 STAGE = "trainer = SFTTrainer(model=model, args=args, train_dataset=rows)\ntrainer.train()"
+PEFT = "from peft import LoraConfig, get_peft_model\nlora = LoraConfig(r=8)\n"
 
 
 def script(before: str = "", config: str = "", trainer: str = "", after: str = "") -> str:
@@ -77,9 +78,13 @@ KINDS: dict[str, Callable[[int], str]] = {
     "f-strings": lambda n: script(after=each(n, 'print(f"@ {args.output_dir} {args.learning_rate}")')),
     "unknown uses": lambda n: script(after=each(n, "trainer.what@(1)")),
     "rebound": lambda n: script(each(n, "model = prepare@(model)")),
+    "moved": lambda n: script(each(n, "model = model.to('cuda')")),
+    "adapted": lambda n: script(PEFT + each(n, "model = get_peft_model(model, lora)")),
     "loops": lambda n: LOOPS + each(n, LOOP),
     "one variable": lambda n: script(after=each(n, STAGE)),
     "one a branch": lambda n: script(after=each(n, "if x == @:\n" + textwrap.indent(STAGE, "    "))),
+    "one a use": lambda n: script(after=each(min(n, MOST_TRAINERS - 1), STAGE) + each(n, "print(model.what(@))")),
+    "elifs": lambda n: script(after="if x:\n    pass\n" + each(n, "elif x == @:\n" + textwrap.indent(STAGE, "    "))),
 }
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
+from types import FrameType
 
 import libcst as cst
 import pytest
 
 from porter.cli import run
-from porter.engine.pipeline import port_module
+from porter.engine.pipeline import MOST_TRAINERS, port_module
+from porter.engine.script.flow import MAX_BINDINGS
 from porter.errors import InputError
 from porter.front.port_file import port_file
 from porter.front.tree import port_tree
@@ -356,3 +361,56 @@ def test_a_mistake_of_ours_is_a_finding_and_ends_no_folders_port(
     assert (finding.rule, finding.severity) == ("TP199", "error") and "KeyError: 'odd'" in finding.message
     assert finding.line > 0 and ports[Path("broken.py")].after == sft_script()
     assert ports[Path("train.py")].status == "ported"
+
+
+def calls_of_port(text: str) -> int:
+    """How many functions a port of a script calls: its work, which no busy machine makes longer."""
+    module = parse_module(text.encode(), "train.py")
+    count = 0
+
+    def called(frame: FrameType, event: str, given: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(called)
+    try:
+        port_module(module, Options())
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+PEFT = "from peft import LoraConfig, get_peft_model"
+STAGE = "trainer = SFTTrainer(model=model, args=args)\ntrainer.train()\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "bound"),
+    [
+        (lambda n: sft_script(imports=PEFT, between="model = get_peft_model(model, LoraConfig())\n" * n), 3.8),
+        (lambda n: sft_script(between="model = model.to('cuda')\n" * n), 3.8),
+        (lambda n: sft_script(after="if a:\n    pass\n" + f"elif a:\n{indent(STAGE, '    ')}" * n), 4.15),
+        (lambda n: sft_script(after=STAGE * n + "print(model.what(1))\n" * n), 4.15),
+    ],
+    ids=["adapted", "moved", "elifs", "uses"],
+)
+def test_what_stands_there_often_is_ported_in_the_time_of_its_number(
+    written: Callable[[int], str], bound: float
+) -> None:
+    """From 20 to 80 the work grows 3 times as much as from 20 to 40 where it goes with the number, 5 times as much
+    with its square."""
+    port_module(parse_module(sft_script().encode(), "train.py"), Options())  # the rules are read
+    few, more, many = (calls_of_port(written(count)) for count in (20, 40, 80))
+    assert many - few < bound * (more - few)
+
+
+def test_what_no_person_writes_is_refused_with_its_line() -> None:
+    found = port(sft_script(after=STAGE * MOST_TRAINERS))
+    assert found.status == "unsupported" and found.after == found.before
+    [error] = [finding for finding in found.findings if finding.severity == "error"]
+    assert f"makes {MOST_TRAINERS + 1} trainers" in error.message
+    assert found.before.splitlines()[error.line - 1].startswith("trainer = SFTTrainer(")
+    stages = STAGE * 60
+    assert "in too many places" in str(port(sft_script(after=stages + "print(model.what(1))\n" * 400)).findings)
+    assert port(sft_script(after=STAGE + "print(model.what(1))\n" * 400)).status == "partial"
+    assert port(sft_script(between="model = model.to('cuda')\n" * (MAX_BINDINGS + 1))).status == "ported"

@@ -155,3 +155,16 @@ def test_two_runs_at_once_leave_one_whole_port(folder: Path, tmp_path: Path) -> 
         assert "internal error" not in process.communicate()[1] and process.returncode == 0
     compile((tmp_path / "out.py").read_text(), "out.py", "exec")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.py", "out.recipe.json", "source"]
+
+
+def test_what_launch_scripts_name_may_be_anything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")  # a mistake of ours is raised
+    script = folder / "train.py"
+    script.write_text("import argparse\nparser = argparse.ArgumentParser()\n" + sft_script())
+    (folder / "loop.txt").symlink_to("loop.txt")
+    long = "a" * 300
+    for name in ("run.sh", "Dockerfile"):
+        (folder / name).write_text(
+            f"cd {long}\npip install -r loop.txt -r {long}.txt\npython train.py --config {long}.yaml --lr 1\n"
+        )
+    assert run([str(script)]) in (0, 1)

@@ -122,6 +122,10 @@ def run(args: list[str]) -> int:
     except Exception as error:
         if os.environ.get("TPU_PORT_TRACEBACK"):
             raise
+        if isinstance(error, OSError) and isinstance(error.filename, str) and error.strerror:
+            return _fail(
+                args, f"{error.filename}: {error.strerror}", fix="check the path, its permissions and the disk"
+            )
         return _fail(args, _our_mistake(error), fix="TPU_PORT_TRACEBACK=1 shows where; please report it")
 
 

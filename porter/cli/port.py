@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InputError
+from ..files import is_folder
 from ..safety.limits import BUDGET
 from .say import say
 
@@ -82,7 +84,7 @@ def command(
     from ..front.trust import allowed_packs
     from ..port import Options
 
-    if not source.suffix and not source.exists() and (close := get_close_matches(source.name, COMMANDS, n=1)):
+    if not source.suffix and not os.path.exists(source) and (close := get_close_matches(source.name, COMMANDS, n=1)):
         raise click.UsageError(f"there is no file or command {source}; did you mean `tpu-port {close[0]}`?")
     if output is None and vendor:
         raise click.UsageError("--vendor copies the runtime beside the port: it needs -o OUT")
@@ -100,7 +102,7 @@ def command(
         vendor=vendor,
         budget=budget,
     )
-    if source.is_dir():
+    if is_folder(source):
         return _port_folder(source, output, options, force=force, as_json=as_json, no_color=no_color)
     if output is not None:
         check_output(source, output, force=force)

@@ -91,7 +91,7 @@ def _candidates(source: Path) -> Iterator[Path]:
 
 
 def _is_ours(path: Path, source: Path) -> bool:
-    owners = {os.geteuid(), 0, os.stat(source).st_uid if source.exists() else os.geteuid()}
+    owners = {os.geteuid(), 0, os.stat(source).st_uid if os.path.exists(source) else os.geteuid()}
     return os.stat(path).st_uid in owners
 
 

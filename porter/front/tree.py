@@ -9,7 +9,9 @@ import tokenize
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
+from functools import partial
 from io import BytesIO
 from multiprocessing import get_context
 from pathlib import Path
@@ -75,11 +77,10 @@ def port_tree(root: Path, options: Options, leave_out: Sequence[Path] = (), jobs
     if len(scripts) < FEW or jobs == 1:
         found = [_port(tree, path, options) for path in scripts]
     else:
-        fresh = get_context("spawn")  # a fork of a process with threads may hang
-        with safe_children():  # from the first process on, which the pool starts when it is made
-            workers = ProcessPoolExecutor(min(jobs, len(scripts)), fresh, initializer=_start, initargs=(tree, options))
-            with workers as pool:
-                found = list(pool.map(_port_here, scripts))
+        try:
+            found = _in_processes(tree, options, scripts, min(jobs, len(scripts)))
+        except BrokenProcessPool:  # killed for its memory, or by a library's crash: which one it was is found alone
+            found = [_in_its_own(tree, options, path) for path in scripts]
     _collect(result, scripts, found)
     result.circles = tree.circles([path for path in scripts if path in result.ports])
     return result
@@ -97,6 +98,9 @@ def find_scripts(tree: SourceTree, errors: dict[Path, InputError]) -> list[Path]
             data = read_file(tree.root / path)
         except OSError as error:
             errors[path] = InputError(f"can't be read: {error.strerror}", tree.root / path, fix="check its permissions")
+            continue
+        except InputError as error:
+            errors[path] = error
             continue
         texts[path], raw[path] = data.decode("utf-8", "replace"), data
     makers = [path for path, text in texts.items() if TRAINS.search(text) and LIBRARIES.search(text)]
@@ -158,6 +162,22 @@ def _check_options(options: Options) -> None:
         parse_mesh(options.mesh)
     if options.launch_config is not None and options.launch_config.suffix not in SHELL:
         read_launch_config(options.launch_config, counted=True, others=launchers(packs))
+
+
+def _in_processes(
+    tree: SourceTree, options: Options, scripts: Sequence[Path], jobs: int
+) -> list[Port | tuple[str, ...]]:
+    fresh = get_context("spawn")  # a fork of a process with threads may hang
+    workers = partial(ProcessPoolExecutor, jobs, fresh, initializer=_start, initargs=(tree, options))
+    with safe_children(), workers() as pool:  # safe from the first process on, which the pool starts when it is made
+        return list(pool.map(_port_here, scripts))
+
+
+def _in_its_own(tree: SourceTree, options: Options, path: Path) -> Port | tuple[str, ...]:
+    try:
+        return _in_processes(tree, options, [path], 1)[0]
+    except BrokenProcessPool:
+        return "ends the process that ports it", str(tree.root / path), "", "", "give it more memory; please report it"
 
 
 _here: tuple[SourceTree, Options] | None = None

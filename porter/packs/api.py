@@ -16,7 +16,7 @@ from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
 from ..engine.libraries.transformers.collators import saved_tokenizer
 from ..engine.libraries.transformers.generation.generate import LOADERS
 from ..engine.libraries.trl.uploading import KEPT as PUSHED
-from ..engine.libraries.trl.uploading import push_code, save_code, upload_code
+from ..engine.libraries.trl.uploading import push_code, save_code, say_old_token, upload_code
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
 from ..engine.script.flow import binding_origins, origins
@@ -59,6 +59,7 @@ __all__ = [
     "save_code",
     "saved_tokenizer",
     "say_keywords",
+    "say_old_token",
     "stays_torchs",
     "step",
     "upload_code",

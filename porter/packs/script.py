@@ -20,6 +20,7 @@ from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
 from ..engine.tokens.tokenizers import is_tokenizer, tokenizes_alike
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
+from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.gpu_of_run import asks_capability, gpu_of_run
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
@@ -37,6 +38,8 @@ __all__ = [
     "Use",
     "argument_of",
     "asks_capability",
+    "asks_for_gpu",
+    "bare",
     "binding_origins",
     "calls_of",
     "decide_condition",
@@ -48,6 +51,7 @@ __all__ = [
     "inside",
     "is_tokenizer",
     "keep_branch",
+    "left_on_gpu",
     "line_start",
     "names_in",
     "origins",

@@ -29,6 +29,15 @@ _PLAIN = re.compile(
 )
 
 
+# Keywords of a model's `from_pretrained(**kwargs)` → the first release that knew them and the first that didn't again,
+# read from `modeling_utils.py`: the model's own class takes none of them.
+LOADING: dict[str, tuple[str, str]] = {
+    "attn_implementation": ("4.36.0", ""),
+    "use_flash_attention_2": ("4.34.0", "4.53.0"),
+    "dtype": ("4.56.0", ""),
+}
+
+
 @dataclass(frozen=True)
 class Claim:
     """Something that a script needs. It holds in the releases `own`, and in `through` with the other's releases there.
@@ -193,13 +202,22 @@ class History:
             short = f"{library}.{use.last}"
             if use.imported and (claim := self.named(use.name)).ever:  # `transformers.logging.x` isn't recorded
                 self._add(found, claim, use.name, use.line)
+            loads = library == "transformers" and use.last.endswith(".from_pretrained")
             for keyword in use.keywords:
-                self._add(found, self.taken(library, use.last, keyword), f"{short}({keyword}=)", use.line)
+                known = loads and keyword in LOADING
+                claim = self.loading(keyword) if known else self.taken(library, use.last, keyword)
+                self._add(found, claim, f"{short}({keyword}=)", use.line)
             for attribute in use.attributes:
                 claim = self.member(library, use.last, attribute)
                 if claim.ever:  # a script may give an object attributes of its own
                     self._add(found, claim, f"{short}.{attribute}", use.line)
         return list(found.values())
+
+    def loading(self, keyword: str) -> Claim:
+        """What a keyword of `LOADING` needs: a release that takes it off before the model's class sees the rest."""
+        record, (first, gone) = self.record("transformers"), LOADING[keyword]
+        places = (at for at, own in enumerate(record.keys) if key(first) <= own and not (gone and key(gone) <= own))
+        return Claim("", "transformers", sum(1 << at for at in places))
 
     @staticmethod
     def _add(found: dict[str, Claim], claim: Claim, text: str, line: int) -> None:

@@ -59,6 +59,8 @@ class _Choice:
         day = self._day(places)
         for library in ("accelerate", "peft"):
             places[library] = self._beside(library, places, day)
+            if library == "accelerate" and self._is_held("accelerate"):  # newer ones of peft import what it lacks
+                day = min(day, self._until("accelerate", places["accelerate"]))
         return {library: self._explained(library, places) for library in LIBRARIES}
 
     def _pair(self) -> tuple[int, int]:
@@ -114,6 +116,10 @@ class _Choice:
                 f"{library}{said}: no release between {releases[0]} and {releases[-1]} is that; say another version"
             )
         return places
+
+    def _is_held(self, library: str) -> bool:
+        """Whether pins keep a library from being the newest of the day."""
+        return any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in self.pins.get(library, []))
 
     def _bounds(self, library: str, place: int, of: str) -> list[Pin]:
         """What a release's metadata asks of another library, that of its extra `peft` or `torch` included."""

@@ -47,7 +47,7 @@ _HOMES = {
     "facts.mistral_means": ("counting_release", "mean_over", "undivided"),
     "settings.mixtures": ("get_dataset",),
     "models.load_model": ("load_model",),
-    "training.optimizers": ("clip_by_global_norm", "decay_mask", "hf_optimizer", "older_decay_mask"),
+    "training.optimizers": ("adamw_hf", "clip_by_global_norm", "decay_mask", "hf_optimizer", "older_decay_mask"),
     "losses.policy_loss": ("PolicyLoss",),
     "preferences.preference_batches": ("CPOBatches", "KTOBatches", "ORPOBatches", "PreferenceBatches"),
     "losses.preference_losses": ("cpo_loss", "kto_loss", "orpo_loss"),

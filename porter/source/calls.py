@@ -92,6 +92,22 @@ def returned(module: Module, function: cst.FunctionDef) -> list[cst.BaseExpressi
     return list(module.memory["returned"].get(function, ()))
 
 
+def given_back(module: Module, binding: Binding) -> cst.BaseExpression | None:
+    """What a name is in the one `return` of the function of the file that gives it: `a, b = load()`."""
+    call = binding.value
+    if binding.kind not in ("assign", "unpack") or not isinstance(call, cst.Call) or call.args:
+        return None
+    if not isinstance(call.func, cst.Name):
+        return None
+    found = module.scope(call).lookup(call.func.value)
+    function = found[1][0].node if found is not None and len(found[1]) == 1 else None
+    values = returned(module, function) if isinstance(function, cst.FunctionDef) else []
+    if len(values) != 1 or binding.index is None:
+        return values[0] if len(values) == 1 else None
+    parts = values[0].elements if isinstance(values[0], cst.Tuple) else ()
+    return parts[binding.index].value if binding.index < len(parts) else None
+
+
 def may_not_run(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
     """Whether a name may be read at `node` without this binding: not where it stands above in the same `try:`."""
     if not binding.conditional or module.span(binding.node)[1] > module.span(node)[0]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..files import LARGEST_SETTINGS, read_file
+from ..files import LARGEST_SETTINGS, is_file, is_folder, read_file
 from .merged import Merged
 from .module import Module
 from .parsing import LARGEST, read_module
@@ -211,13 +211,13 @@ def _walk(tree: SourceTree, folder: Path, ignores: list[tuple[Path, GitIgnoreSpe
     ignores = [*ignores, (folder, rules)] if rules is not None else ignores
     for entry in entries:
         path = folder / entry.name
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name in NEVER or _is_ignored(path, is_folder, ignores) or (here / entry.name).absolute() in skipped:
+        holds_more = entry.is_dir(follow_symlinks=False)
+        if entry.name in NEVER or _is_ignored(path, holds_more, ignores) or (here / entry.name).absolute() in skipped:
             continue
         if entry.is_symlink():
             _link(tree, path)
-        elif is_folder:
-            if not (here / entry.name / "pyvenv.cfg").is_file():
+        elif holds_more:
+            if not is_file(here / entry.name / "pyvenv.cfg"):
                 _walk(tree, path, ignores, skipped)
         elif entry.is_file(follow_symlinks=False):
             tree.files.append(path)
@@ -235,7 +235,7 @@ def _link(tree: SourceTree, path: Path) -> None:
         tree.troubles[path] = InputError("is a symbolic link that leads back to itself", file, fix="take it out")
         return
     tree.links.append(path)
-    if target.is_dir() and target in file.absolute().parents:
+    if is_folder(target) and target in file.absolute().parents:
         message = "is a symbolic link to a folder above it: kept as a link, not followed"
         tree.troubles[path] = InputError(message, file)
 

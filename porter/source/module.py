@@ -11,13 +11,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from ..errors import InputError
-from .calls import find_callees
+from .calls import find_callees, given_back
 from .notebook import Notebook
 from .scopes import Binding, Scope, children, collect_scopes, owner_of
 
@@ -140,9 +141,25 @@ class Module:
             yield parent
             node = parent
 
+    def loops(self, node: cst.CSTNode) -> frozenset[cst.CSTNode]:
+        """The loops around `node`."""
+        path = [node]
+        while path[-1] not in self._loops and (parent := self.parents.get(path[-1])) is not None:
+            path.append(parent)
+        found = self._loops.get(path[-1], frozenset())
+        for inner in reversed(path):
+            self._loops[inner] = found
+            if isinstance(inner, cst.For | cst.While):
+                found |= {inner}
+        return self._loops[node]
+
+    @cached_property
+    def _loops(self) -> dict[cst.CSTNode, frozenset[cst.CSTNode]]:
+        return {}
+
     def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
         """The statement line (or compound statement) that holds `node`."""
-        for ancestor in (node, *self.ancestors(node)):
+        for ancestor in chain([node], self.ancestors(node)):
             if isinstance(ancestor, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 return ancestor
         raise ValueError("the node stands in no statement")
@@ -159,25 +176,29 @@ class Module:
 
     def scope(self, node: cst.CSTNode) -> Scope:
         """The scope in which `node` is evaluated."""
+        path = []
         found = self._scope_of.get(node)
-        if found is None:
-            found = self._scope_of[node] = self._scope(node)
+        while found is None:
+            path.append(node)
+            parent = self.parents.get(node)
+            found = self._opened_by(parent, node) if parent is not None else self.scopes[self.tree]
+            if found is None and parent is not None:
+                node = parent
+                found = self._scope_of.get(node)
+        for inner in path:
+            self._scope_of[inner] = found
         return found
 
     @cached_property
     def _scope_of(self) -> dict[cst.CSTNode, Scope]:
         return {}
 
-    def _scope(self, node: cst.CSTNode) -> Scope:
-        child = node
-        for ancestor in self.ancestors(node):
-            if ancestor in self.scopes:
-                inside = isinstance(ancestor, cst.Module) or child is getattr(ancestor, "body", None)
-                is_parameter = isinstance(ancestor, cst.Lambda | cst.FunctionDef) and child is ancestor.params
-                if inside or (is_parameter and isinstance(node, cst.Param)):
-                    return self.scopes[ancestor]
-            child = ancestor
-        return self.scopes[self.tree]
+    def _opened_by(self, parent: cst.CSTNode, node: cst.CSTNode) -> Scope | None:
+        """The scope of what stands right under `parent`, where that opens one: its body, and its parameters."""
+        if isinstance(node, cst.Param) and isinstance(parent, cst.Parameters):
+            return self.scopes.get(self.parents[parent])
+        inside = isinstance(parent, cst.Module) or node is getattr(parent, "body", None)
+        return self.scopes.get(parent) if inside else None
 
     def qualified(self, node: cst.BaseExpression) -> str | None:
         """The full import name of a name or attribute, flattened for `FLAT_PACKAGES`; None when it is not imported.
@@ -198,6 +219,9 @@ class Module:
         if found is None:
             return None
         stands_for = self._stands_for(self.meant(node, found[1]))
+        if stands_for is None and len(found[1]) == 1 and aliases:  # `SFTConfig, SFTTrainer = libraries()`
+            given = given_back(self, found[1][0])
+            return self._qualified(given, self.scope(given), aliases - 1) if given is not None else None
         if stands_for is None or isinstance(stands_for, str):
             return stands_for
         return self._qualified(stands_for, found[0], aliases - 1) if aliases else None
@@ -352,8 +376,9 @@ class Module:
         return self.calls_that(lambda call: True)
 
     def calls_that(self, test: Callable[[cst.Call], bool]) -> list[cst.Call]:
-        """The calls that a test takes, in source order. Where it takes none, nobody asks where nodes stand."""
-        return sorted(filter(test, self._unsorted_calls), key=lambda node: self.span(node)[0])
+        """The calls that a test takes, in source order. Where it takes one or none, nobody asks where nodes stand."""
+        found = [*filter(test, self._unsorted_calls)]
+        return sorted(found, key=lambda node: self.span(node)[0]) if len(found) > 1 else found
 
     @cached_property
     def _unsorted_calls(self) -> list[cst.Call]:

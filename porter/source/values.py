@@ -83,9 +83,10 @@ def read_value(module: Module, node: cst.BaseExpression, rule: str = "") -> Valu
     try:
         known = evaluate(module, node)
     except Unknown:
-        from .on_gpu import decided
+        from .conditions import decided
 
-        return Value("expression", text if isinstance(node, BARE) else decided(module, node), origin, text)
+        code = text if isinstance(node, BARE) else decided(module, node)
+        return Value("expression", code, origin, text if code == module.code(node) else code)
     return Value("literal", literal_code(known), origin, text)
 
 
@@ -149,6 +150,8 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return member
         case cst.Attribute(attr=cst.Name("major" | "minor")) if is_properties(module, node.value):
             return gpu_of_run(module).capability[node.attr.value == "minor"]
+        case cst.Attribute(attr=cst.Name("type")) if (device := _device(module, node.value)) is not None:
+            return str(evaluate(module, device, depth)).partition(":")[0]
         case cst.List():
             return [_element(module, element, depth) for element in node.elements]
         case cst.Tuple():
@@ -214,6 +217,15 @@ def _torch_type(module: Module, node: cst.Call) -> str | None:
         return TORCH_TYPES.get(evaluate(module, node.args[1].value))
     except (Unknown, TypeError):
         return None
+
+
+def _device(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What `torch.device(...)` is given, itself or under a name."""
+    binding = module.single_binding(node) if isinstance(node, cst.Name) else None
+    call = binding.value if binding is not None and binding.kind == "assign" else node
+    if not isinstance(call, cst.Call) or len(call.args) != 1 or module.qualified(call.func) != "torch.device":
+        return None
+    return call.args[0].value
 
 
 def _literal_text(module: Module, node: cst.BaseExpression, depth: int) -> Any:

@@ -28,6 +28,7 @@ from .common_statements import (
     optimizer_lines,
     run_arguments,
     seed_arguments,
+    shuffling_arguments,
     trainer_lines,
 )
 from .model_statements import (
@@ -66,7 +67,7 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
             "TrainerBatches",
             _collator(porting),
             lambda: _batch_arguments(porting, writing),
-            lambda: _release_arguments(porting),
+            lambda: [*shuffling_arguments(porting, writing), *_release_arguments(porting)],
             defaults=DATA,
             asks=_of_loop(porting),
         ),
@@ -122,7 +123,7 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
         value = porting.value(place)
         if value is not None and not value.is_literal(default):
             arguments.append(placed(porting, place, keyword, NOTES.get(place, "")))
-    return [*arguments, *seed_arguments(porting), *_release_arguments(porting)]
+    return [*arguments, *seed_arguments(porting), *shuffling_arguments(porting, writing), *_release_arguments(porting)]
 
 
 def _release_arguments(porting: Porting) -> list[Arg]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import libcst as cst
 
+from ..engine.dating.row_order import shuffling_in
 from ..engine.libraries.bitsandbytes.preparation import PREPARED, is_read_here
 from ..engine.libraries.torch.loops.loop_trainer import loop_parts
 from ..engine.libraries.torch.seeds import seed_given
@@ -26,7 +27,7 @@ from ..engine.script.sites import Argument
 from ..engine.script.training import Training
 from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
-from ..text.expressions import is_atom, python
+from ..text.expressions import is_atom, python, quoted
 from ..text.layout import Arg, Call, render
 from .lora import adapters_mark, apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
@@ -120,6 +121,23 @@ def seed_arguments(porting: Porting) -> list[Arg]:
     if data_seed is not None and not data_seed.is_literal(None):
         arguments.append(placed(porting, "run.data_seed", "data_seed"))
     return arguments
+
+
+def shuffling_arguments(porting: Porting, writing: Writing) -> list[Arg]:
+    """`shuffling="drawn"` where the releases of the source didn't seed the order of the rows as today's do."""
+    sampling, trainer = porting.value("data.sampling"), porting.trainer
+    if porting.loop is not None or trainer is None or (sampling is not None and sampling.is_literal("sequential")):
+        return []
+    shuffling, releases = shuffling_in(porting, writing.processes)
+    if shuffling == "seeded" or (sampling is not None and sampling.is_literal("group_by_length")):
+        return []
+    if shuffling == "drawn" and has_evaluation(porting):
+        message = (
+            f"{releases} draw each epoch's order from torch's global generator, which evaluating draws from, too: the "
+            "port's order is the GPU run's until the first evaluation's epoch ends, then another random one."
+        )
+        porting.find(trainer.rule, "info", message, "", trainer.line, trainer.column)
+    return [Arg(quoted(shuffling), "shuffling", f"# as {releases} did")]
 
 
 def _batch_size(porting: Porting, writing: Writing) -> Arg:

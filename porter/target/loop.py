@@ -90,9 +90,25 @@ def _count_batches(porting: Porting, loader: Site) -> None:
             reason = "as many batches as the DataLoader had"
             porting.edit(start, end, _counted(porting, module.text[start:end]), loader.rule, reason)
             continue
+        if _only_draws(porting, call):
+            porting.remove_statement(call, loader.rule, "the trainer draws its batches itself")
+            continue
         line, column = module.location(name)
         message = f"{shown(module.code(module.statement(name)))}: the DataLoader is gone."
         porting.find(loader.rule, "error", message, f"Use {porting.names.batches}.", line, column)
+
+
+def _only_draws(porting: Porting, call: cst.CSTNode) -> bool:
+    """Whether `batches = iter(loader)` is there for the loop alone, which draws its batches by `next(batches)`."""
+    module, assign = porting.module, porting.module.parents.get(call)
+    if not isinstance(call, cst.Call) or module.code(call.func) != "iter" or not isinstance(assign, cst.Assign):
+        return False
+    target = assign.targets[0].target
+    found = module.scope(assign).lookup(target.value) if isinstance(target, cst.Name) else None
+    if not isinstance(target, cst.Name) or found is None or len(assign.targets) != 1:
+        return False
+    uses = module.references(target.value, found[0])
+    return all(use is target or _goes(porting, module.span(use)[0]) for use in uses)
 
 
 def _say_uses(porting: Porting, part: Site) -> None:

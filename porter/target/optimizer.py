@@ -27,7 +27,6 @@ ADAMW = (
     "adamw_torch_fused",
     "adamw_torch_xla",
     "adamw_torch_npu_fused",
-    "adamw_hf",
     "paged_adamw",
     "paged_adamw_32bit",
     "paged_adamw_8bit",
@@ -315,6 +314,10 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
             porting.change_fate(".optim", fate="changed", reason=reason)
     if name is not None and name.known and str(name.literal) in ADAMW:
         return Call(f"{mark(porting, 'optimizer.name')}optax.adamw", [Arg(porting.names.schedule), *common])
+    if name is not None and name.is_literal("adamw_hf"):
+        said = "" if porting.given("optimizer.name") else f"# {default_of(porting, 'optimizer.name')} optim"
+        head = mark(porting, "optimizer.name") + porting.rt("adamw_hf")
+        return Call(head, [Arg(porting.names.schedule, comment=said), *common])
     first = porting.text("optimizer.name")
     if name is not None and name.known:
         first = python(str(name.literal))

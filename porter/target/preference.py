@@ -27,6 +27,7 @@ from .common_statements import (
     resume_lines,
     run_arguments,
     seed_arguments,
+    shuffling_arguments,
     trained_model,
 )
 from .model_statements import load_call, model_lines, other_load_call
@@ -144,6 +145,7 @@ def preference_block(porting: Porting, writing: Writing) -> str:
             lambda: _batch_arguments(porting, writing, kind),
             lambda: [
                 *_trainers_own(porting, {"data.max_length": ("max_length", None), **_data(porting, kind)}),
+                *_order(porting, writing, kind),
                 *_release_arguments(porting, kind),
             ],
             defaults=_data(porting, kind),
@@ -165,7 +167,13 @@ def _batch_arguments(porting: Porting, writing: Writing, kind: str) -> list[Arg]
         arguments.append(Arg("True", "whole_micro_batches", "# aot compares the pairs of a micro-batch"))
     if kind == "kto" and _loss_types(porting) == ["apo_zero_unpaired"]:
         arguments.append(Arg("False", "estimate_kl"))
-    return [*arguments, *seed_arguments(porting), *_release_arguments(porting, kind)]
+    order = [*seed_arguments(porting), *_order(porting, writing, kind)]
+    return [*arguments, *order, *_release_arguments(porting, kind)]
+
+
+def _order(porting: Porting, writing: Writing, kind: str) -> list[Arg]:
+    """How the source's releases shuffled, which KTOTrainer doesn't leave to Trainer."""
+    return shuffling_arguments(porting, writing) if kind != "kto" else []
 
 
 def _data(porting: Porting, kind: str) -> Defaults:

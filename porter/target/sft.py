@@ -27,6 +27,7 @@ from .common_statements import (
     optimizer_lines,
     run_arguments,
     seed_arguments,
+    shuffling_arguments,
     trainer_lines,
 )
 from .model_statements import (
@@ -78,7 +79,7 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
             "SFTBatches",
             porting.names.tokenizer,
             lambda: _batch_arguments(porting, writing),
-            lambda: _beside_object(porting),
+            lambda: [*_beside_object(porting), *shuffling_arguments(porting, writing)],
             defaults=_left_out(porting),
         ),
         lora_lines(porting, writing, indent),
@@ -117,7 +118,8 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     arguments = run_arguments(porting, writing)
     arguments.append(placed(porting, "data.max_length", "max_length", _length_note(porting)))
     arguments += [*data_arguments(porting, given_only=False), *mean_arguments(porting)]
-    return [*arguments, *seed_arguments(porting), *release_arguments(porting), *_unsloths_rows(porting)]
+    order = [*seed_arguments(porting), *shuffling_arguments(porting, writing)]
+    return [*arguments, *order, *release_arguments(porting), *_unsloths_rows(porting)]
 
 
 def _trainers_length(porting: Porting) -> list[Arg]:

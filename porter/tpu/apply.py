@@ -20,7 +20,7 @@ EARLIER = re.compile(
     re.MULTILINE,
 )
 REMAT = re.compile(r"^[ \t]*(\w+) = rt\.remat\(\1\).*\n", re.MULTILINE)
-BATCHES = re.compile(r"rt\.\w+Batches\(\n(?P<indent>[ \t]+)\S[^\n]*,\n(?P=indent)\S[^\n]*,\n(?P=indent)\w+,\n")
+BATCHES = re.compile(r"rt\.\w+Batches\(\n(?P<indent>[ \t]+)\S[^\n]*,\n(?P=indent)\S[^\n]*,\n(?:(?P=indent)\w+,\n){1,2}")
 ADAPTED, LOADED = (
     re.compile(rf"^(?P<indent>[ \t]*)(?P<model>\w+) = rt\.{name}\((?:[^()]|\([^()]*\))*\)\n", re.MULTILINE)
     for name in ("apply_(?:lora|peft)", "load_model")
@@ -102,15 +102,15 @@ def edits_in(text: str, plan: Plan) -> list[tuple[int, int, str]]:
 
 
 def _arguments(plan: Plan) -> list[str]:
-    """What `rt.SFTBatches` is told: the rows of a micro-batch, buckets for them, or the shapes to pack into.
+    """What the batches are told: the rows (or pairs) of a micro-batch, buckets for them, or the shapes to pack into.
 
-    Nothing where the kind of the port makes its micro-batches of the script's batch size.
+    Nothing where the loss compares the rows of the GPU run's micro-batches.
     """
     assert plan.best is not None
     if plan.step.own_batch is not None:
         return []
     if plan.way is None:
-        return [f"micro_batch={plan.best.candidate.batch}"]
+        return [f"micro_batch={plan.best.candidate.batch // plan.step.documents}"]
     rows = [] if plan.way.kind == "packing" else [f"micro_batch={plan.way.shapes[0][0]}"]
     return [*rows, *([plan.way.argument] if plan.way.argument else [])]
 
@@ -120,8 +120,8 @@ def unwritten(plan: Plan) -> str:
     if plan.step.own_batch is None:
         return ""
     return (
-        f"Mesh, remat and blocks of attention are written. The micro-batches of {plan.step.kind} are as large as the "
-        "script's batch size makes them; buckets and packing within the step are of supervised ports."
+        f"Mesh, remat and blocks of attention are written. The loss of this {plan.step.kind} run compares the rows of "
+        "a micro-batch, which the script's batch size makes."
     )
 
 

@@ -183,18 +183,22 @@ def fitting_meshes(step: Step, where: Slice) -> tuple[list[tuple[int, int]], lis
 def candidates(step: Step, meshes: list[tuple[int, int]], batch: int | None, remat: str = "script") -> list[Candidate]:
     """Every mesh with 1, 2, 4... rows a device, as far as the effective batch fills them, with remat and without.
 
-    Where the port's kind makes its micro-batches of the GPU run's, each mesh has the one that it makes.
+    Where the loss compares the rows of the GPU run's micro-batches, each mesh has the one that it makes of those. The
+    rows of a pair stay in one micro-batch.
     """
     found = []
     for fsdp, tp in meshes:
+        unit = math.lcm(fsdp, step.documents)
+        most = max(1, math.ceil(step.effective_rows / unit))
         if step.own_batch is not None:
-            unit = math.lcm(fsdp, step.own_batch["unit"])
-            batch = -(-step.own_batch["rows"] // unit) * unit
-        most = max(1, math.ceil(step.effective_rows / fsdp))
-        sizes = [batch // fsdp] if batch and batch % fsdp == 0 else [2**n for n in range(most.bit_length())]
-        for rows in dict.fromkeys(size if step.own_batch else min(size, most) for size in sizes):
+            sizes = [math.ceil(step.own_batch["rows"] / unit)]
+        elif batch and batch % unit == 0:
+            sizes = [min(batch // unit, most)]
+        else:
+            sizes = [min(2**n, most) for n in range(most.bit_length())]
+        for size in dict.fromkeys(sizes):
             for with_remat in {"none": (False,), "decoder": (True,)}.get(remat, (False, True)):
-                found.append(Candidate(fsdp, tp, rows * fsdp, step.length, with_remat, step.query_block))
+                found.append(Candidate(fsdp, tp, size * unit, step.length, with_remat, step.query_block))
     return found
 
 

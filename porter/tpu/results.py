@@ -102,7 +102,9 @@ class Pass:
 class Step:
     """What came of it. FLOPs, bytes and seconds are XLA's for one micro-batch on one device.
 
-    `query_block`: how many queries attend at a time, 0 for all of a row. `short_of_memory`: bytes wanted beyond the HBM
+    `own_batch`: rows and number of the micro-batches that a loss needs as the GPU run had them, None where a step may
+    go through the mesh in any; `documents`: rows of an example, the two of a pair. `query_block`: how many queries
+    attend at a time, 0 for all of a row. `short_of_memory`: bytes wanted beyond the HBM
     there is, 0 when it fits; the compiler gives no more figures then. `weights_returned`: the step gives back all
     weights, as Tunix's own does. `state`: bytes of weights, adapters and optimizer over the whole mesh, by the mesh
     axes that they are sharded on.
@@ -129,6 +131,7 @@ class Step:
     state: Mapping[str, Mapping[str, int]]
     kind: str = "SFT"
     own_batch: Mapping[str, int] | None = None
+    documents: int = 1
     resident: int = 0
     passes: tuple[Pass, ...] = ()
     query_block: int = 0

@@ -17,10 +17,12 @@ from porter.packs.script import (
     TORCH_TYPES,
     Scope,
     Unknown,
+    bare,
     evaluate,
     function_around,
     inside,
     keep_branch,
+    left_on_gpu,
     line_start,
     parameter_of,
 )
@@ -36,6 +38,8 @@ GUARD = "the GPU run never came here"
 SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
 NO_GPU = ("False", "1", "-1")  # what a function that looks for one gives back
 ENDS = frozenset({"sys.exit", "os._exit"})
+# `kwargs["device_map"] = "auto"`
+SPREAD = re.compile(r"""device_map["'\]\s]*[=:]\s*["'](?:auto|balanced\w*|sequential)["']""")
 MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
 
@@ -63,13 +67,15 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
     """`if not torch.cuda.is_available(): raise ...`, `assert torch.cuda.is_available()`, and an `else:` that raises."""
     module = porting.module
     test = decision(porting, call)
-    holder = module.parents[test]
-    if isinstance(holder, cst.Assert) and holder.test is test and known_value(porting, test) is True:
-        porting.remove_statement(call, ID, GUARD)
+    holder, known = module.parents[test], on_gpu(porting, test)
+    if isinstance(holder, cst.Assert) and holder.test is test and known is not None:
+        if known is True:
+            porting.remove_statement(call, ID, GUARD)
+        else:
+            porting.edit(*module.span(test), bare(str(known)), ID, REASON)
         return True
     if not isinstance(holder, cst.If) or holder.test is not test:
         return False
-    known = known_value(porting, test)
     above = module.parents[holder]
     if known is False and holder.orelse is None and _only_for_cpu(porting, holder.body):
         if isinstance(above, cst.If) and above.orelse is holder:
@@ -256,33 +262,48 @@ def _take_value(porting: Porting, call: cst.Call) -> None:
     """
     module = porting.module
     test = decision(porting, call)
-    holder = module.parents[test]
-    known = known_value(porting, test)
-    if not isinstance(holder, cst.If | cst.IfExp) or holder.test is not test or known is False:
+    holder, known = module.parents[test], on_gpu(porting, test)
+    if not isinstance(holder, cst.If | cst.IfExp) or holder.test is not test or known in (None, False):
         return
     if isinstance(holder, cst.If):
-        if _names_device(porting, holder.body) or not _assigns(holder.body):
+        if _names_device(porting, holder.body) or not _gives(porting, holder.body):
             return
-        if known is True:
-            above = module.parents[holder]
-            within_chain = isinstance(above, cst.If) and above.orelse is holder
-            if within_chain or not _unwrap(porting, holder, any_value=True):
-                porting.edit(*module.span(test), "True", ID, REASON)
+        if known is True and _keep_values(porting, holder):
             return
     elif _names_device(porting, holder.body) or places(porting, holder):
         return
     elif known is True:
         porting.edit(*module.span(holder), module.code(holder.body), ID, REASON)
         return
-    both = module.parents[call]
-    if isinstance(both, cst.BooleanOperation) and isinstance(both.operator, cst.And):
-        other = both.left if both.right is call else both.right
-        porting.edit(*module.span(both), module.code(other), ID, REASON)
+    porting.edit(*module.span(test), bare(str(known)), ID, REASON)
+
+
+def _gives(porting: Porting, body: cst.BaseSuite) -> bool:
+    """Whether a block assigns alone, and may give back a setting behind it."""
+    *first, last = small(body)
+    given = isinstance(last, cst.Return) and last.value is not None and _is_precision(porting, last.value)
+    return all(isinstance(line, cst.Assign) for line in first) and (given or isinstance(last, cst.Assign))
+
+
+def _keep_values(porting: Porting, holder: cst.If) -> bool:
+    """Keep a block that gives values; behind one that gives back what it did on a GPU, nothing is reached."""
+    if not isinstance(list(small(holder.body))[-1], cst.Return):
+        return _unwrap(porting, holder, any_value=True)
+    block = porting.module.parents[holder]
+    if holder.orelse is not None or not isinstance(block, cst.IndentedBlock):
+        return False
+    if not keep_branch(porting, holder, True, ID, REASON):
+        return False
+    for line in block.body[block.body.index(holder) + 1 :]:
+        porting.remove_statement(line.body[0] if isinstance(line, cst.SimpleStatementLine) else line, ID, GUARD)
+    return True
 
 
 def _names_device(porting: Porting, node: cst.CSTNode) -> bool:
-    """Whether code says where something lies, or moves it: what differs on a TPU."""
-    return re.search(r"cuda|device|\.(to|half|float|bfloat16)\(", porting.module.code(node)) is not None
+    """Whether code says where something lies, or moves it: what differs on a TPU. Spread over all there is is no
+    place."""
+    code = SPREAD.sub("", porting.module.code(node))
+    return re.search(r"cuda|device|\.(to|half|float|bfloat16)\(", code) is not None
 
 
 def places(porting: Porting, chosen: cst.IfExp) -> bool:
@@ -336,7 +357,7 @@ def _read_by_settings(porting: Porting, assign: cst.Assign) -> bool:
     target = assign.targets[0].target
     if len(assign.targets) != 1 or not isinstance(target, cst.Name):
         return False
-    if not isinstance(known_value(porting, assign.value), bool):
+    if not isinstance(known_value(porting, assign.value), bool) and left_on_gpu(module, assign.value) is None:
         return True  # a type
     found = module.scope(assign).lookup(target.value)
     return found is not None and _only_settings_read(porting, target.value, found[0])
@@ -366,7 +387,10 @@ def _handed_on(porting: Porting, use: cst.BaseExpression) -> tuple[str, Scope] |
     """The switch that a use is part of, or the parameter of a function of the file that it is given to."""
     module = porting.module
     whole = use
-    while isinstance(parent := module.parents[whole], cst.BooleanOperation | cst.UnaryOperation):
+    while isinstance(parent := module.parents[whole], cst.BooleanOperation | cst.UnaryOperation | cst.IfExp):
+        if isinstance(parent, cst.IfExp):
+            if parent.test is not whole or any(_names_device(porting, way) for way in (parent.body, parent.orelse)):
+                return None
         whole = parent
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
         name = parent.targets[0].target.value
@@ -382,10 +406,16 @@ def _handed_on(porting: Porting, use: cst.BaseExpression) -> tuple[str, Scope] |
 def _is_precision(porting: Porting, value: cst.BaseExpression) -> bool:
     """Whether a value is a switch or one of torch's types, never a device."""
     known = known_value(porting, value)
-    if isinstance(known, bool):
+    if isinstance(known, bool) or left_on_gpu(porting.module, value) is not None:
         return True
     names = [porting.module.qualified(node) or "" for node in inside(value) if isinstance(node, cst.Attribute)]
     return known in TORCH_TYPES.values() and any(name.startswith("torch.") for name in names)
+
+
+def on_gpu(porting: Porting, test: cst.BaseExpression) -> bool | str | None:
+    """What a condition was on the GPU, or the code that is left of it; None where it doesn't ask for one."""
+    known = known_value(porting, test)
+    return known if isinstance(known, bool) else left_on_gpu(porting.module, test)
 
 
 def known_value(porting: Porting, node: cst.BaseExpression) -> object:

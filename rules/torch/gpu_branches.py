@@ -6,7 +6,7 @@
     else:
         model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
 
-The GPU run took the first; the port takes it, too.
+The GPU run took the first; the port takes it, too. Of `use_quantization and not args.full` the other part decides.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import inside
+from porter.packs.script import asks_for_gpu, bare, inside
 
-from .cuda_available import AVAILABLE, REASON, SETTINGS, decision, is_said, known_value
+from .cuda_available import AVAILABLE, REASON, SETTINGS, decision, is_said, on_gpu
 
 PART_OF = "TP526"
 
@@ -30,17 +30,23 @@ def settle_gpu_branches(porting: Porting) -> None:
     for call in [call for call in module.calls if module.qualified(call.func) == AVAILABLE]:
         if not porting.covered(module.span(call)[0]):
             _settle(porting, call)
+    for holder in [node for node in module.parents if isinstance(node, cst.If)]:
+        named = "cuda" in module.code(holder.test) and not porting.covered(module.span(holder.test)[0])
+        if named and asks_for_gpu(module, holder.test) and _makes_settings(porting, holder):  # `device == "cuda"`
+            left = on_gpu(porting, holder.test)
+            if left is not None and not any(_is_on_gpu(porting, node) for node in inside(holder.body)):
+                porting.edit(*module.span(holder.test), bare(str(left)), PART_OF, REASON)
 
 
 def _settle(porting: Porting, call: cst.Call) -> None:
     module = porting.module
     test = decision(porting, call)
-    known, holder = known_value(porting, test), module.parents[test]
-    if not isinstance(known, bool):
+    known, holder = on_gpu(porting, test), module.parents[test]
+    if known is None:
         return
     if isinstance(holder, cst.If) and holder.test is test:
         if _makes_settings(porting, holder):
-            porting.edit(*module.span(test), str(known), PART_OF, REASON)
+            porting.edit(*module.span(test), bare(str(known)), PART_OF, REASON)
         return
     target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
     found = module.scope(holder).lookup(target.value) if isinstance(target, cst.Name) else None
@@ -49,7 +55,7 @@ def _settle(porting: Porting, call: cst.Call) -> None:
     uses = module.references(target.value, found[0])
     if any(_makes_settings(porting, branch) for use in uses if (branch := _branch_of(porting, use)) is not None):
         if all(_is_harmless(porting, use) for use in uses):
-            porting.edit(*module.span(test), str(known), PART_OF, REASON)
+            porting.edit(*module.span(test), bare(str(known)), PART_OF, REASON)
 
 
 def _branch_of(porting: Porting, use: cst.BaseExpression) -> cst.If | None:

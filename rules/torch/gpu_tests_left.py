@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import inside
+from porter.packs.script import Module, inside
 
-from .cuda_available import AVAILABLE, decision, gives_none, known_value, places, small
+from .cuda_available import AVAILABLE, MAX_HANDED, SETTINGS, decision, gives_none, known_value, places, small
 
 PART_OF = "TP526"
+PLACES = frozenset(
+    "device device_map no_cuda use_cpu use_cuda dataloader_pin_memory dataloader_num_workers low_cpu_mem_usage".split()
+)
 
 
 @step(Phase.NAME, reads=("columns",), fills=("gpu tests",))
@@ -48,19 +53,53 @@ def _tells_caller(porting: Porting, call: cst.Call) -> bool:
 
 
 def _decided(porting: Porting, call: cst.Call) -> list[str]:
-    """Names that an `if` on a GPU gives a value, and that the trainer's settings read."""
-    module = porting.module
-    test = decision(porting, call)
-    holder = module.parents[test]
-    if not isinstance(holder, cst.If) or holder.test is not test:
-        return []
-    calls = [site.node for site in porting.sites if site.role in ("arguments", "lora", "quantization")]
-    found = {}
-    for node in inside(holder):
-        target = node.targets[0].target if isinstance(node, cst.Assign) else None
-        meaning = module.meaning(target) if isinstance(target, cst.Name) else None
-        if isinstance(target, cst.Name) and meaning is not None:
-            uses = module.references(target.value, meaning[0])
-            if any(item in calls for use in uses for item in module.ancestors(use)):
-                found[target.value] = True
+    """Names that take their value from the answer, and that the model's loading or the trainer's settings read."""
+    found: dict[str, bool] = {}
+    _follow(porting, call, found, 0)
     return list(found)
+
+
+def _follow(porting: Porting, use: cst.BaseExpression, found: dict[str, bool], depth: int) -> None:
+    """Note the names that the settings read, of those that a use of the answer decides, others in between."""
+    module = porting.module
+    calls = [site.node for site in porting.sites if site.role in SETTINGS]
+    for target in _targets(porting, use):
+        meaning = module.meaning(target)
+        for read in module.references(target.value, meaning[0]) if meaning is not None else ():
+            around = [*module.ancestors(read)]
+            if any(item in calls for item in around):
+                found |= {} if _places(around) else {target.value: True}
+            elif depth < MAX_HANDED and _is_asked(module, read):
+                _follow(porting, read, found, depth + 1)
+
+
+def _targets(porting: Porting, use: cst.BaseExpression) -> Iterator[cst.Name]:
+    """The names to which an expression, or the branches that it decides, give a value."""
+    module, test = porting.module, decision(porting, use)
+    holder = module.parents[test]
+    if isinstance(holder, cst.If) and holder.test is test:
+        lines = [node for node in inside(holder) if isinstance(node, cst.Assign)]
+    else:
+        statement = next((node for node in module.ancestors(use) if isinstance(node, cst.BaseSmallStatement)), None)
+        lines = [statement] if isinstance(statement, cst.Assign) else []
+    for line in lines:
+        target: cst.BaseExpression = line.targets[0].target
+        target = target.value if isinstance(target, cst.Subscript) else target
+        if isinstance(target, cst.Name):
+            yield target
+
+
+def _is_asked(module: Module, read: cst.BaseExpression) -> bool:
+    """Whether a use of a name decides something: `if use_cuda`, `a if device == "cuda" else b`."""
+    for node in module.ancestors(read):
+        if isinstance(node, cst.IfExp | cst.If | cst.Comparison | cst.BooleanOperation | cst.UnaryOperation):
+            return True
+        if isinstance(node, cst.Call | cst.BaseStatement):
+            return False
+    return False
+
+
+def _places(around: Sequence[cst.CSTNode]) -> bool:
+    """Whether a value is a keyword that only says where something lies, or how it is handed over."""
+    keywords = [node.keyword.value for node in around if isinstance(node, cst.Arg) and node.keyword is not None]
+    return any(keyword in PLACES for keyword in keywords)

@@ -7,7 +7,7 @@ Use instead: `rt.push_to_hub("out", "me/model")`, after `rt.save_adapter(model, 
 Safety: a private repository stays private, a branch and a commit message stay theirs. The model card is not generated.
 """
 
-from porter.packs.api import PUSHED, push_code, save_code, say_keywords
+from porter.packs.api import PUSHED, push_code, save_code, say_keywords, say_old_token
 
 ID = "TP113"
 MATCHES = ("@trainer.push_to_hub()", "@trainer.model.push_to_hub()", "@model.push_to_hub()")
@@ -22,6 +22,8 @@ SETTLED = {
     "max_shard_size": ("dropped", "", "the files are those that the port saved"),
     "safe_serialization": ("dropped", "", "the files are those that the port saved"),
     "commit_description": ("dropped", "", "the commit has its title alone"),
+    "use_temp_dir": ("dropped", "", "the files that it uploads are those that the port saved"),
+    "check_pr": ("dropped", "", "transformers has no such argument, and read past it before 5"),
     "create_pr": ("manual", "", "rt.push_to_hub commits, and opens no pull request"),
 }
 CARD = """
@@ -46,4 +48,4 @@ def apply(site, porting):
         porting.find(ID, "info", message, "", site.line, site.column)
     card = dict.fromkeys(CARD, ("dropped", "", "the model card that uses it is not generated"))
     kept = {name: ("exact", f"rt.push_to_hub({name}=)", "") for name in PUSHED}
-    say_keywords(porting, site, {**SETTLED, **card, **kept}, "repo_id")
+    say_keywords(porting, site, {**SETTLED, **card, **kept, **say_old_token(site)}, "repo_id")

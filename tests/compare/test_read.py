@@ -241,6 +241,7 @@ def test_what_is_put_right_is_said(tmp_path: Path) -> None:
     log = one(restarted, tmp_path)
     assert "restarted: from step 90 on the later lines count" in log.notes[0]
     assert losses(log)[90] == again[0]["loss"] and losses(log)[80] == history[7]["loss"]
+    assert [(line.start, line.step) for line in log.lines] == [(n, n + 10) for n in range(0, 200, 10)]
 
 
 def test_what_is_missing_is_untold(tmp_path: Path) -> None:

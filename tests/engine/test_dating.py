@@ -404,6 +404,23 @@ def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, 
     assert ('transformers="4.45",  # ' in after) == said, after
 
 
+@pytest.mark.parametrize(
+    ("releases", "shuffling"),
+    [
+        ("trl==0.7.4 transformers==4.35.2 accelerate==0.24.1", "drawn"),
+        ("trl==0.7.4 transformers==4.35.2 accelerate==0.25.0", "summed"),
+        ("trl==0.7.11 transformers==4.37.2", "drawn"),
+        ("trl==0.7.11 transformers==4.38.2", ""),
+        ("trl==0.8.6", ""),
+        ("", ""),
+    ],
+)
+def test_rows_come_in_the_order_that_the_releases_drew(releases: str, shuffling: str) -> None:
+    older = PLAIN.replace("SFTConfig, ", "").replace("SFTConfig(", "TrainingArguments(")
+    after = port(f"# pip install {releases}\nfrom transformers import TrainingArguments\n{older}").after
+    assert re.findall(r'shuffling="(\w+)"', after) == ([shuffling] if shuffling else []), after
+
+
 def read_as(text: str, tmp_path: Path, requirements: str = "") -> str:
     """The release of TRL that a script is read as, with these requirements beside it."""
     (tmp_path / "requirements.txt").write_text(requirements)

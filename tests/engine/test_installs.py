@@ -36,6 +36,37 @@ def test_a_library_that_the_port_still_imports_stays() -> None:
     assert changed_words("torch trl", "tpu-port[tpu]", {"torch"}) == 'torch "tpu-port[tpu]"'
 
 
+@pytest.mark.parametrize(
+    ("behind", "kept"),
+    [
+        ("", []),
+        ("judge = AutoModelForSequenceClassification.from_pretrained('some/judge')\n", ["torch"]),
+        (
+            "judge = AutoModelForSequenceClassification.from_pretrained('some/judge', device_map='cpu')\n",
+            ["torch", "accelerate"],
+        ),
+        (
+            "judge = AutoModelForSequenceClassification.from_pretrained('some/judge', load_in_8bit=True)\n",
+            ["torch", "accelerate", "bitsandbytes"],
+        ),
+        ("judge = pipeline('text-classification', 'some/judge')\n", ["torch"]),
+        ("import deepspeed\nprint(deepspeed)\n", ["deepspeed"]),
+    ],
+)
+def test_what_the_port_still_loads_with_stays(behind: str, kept: list[str]) -> None:
+    libraries = "torch trl peft accelerate bitsandbytes deepspeed transformers"
+    imports = "from transformers import AutoModelForSequenceClassification, pipeline\n"
+    after = port(f"get_ipython().system('pip install {libraries}')\n{imports}{PLAIN}{behind}").after
+    line = next(line for line in after.splitlines() if "pip install" in line)
+    words = line.partition("pip install ")[2].rstrip("')").split()
+    assert [word for word in words if word not in ('"tpu-port[tpu]"', "transformers")] == kept
+    assert '"tpu-port[tpu]"' in words
+    listed = "".join(f'#   "{name}",\n' for name in libraries.split())
+    after = port(f"# /// script\n# dependencies = [\n{listed}# ]\n# ///\n{imports}{PLAIN}{behind}").after
+    found = [line.strip('# ",') for line in after.splitlines() if line.startswith('#     "')]
+    assert found == [*kept, "transformers", "tpu-port[tpu]"]
+
+
 def test_a_notebook_pasted_as_a_script() -> None:
     installs = "!pip install trl\n!pip install peft\nif True:\n    !pip install bitsandbytes\n"
     text = f"# %%\n{installs}# %%\n{PLAIN}%matplotlib inline\n"

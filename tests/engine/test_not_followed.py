@@ -164,11 +164,11 @@ def test_a_base_s_format_of_another_file_is_said(made: str, lines: int) -> None:
     assert len(found) == lines
 
 
-def test_a_trainer_that_a_function_gives_back_is_to_be_imported_from_where_it_is() -> None:
+def test_a_trainer_that_a_function_chooses_is_to_be_imported_from_where_it_is() -> None:
     text = (
-        "def libraries():\n    from transformers import AutoModelForCausalLM, Trainer\n"
+        "def libraries(kind):\n    from transformers import AutoModelForCausalLM, Trainer\n"
         "    return AutoModelForCausalLM, Trainer\n\n"
-        "AutoModelForCausalLM, Trainer = libraries()\n"
+        "AutoModelForCausalLM, Trainer = libraries(1)\n"
         'trainer = Trainer(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"))\ntrainer.train()\n'
     )
     found = port(text)

@@ -69,8 +69,8 @@ def test_rows_that_may_be_none_are_asked_first(before: str, given: str, guarded:
 @pytest.mark.parametrize(
     "made",
     [
-        "def load():\n    from trl import GRPOTrainer, GRPOConfig\n    return GRPOTrainer, GRPOConfig\n\n"
-        "GRPOTrainer, GRPOConfig = load()",
+        "def load(name):\n    import trl\n    return getattr(trl, name), trl.GRPOConfig\n\n"
+        "GRPOTrainer, GRPOConfig = load('GRPOTrainer')",
         "import trl\nGRPOTrainer, GRPOConfig = getattr(trl, 'GRPOTrainer'), getattr(trl, 'GRPOConfig')",
         "import trl\nGRPOTrainer = getattr(trl, 'GRPOTrainer', None)\nGRPOConfig = trl.GRPOConfig",
     ],
@@ -78,4 +78,10 @@ def test_rows_that_may_be_none_are_asked_first(before: str, given: str, guarded:
 def test_a_class_that_is_chosen_when_the_script_runs_is_no_nothing(made: str) -> None:
     text = f"from datasets import load_dataset\n{made}\ntrainer = GRPOTrainer(model='x', args=GRPOConfig('out'))\n"
     found = port(text + "trainer.train()\n")
+    assert found.status == "unsupported" and [finding.rule for finding in found.findings] == ["TP004"], found.findings
+
+
+def test_a_class_of_the_file_that_takes_a_trainers_name_is_no_nothing() -> None:
+    method = "    def train(self):\n        self.trainer = SFTTrainer(model=1)\n        self.trainer.train()\n"
+    found = port(f"from trl import SFTTrainer\n\nclass SFTTrainer:\n{method}\nSFTTrainer().train()\n")
     assert found.status == "unsupported" and [finding.rule for finding in found.findings] == ["TP004"], found.findings

@@ -171,7 +171,15 @@ def test_an_optimizer_that_is_no_more_was_known_to_its_release() -> None:
     text = HEAD.replace("SFTConfig, ", "") + "from transformers import TrainingArguments\n" + LOAD + old + LAST
     found = port(text)
     row = next(row for row in found.recipe.fields if row.source.endswith(".optim"))
-    assert row.fate == "changed" and "optax.adamw(" in found.after
+    assert row.fate == "exact" and "rt.adamw_hf(" in found.after
+
+
+def test_the_default_optimizer_of_an_old_release_is_its_own_adamw() -> None:
+    old = TRAIN.replace("SFTConfig(", "TrainingArguments(output_dir=").replace("max_steps=5, ", "")
+    text = HEAD.replace("SFTConfig, ", "") + "from transformers import TrainingArguments\n" + LOAD + old + LAST
+    for version, made in (("4.31.0", "rt.adamw_hf("), ("4.33.3", "optax.adamw(")):
+        found = port(f"# /// script\n# dependencies = ['transformers=={version}']\n# ///\n{text}")
+        assert made in found.after, version
 
 
 def test_a_port_that_still_imports_trl_is_left_to_a_person() -> None:

@@ -14,6 +14,7 @@ HEAD = """\
 from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer
 
+KEY = input()
 rows = load_dataset('x', split='train')
 args = SFTConfig('out', eval_strategy='steps'{arguments})
 trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows, eval_dataset=rows)
@@ -37,6 +38,8 @@ def fates(found: Port, method: str) -> dict[str, str]:
         (", hub_private_repo=True", "trainer.push_to_hub()", "rt.push_to_hub('out', private=True)"),
         (", hub_private_repo=False", "trainer.push_to_hub()", "rt.push_to_hub('out')"),
         (", hub_revision='v2'", "trainer.push_to_hub()", "rt.push_to_hub('out', revision='v2')"),
+        ("", "trainer.model.push_to_hub('a/b', use_auth_token=True)", "rt.push_to_hub('out', 'a/b')"),
+        ("", "trainer.model.push_to_hub('a/b', use_auth_token=KEY)", "rt.push_to_hub('out', 'a/b', token=KEY)"),
         ("", "trainer.model.push_to_hub('a/b', private=True)", "rt.push_to_hub('out', 'a/b', private=True)"),
         (", hub_private_repo=True", "trainer.model.push_to_hub('a/b')", "rt.push_to_hub('out', 'a/b')"),
     ],
@@ -192,3 +195,29 @@ def test_a_model_that_is_uploaded_elsewhere_too(end: str, repositories: list[str
     found = ported(f"trainer.train()\n{end}", ", push_to_hub=True, hub_model_id='me/all'")
     assert found.status == "ported", found.findings
     assert re.findall(r"rt\.push_to_hub\('out', ([^,\n]+?)(?:, .*)?\)\n", found.after) == repositories
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("load_dataset('y', use_auth_token=True)", "load_dataset('y', token=True)"),
+        ("load_dataset('y', token=KEY, use_auth_token=True)", "load_dataset('y', token=KEY)"),
+        ("AutoTokenizer.from_pretrained('a/b', use_auth_token=KEY)", "AutoTokenizer.from_pretrained('a/b', token=KEY)"),
+        ("tokenizer.push_to_hub('a/b', use_temp_dir=False, check_pr=True)", "tokenizer.push_to_hub('a/b')"),
+        ("tokenizer.push_to_hub(use_temp_dir=False, repo_id='a/b')", "tokenizer.push_to_hub(repo_id='a/b')"),
+        ("tokenizer.push_to_hub('a/b', private=True)", "tokenizer.push_to_hub('a/b', private=True)"),
+        ("tokenizer.push_to_hub('a', organization='b')", "tokenizer.push_to_hub('a', organization='b')"),
+        ("client.load_dataset('y', use_auth_token=True)", "client.load_dataset('y', use_auth_token=True)"),
+    ],
+)
+def test_kept_calls_to_the_hub_have_the_keywords_of_today(line: str, becomes: str) -> None:
+    before = "from transformers import AutoTokenizer\ntokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+    found = port(f"{before}{HEAD.replace('{arguments}', '')}trainer.train()\n{line}\n")
+    assert f"\n{becomes}\n" in found.after
+    assert port(found.data).edits == ()
+
+
+def test_what_transformers_reads_past_at_an_upload() -> None:
+    found = ported("trainer.train()\ntrainer.model.push_to_hub('a/b', use_temp_dir=False, check_pr=True)")
+    assert found.status == "ported", found.findings
+    assert fates(found, "push_to_hub") == {"use_temp_dir": "dropped", "check_pr": "dropped"}

@@ -112,6 +112,24 @@ def test_randperm_is_torch_s(seed: int) -> None:
         assert randperm(n, seed).tolist() == theirs.tolist()
 
 
+@pytest.mark.parametrize(("rows", "seed"), [(1, 0), (10, 42), (1000, 2**33 + 5)])
+def test_orders_that_nobody_seeded_are_torch_s(rows: int, seed: int) -> None:
+    import torch
+    from torch.utils.data import DataLoader, RandomSampler
+
+    from porter.runtime.batches.order import epoch_order
+
+    torch.manual_seed(seed)  # as the Trainer does when it is made
+    drawn = DataLoader(list(range(rows)), batch_size=2, sampler=RandomSampler(range(rows)))
+    shared = DataLoader(
+        list(range(rows)), batch_size=2, sampler=RandomSampler(range(rows), generator=torch.Generator())
+    )
+    for shuffling, loader in (("drawn", drawn), ("shared", shared)):
+        for epoch in range(3):
+            ours = epoch_order(rows, sampling="random", seed=seed, epoch=epoch, shuffling=shuffling)
+            assert ours.tolist() == torch.cat(list(loader)).tolist()
+
+
 @pytest.mark.parametrize(("rows", "group"), [(7, 3), (1000, 8)])
 def test_rows_of_like_length_come_as_in_transformers(rows: int, group: int) -> None:
     import torch

@@ -126,6 +126,25 @@ def rollouts_of(batches: Any, completions: list[list[int]]) -> Any:
     return parts[0]
 
 
+def test_a_step_goes_through_the_mesh_in_smaller_micro_batches(ours: Any) -> None:
+    """The same rows, and of each the same share of the mean that the trainer takes over its micro-batches."""
+    rollouts = rollouts_of(ours, completions_of(3, ours._tokenizer.eos_token_id))
+
+    def counted() -> list[tuple[list[int], float]]:
+        made = list(ours._micro(rollouts, ours._scale([rollouts])))
+        assert len(made) == ours._micro_batches
+        rows = [(batch, row) for batch in made for row in range(ours.batch_size) if batch["completion_mask"][row].any()]
+        return [(batch["input_tokens"][row].tolist(), float(batch["scale"][row]) / len(made)) for batch, row in rows]
+
+    whole = counted()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ours, "batch_size", 4)
+        patch.setattr(ours, "_micro_batches", 4)
+        smaller = counted()
+    assert [ids for ids, _ in smaller] == [ids for ids, _ in whole] and len(whole) == 16
+    assert [share for _, share in smaller] == pytest.approx([share for _, share in whole], rel=1e-6)
+
+
 def test_rewards_and_advantages_are_trls(trainers: Any, ours: Any) -> None:
     trainer = trainers["grpo"]
     completions = completions_of(0, trainer._tokenizer.eos_token_id)

@@ -17,15 +17,16 @@ from porter.runtime.training.schedules import hf_schedule
 pytestmark = pytest.mark.real
 
 STEPS = 25
+EPSILON = 0.1  # so large that its place shows
 SHAPES = {"q_proj.weight": (6, 4), "input_layernorm.weight": (4,), "v_proj.bias": (6,), "q_proj.lora_A.weight": (3, 4)}
 DRAW = np.random.default_rng(0)
 START = {name: DRAW.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
 GRADS = [{name: DRAW.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()} for _ in range(STEPS)]
 
 
-def _ours(name: str, decay: float, args: Any) -> dict[str, np.ndarray]:
+def _ours(name: str, decay: float, args: Any, eps: float = 1e-6) -> dict[str, np.ndarray]:
     schedule = hf_schedule("cosine", 0.03, warmup_steps=5, steps=STEPS)
-    tx = hf_optimizer(name, schedule, b1=0.8, b2=0.95, eps=1e-6, weight_decay=decay, mask=decay_mask, args=args)
+    tx = hf_optimizer(name, schedule, b1=0.8, b2=0.95, eps=eps, weight_decay=decay, mask=decay_mask, args=args)
     params = jax.tree.map(jnp.asarray, START)
     state = tx.init(params)
 
@@ -190,3 +191,23 @@ def test_every_name_of_transformers_is_known_or_refused_by_its_table() -> None:
             assert refused, name
         else:
             assert not refused, name
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_transformers_old_adamw_adds_epsilon_before_the_correction(decay: float) -> None:
+    """Its update rule, optimization.AdamW of transformers 4.31.0, in float64."""
+    rates = [float(hf_schedule("cosine", 0.03, warmup_steps=5, steps=STEPS)(step)) for step in range(STEPS)]
+    theirs = {name: value.astype(np.float64) for name, value in START.items()}
+    first, second = ({name: np.zeros(shape) for name, shape in SHAPES.items()} for _ in range(2))
+    for count, (grads, rate) in enumerate(zip(GRADS, rates, strict=True), start=1):
+        for name, grad in grads.items():
+            first[name] = 0.8 * first[name] + 0.2 * grad
+            second[name] = 0.95 * second[name] + 0.05 * np.square(grad)
+            size = rate * np.sqrt(1 - 0.95**count) / (1 - 0.8**count)
+            theirs[name] -= size * first[name] / (np.sqrt(second[name]) + EPSILON)
+            decayed = name in ("q_proj.weight", "q_proj.lora_A.weight")
+            theirs[name] -= rate * (decay if decayed else 0.0) * theirs[name]
+    ours, torchs = _ours("adamw_hf", decay, None, EPSILON), _ours("adamw_torch", decay, None, EPSILON)
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, rtol=2e-5, atol=2e-6)
+    assert max(np.abs(ours[name] - torchs[name]).max() for name in SHAPES) > 1e-3

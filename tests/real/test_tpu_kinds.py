@@ -154,7 +154,7 @@ def test_a_model_without_adapters_is_kept_twice_for_its_reference(compiled: dict
     ("case", "words", "said"),
     [
         ("grpo", [], "give --prompt-len N, the tokens of the longest"),
-        ("dpo_lora", ["--batch", "8"], "the micro-batches of DPO are as large as the script's batch size makes them"),
+        ("kto", ["--batch", "8"], "the loss of this KTO run compares the rows of a micro-batch"),
     ],
 )
 def test_bad_input_of_other_kinds_is_a_line(

@@ -114,3 +114,19 @@ def test_a_pin_that_no_release_is() -> None:
 )
 def test_bounds(release: str, sign: str, version: str, expected: bool) -> None:
     assert fits(release, sign, version) is expected
+
+
+@pytest.mark.parametrize(
+    ("keyword", "least"), [("attn_implementation", "4.36.0"), ("use_flash_attention_2", "4.34.0"), ("dtype", "4.56.0")]
+)
+def test_what_loads_a_model_needs_a_release_that_knows_its_keyword(keyword: str, least: str) -> None:
+    """from_pretrained takes any keyword and hands on what it doesn't know: the model's class ends with a TypeError."""
+    text = f"from transformers import AutoModelForCausalLM\nAutoModelForCausalLM.from_pretrained('x', {keyword}=1)\n"
+    assert release_set(text, {"trl": "==0.7.1"})["transformers"].version == least
+    assert release_set(text, {"transformers": "==4.31.0"})["transformers"].contradictions
+
+
+def test_peft_is_of_the_day_of_a_pinned_accelerate() -> None:
+    """Newer ones import what it doesn't have yet."""
+    chosen = release_set("import peft", {"transformers": "==4.37.2", "accelerate": "==0.24.1"})
+    assert (chosen["accelerate"].version, chosen["peft"].version) == ("0.24.1", "0.6.2")

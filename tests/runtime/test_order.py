@@ -1,11 +1,13 @@
 """The order of rows. Expected numbers come from torch 2.13 and accelerate 1.15 (tests/real/test_data_parts.py)."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from porter.runtime.batches.order import epoch_order, micro_batches, randperm, sampling_of
+from porter.runtime.batches.order import epoch_order, epoch_orders, micro_batches, randperm, sampling_of, seed_of
+from porter.runtime.facts.releases import release, shuffling_of
 
 PERM_42 = [2, 6, 1, 8, 4, 5, 0, 9, 3, 7]
 
@@ -74,3 +76,50 @@ def test_drop_last_drops_what_does_not_fill_every_process() -> None:
 def test_rows_that_the_processes_cannot_share_are_refused() -> None:
     with pytest.raises(ValueError, match="3 processes"):
         micro_batches(np.arange(4), 4, 3, False)
+
+
+@pytest.mark.parametrize(
+    ("shuffling", "seeds"), [("seeded", [42, 43, 44, 45]), ("summed", [42, 43, 45, 48]), ("zero", [0, 0, 0, 0])]
+)
+def test_older_releases_seeded_an_epoch_otherwise(shuffling: str, seeds: list[int]) -> None:
+    orders = [epoch_order(10, sampling="random", seed=42, epoch=e, shuffling=shuffling).tolist() for e in range(4)]
+    assert orders == [randperm(10, seed).tolist() for seed in seeds]
+    one_by_one = itertools.islice(epoch_orders(10, sampling="random", seed=42, shuffling=shuffling), 4)
+    assert [order.tolist() for order in one_by_one] == orders
+
+
+def test_an_order_that_nobody_seeded_is_drawn_from_torch_s_generator() -> None:
+    # DataLoader(sampler=RandomSampler(rows)), twice, behind torch.manual_seed(42)
+    orders = [epoch_order(10, sampling="random", seed=42, epoch=e, shuffling="drawn").tolist() for e in (0, 1)]
+    assert orders == [[8, 0, 9, 1, 4, 5, 6, 3, 2, 7], [4, 6, 9, 3, 7, 5, 2, 0, 1, 8]]
+
+
+def test_an_unknown_shuffling_is_an_error() -> None:
+    with pytest.raises(ValueError, match="expected one of 'seeded'"):
+        epoch_order(4, sampling="random", seed=0, epoch=0, shuffling="dealt")
+
+
+# As accelerate's prepare_data_loader ordered rows on one and two processes.
+@pytest.mark.parametrize(
+    ("transformers", "accelerate", "one", "two"),
+    [
+        ("4.31.0", "0.21.0", "drawn", "shared"),
+        ("4.34.1", "0.23.0", "drawn", "shared"),
+        ("4.35.2", "0.24.1", "drawn", "zero"),
+        ("4.36.2", "0.25.0", "summed", "summed"),
+        ("4.37.2", "0.26.1", "drawn", "drawn"),
+        ("4.37.2", "0.30.1", "drawn", "shared"),
+        ("4.38.2", "0.26.1", "summed", "summed"),
+        ("4.38.2", "0.27.2", "seeded", "drawn"),
+        ("4.39.3", "0.29.0", "seeded", "seeded"),
+        ("5.12.1", "1.15.0", "seeded", "seeded"),
+    ],
+)
+def test_releases_order_rows_in_five_ways(transformers: str, accelerate: str, one: str, two: str) -> None:
+    assert [shuffling_of(transformers, accelerate, processes) for processes in (1, 2)] == [one, two]
+
+
+@pytest.mark.parametrize(("transformers", "seed"), [("4.45.2", 3), ("4.46.0", 5)])
+def test_data_seed_counts_from_the_release_that_reads_it(transformers: str, seed: int) -> None:
+    assert seed_of(release(None, transformers), 3, 5) == seed
+    assert seed_of(release(None, transformers), 3, None) == 3

@@ -54,6 +54,33 @@ def test_a_pair_counts_by_its_micro_batch_of_the_gpu_run(tiny_mesh: Any) -> None
     assert [batch["scale"].sum() / 2 for batch in both] == pytest.approx([1.0] * 3)
 
 
+@pytest.mark.parametrize("micro_batch", [1, 2, 5])
+def test_a_step_goes_through_the_mesh_in_micro_batches_of_any_size(tiny_mesh: Any, micro_batch: int) -> None:
+    asked: dict[str, Any] = {"batch_size": 2, "accumulation": 2, "max_steps": 2}
+    usual, other = (
+        made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), **asked, **more) for more in ({}, {"micro_batch": micro_batch})
+    )
+    assert other.batch_size == 2 * micro_batch and other.steps == usual.steps
+
+    def counted(batches: PreferenceBatches) -> list[list[tuple[list[int], float]]]:
+        """By step: each trained row, and what it counts of the step's mean."""
+        count = batches.accumulation or 1
+        found = list(batches)
+        return [
+            sorted(
+                (batch["input_tokens"][row].tolist(), round(float(batch["scale"][row]) / count, 6))
+                for batch in found[start : start + count]
+                for row in range(batches.batch_size)
+                if batch["scale"][row]
+            )
+            for start in range(0, len(found), count)
+        ]
+
+    assert counted(other) == counted(usual)
+    with pytest.raises(ValueError, match="leave out micro_batch"):
+        made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), **asked, micro_batch=1, whole_micro_batches=True)
+
+
 def test_whole_micro_batches_keep_processes_apart(tiny_mesh: Any) -> None:
     batches = made(
         PreferenceBatches, PAIRS, tiny_mesh(8, 1), batch_size=2, accumulation=2, processes=2, whole_micro_batches=True

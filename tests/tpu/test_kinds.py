@@ -42,7 +42,6 @@ def qwen3(kind: str, **changes: Any) -> Step:
         length=512,
         micro_batches=4,
         effective_rows=32,
-        own_batch={"rows": 8, "unit": 1, "micro_batches": 0},
         steps=500,
         remat=True,
         packing=False,
@@ -97,7 +96,7 @@ def test_the_formulas_memory_of_grpo_is_close_to_xlas(
 
 
 def test_the_formulas_memory_of_pairs_and_distillation_is_close_to_xlas() -> None:
-    dpo = qwen3("DPO", own_batch={"rows": 4, "unit": 2, "micro_batches": 0})
+    dpo = qwen3("DPO", documents=2)
     assert estimate(dpo, Candidate(4, 1, 4, 768, True), V6E, 2).peak / GIB == pytest.approx(0.829, rel=0.1)
     assert estimate(qwen3("ORPO"), Candidate(2, 2, 16, 512, True), V6E, 2).peak / GIB == pytest.approx(0.836, rel=0.1)
     assert estimate(qwen3("KTO"), Candidate(4, 1, 32, 256, True), V6E, 2).peak / GIB == pytest.approx(1.567, rel=0.1)
@@ -106,7 +105,7 @@ def test_the_formulas_memory_of_pairs_and_distillation_is_close_to_xlas() -> Non
     whole = estimate(qwen3("DPO"), Candidate(4, 1, 16, 512, True), V6E, 2).logits
     assert estimate(apart, Candidate(4, 1, 16, 512, True), V6E, 2).logits < 0.7 * whole  # no reference's in the step
     assert estimate(qwen3("SFT"), Candidate(4, 1, 4, 2048, True), V6E, 2).peak / GIB == pytest.approx(0.986, rel=0.1)
-    gkd = qwen3("GKD", own_batch=None)
+    gkd = qwen3("GKD")
     teacher = beside(gkd, "teacher")
     teacher = replace(teacher, own=False, model="Qwen/Qwen3-1.7B", weights={"fsdp tp": 823656448, "tp": 21504})
     family = find_family(hub_id="Qwen/Qwen3-1.7B")
@@ -166,15 +165,18 @@ def test_micro_batches_are_those_that_the_runtime_makes(fsdp: int, pairs: int) -
     mesh: Any = jax.sharding.AbstractMesh((fsdp, 8 // fsdp), ("fsdp", "tp"))
     batches = object.__new__(PreferenceBatches)
     batches._mesh = mesh
-    dpo = qwen3("DPO", own_batch={"rows": 2 * pairs, "unit": 2, "micro_batches": 0}, effective_rows=2 * pairs * 3)
-    (found,) = planning.candidates(dpo, [(fsdp, 8 // fsdp)], None, "none")
+    grouped = qwen3("KTO", own_batch={"rows": 2 * pairs, "micro_batches": 3}, documents=2, effective_rows=2 * pairs * 3)
+    (found,) = planning.candidates(grouped, [(fsdp, 8 // fsdp)], None, "none")
     assert found.batch == batches._divisible(pairs)
-    assert planning.micro_batches_of(dpo, found) == -(-pairs * 3 // (found.batch // 2))
-    grouped = replace(dpo, own_batch={"rows": 2 * pairs, "unit": 2, "micro_batches": 3})
     assert planning.micro_batches_of(grouped, found) == 3
-    sampled = qwen3("GRPO", own_batch={"rows": pairs, "unit": 1, "micro_batches": 0})
-    (found,) = planning.candidates(sampled, [(fsdp, 8 // fsdp)], None, "none")
-    assert found.batch == divisible(pairs, mesh)
+    dpo = replace(grouped, kind="DPO", own_batch=None)
+    every = planning.candidates(dpo, [(fsdp, 8 // fsdp)], None, "none")
+    assert every[0].batch == batches._divisible(1) and every[-1].batch <= batches._divisible(3 * pairs)
+    for found in every:
+        assert batches._divisible(found.batch // 2) == found.batch, "as micro_batch= makes it"
+        assert planning.micro_batches_of(dpo, found) == -(-pairs * 3 // (found.batch // 2))
+    for found in planning.candidates(qwen3("GRPO", effective_rows=3 * pairs), [(fsdp, 8 // fsdp)], None, "none"):
+        assert divisible(found.batch, mesh) == found.batch
 
 
 def test_runs_of_a_pass_follow_the_mesh() -> None:
@@ -231,12 +233,13 @@ def test_compiled_passes_are_extrapolated_each_to_all_layers(monkeypatch: pytest
     request = Request(script=Path("port.py"), slice=V6E, prompt_len=256)
     best = planning.plan(request, compiled=1).best
     assert best is not None and best.compiled_layers == (2, 4)
-    assert [(one.batch, one.seq_len, one.prompt_len) for one in asked] == [(None, None, 256)] * 2
+    rows, count = best.candidate.batch, best.micro_batches
+    assert [(one.batch, one.seq_len, one.prompt_len) for one in asked] == [(rows, None, 256)] * 2 and rows * count == 32
     sampling, logps = best.passes
     assert (sampling.peak, logps.peak) == (25 * GIB, 2 * GIB)  # 10 + 28 / 2, and what lies there besides
     assert best.peak == max(sampling.peak, 15 * GIB + GIB // 4)
     assert sampling.seconds == pytest.approx(0.28) and logps.seconds == pytest.approx(4 * 0.28)
-    assert best.step_seconds == pytest.approx(0.1 * best.micro_batches + 5 * 0.28)
+    assert best.step_seconds == pytest.approx(0.1 * count + 5 * 0.28)
 
 
 def test_a_candidate_whose_sampling_lacks_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,19 +278,23 @@ def test_apply_writes_what_belongs_to_the_kind() -> None:
     plan = planning.Plan(V6E, step, (row,), (), ())
     once = applied(text, plan)
     compile(once, "grpo.py", "exec")
-    assert "jax.make_mesh((1, 4), " in once and "micro_batch=" not in once and "rt.remat(" not in once
+    assert "jax.make_mesh((1, 4), " in once and "rt.remat(" not in once
+    assert "    mesh,\n    model,\n    micro_batch=8,  # the plan's\n" in once and applied(once, plan) == once
     assert once.index("rt.attend_in_blocks(model, 512)") < once.index("rt.GRPOBatches(")
-    assert "The micro-batches of GRPO are as large as the script's batch size" in unwritten(plan)
-    assert unwritten(replace(plan, step=replace(step, own_batch=None))) == ""
+    assert unwritten(plan) == ""
+    grouped = replace(plan, step=replace(step, kind="KTO", own_batch={"rows": 8, "micro_batches": 4}))
+    assert "micro_batch=" not in applied(text, grouped)
+    assert "The loss of this KTO run compares the rows of a micro-batch" in unwritten(grouped)
 
 
 def test_apply_takes_the_model_that_trains_not_its_reference() -> None:
     text = (CASES / "dpo_reference" / "after.py").read_text()
-    step = qwen3("DPO", own_batch={"rows": 16, "unit": 2, "micro_batches": 1})
+    step = qwen3("DPO", documents=2)
     row = planning.by_formula(step, Candidate(4, 1, 16, 1024, True, 512), V6E)
     bare = text.replace("    model = rt.remat(model)", "    # model = rt.remat(model)")
     once = applied(bare, planning.Plan(V6E, step, (row,), (), ()))
     compile(once, "dpo.py", "exec")
+    assert "micro_batch=8,  # the plan's\n" in once, "pairs"
     assert "    model = rt.attend_in_blocks(model, 512)  # the plan's\n" in once
     assert "    model = rt.remat(model)  # the plan's\n" in once
     assert once.index("me/qwen2.5-sft") < once.index("rt.remat(model)  # the plan's")
@@ -295,7 +302,7 @@ def test_apply_takes_the_model_that_trains_not_its_reference() -> None:
 
 def test_distillation_is_told_its_micro_batch() -> None:
     text = (CASES / "gkd" / "after.py").read_text()
-    step = qwen3("GKD", own_batch=None)
+    step = qwen3("GKD")
     row = planning.by_formula(step, Candidate(4, 1, 8, 512, True), V6E)
     assert "    micro_batch=8,  # the plan's\n" in applied(text, planning.Plan(V6E, step, (row,), (), ()))
 

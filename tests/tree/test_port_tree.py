@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from porter.cli import run
-from porter.front.tree import TreePort, port_tree
-from porter.port import Options
+from porter.files import LARGEST_FILE
+from porter.front.tree import TreePort, _port_here, port_tree
+from porter.port import Options, Port
+from tests.engine.porting import sft_script
 
 CONFIG = '''\
 """All settings."""
@@ -279,3 +284,51 @@ def test_a_trainer_of_another_file_that_trains_otherwise_is_refused_at_its_call(
     found = ported(root).ports[Path("train.py")]
     (said,) = found.findings
     assert found.status == "unsupported" and said.line == 3 and "compute_loss" in said.message
+
+
+SFT = sft_script()
+
+
+def test_one_file_too_long_to_read_ends_no_folders_port(tmp_path: Path) -> None:
+    root = tree(tmp_path, train=SFT)
+    with (root / "data.py").open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)
+    result = ported(root)
+    assert "are read at most" in str(result.errors[Path("data.py")])
+    assert result.ports[Path("train.py")].status == "ported"
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root reads everything")
+def test_what_may_not_be_read_has_a_line_each(tmp_path: Path) -> None:
+    root = tree(tmp_path, train=SFT)
+    for folder in (root / "closed", root / "closed_too"):
+        folder.mkdir()
+        (folder / "a.py").write_text(SFT)
+    (root / "requirements.sh").write_text("pip install -r closed/requirements.txt\n")
+    (root / "secret.py").write_text("x = 1\n")
+    for path in (root / "closed", root / "closed_too", root / "secret.py"):
+        path.chmod(0)
+    others = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    words = [*others, sys.executable, "-m", "porter.cli", str(root)]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    finally:
+        for path in (root / "closed", root / "closed_too"):
+            path.chmod(0o700)
+    assert done.returncode == 2 and "internal error" not in done.stderr
+    assert done.stderr.count("can't be read: Permission denied") == 3 and "ported  train.py" in done.stdout
+
+
+def _ends(path: Path) -> Port | tuple[str, ...]:
+    """What the pool calls in the test below, in place of `_port_here`."""
+    if path.name == "bad.py":
+        os._exit(1)
+    return _port_here(path)
+
+
+def test_a_script_that_ends_its_process_ends_no_folders_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tree(tmp_path, a=SFT, b=SFT, bad=SFT)
+    monkeypatch.setattr("porter.front.tree._port_here", _ends)
+    result = port_tree(root, Options(processes=1), jobs=2)
+    assert [path.name for path, found in result.ports.items() if found.status == "ported"] == ["a.py", "b.py"]
+    assert "ends the process that ports it" in str(result.errors[Path("bad.py")])

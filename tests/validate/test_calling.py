@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 
@@ -115,3 +117,51 @@ def test_parameters_by_keyword_and_classes_that_refuse_what_is_made_up() -> None
 
     with pytest.raises(CannotMakeUp, match=r"config \(Strict: ValueError\)"):
         made_up_arguments(strict)
+
+
+USES = """
+parser.add_argument("--max_len", type=int, default=77)
+
+def build(cfg):
+    return cfg.model.name, cfg["rank"], cfg.get("alpha")
+
+def train(model_path, epochs, lr, batch_size, use_lora, cfg, opts, factor):
+    print(factor * 2, opts.learning_rate, opts.max_len, build(cfg), model_path.strip())
+    trainer = SFTTrainer(model_path)
+    trainer.train()
+"""
+
+
+def test_parameters_without_an_annotation_go_by_their_uses(tmp_path: Path) -> None:
+    """Settings have what any function of the project reads of them; the port's function gets the same."""
+    source, seen = tmp_path / "part.py", list[tuple[Any, ...]]()
+    source.write_text(USES)
+    names: dict[str, Any] = {
+        "SFTTrainer": lambda model: SimpleNamespace(train=lambda: seen.append((model,))),
+        "parser": SimpleNamespace(add_argument=lambda *words, **settings: None),
+    }
+    exec(compile(USES, str(source), "exec"), names)
+    train = names["train"]
+
+    def told(*given: Any) -> None:
+        seen.append(given)
+        train(*given)
+
+    functools.update_wrapper(told, train)
+    (tmp_path / "source").mkdir()
+    call_training(source, {"train": told}, tmp_path / "source", lambda line: None)
+    path, epochs, rate, batch, lora, cfg, opts, factor = seen[0]
+    assert (path, epochs, rate, batch, lora) == ("tpu-port/stand-in", 1, pytest.approx(1e-4), 2, False)
+    assert (cfg.model.name, cfg["rank"], opts["max_len"], opts.learning_rate) == (
+        "tpu-port/stand-in",
+        8,
+        77,
+        pytest.approx(1e-4),
+    )
+    assert factor == 1
+    port, before = tmp_path / "port.py", seen[0]
+    port.write_text("def train(model_path, epochs, lr, batch_size, use_lora, cfg, opts, factor):\n" + TRAINS)
+    seen.clear()
+    (tmp_path / "port").mkdir()
+    call_training(port, {"train": told}, tmp_path / "port", lambda line: None)
+    assert seen[0] == before

@@ -347,7 +347,7 @@ def test_weights_without_a_gradient_are_not_compared() -> None:
     assert (both.status, "no gradient" in both.detail) == ("skipped", True)
 
 
-@pytest.mark.parametrize(("norm", "equal"), [(3e-9, True), (1e-5, False)])
+@pytest.mark.parametrize(("norm", "equal"), [(3e-9, True), (4e-7, True), (1e-5, False)])
 def test_what_rounding_leaves_beside_no_gradient_is_none(norm: float, equal: bool) -> None:
     flat = with_steps(replace(run(), final=run().initial), lambda number, step: replace(step, grad_norm=0.0))
     port = with_steps(run(), lambda number, step: replace(step, grad_norm=norm))

@@ -36,6 +36,23 @@ from porter.validate.stand_ins.data.columns import find_columns, find_reads, lon
             "d = load_dataset('x').map(lambda r: {'n': r['answer'].split('####')[1].strip()})",
             {"answer": {"marked": ["####"]}},
         ),
+        (
+            "M = {0: 'no', 1: 'yes'}\nd = load_dataset('x').map(lambda r: {'t': r['body'].strip() + M[r['kind']]})",
+            {"body": "text", "kind": {"one of": [0, 1]}},
+        ),
+        (
+            "M = {'good': 1, 'bad': 0}\nd = load_dataset('x').map(lambda r: {'n': M.get(r['mood'])})",
+            {"mood": {"one of": ["good", "bad"]}},
+        ),
+        ("d = load_dataset('x').map(lambda r: {'t': 'ABCD'[r['answer']]})", {"answer": {"one of": [0, 1, 2, 3]}}),
+        (
+            "d = load_dataset('x').map(lambda r: {'t': [a + b for a, b in zip(r['c']['label'], r['c']['text'])]})",
+            {"c": {"fields": {"label": {"list": "text"}, "text": {"list": "text"}}}},
+        ),
+        (
+            "d = load_dataset('x', split='train').to_pandas()\nt = [r.asked.strip() for i, r in d.iterrows()]",
+            {"asked": "text"},
+        ),
         ("d = load_dataset('x').filter(lambda r: r['lang'] == 'en')", {"lang": {"one of": ["en", "other"]}}),
         ("d = load_dataset('x').filter(lambda r: r['ok'] is True)", {"ok": "choice"}),
         ("T = 'A {q} B {a}'\nd = load_dataset('x').map(lambda r: {'text': T.format(**r)})", {"q": "text", "a": "text"}),

@@ -7,7 +7,7 @@ table describes: the report says of each keyword whether it stays, is judged whe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -35,6 +35,7 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
         return
     tables = tables_by_class(porting.packs)
     fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.fields}
+    fates = _Fates(porting.fields)
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
     for call in module.calls_that(lambda call: CONFIGURES.match(module.qualified(call.func) or "") is not None):
         name = module.qualified(call.func) or ""
@@ -48,12 +49,32 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
             value = shown(module.code(argument.value))
             source = f"{name.split('.', 1)[-1]}.{keyword}"
             row = Field(source, value, "exact", STAYS, "", "TP001", line, column)
-            row = _of_holder(porting, call, row) or _of_call(porting, argument, row, edits, status)
+            row = _of_holder(porting, call, row, fates) or _of_call(porting, argument, row, edits, status)
             if name in porting.moved and row.target == STAYS and _is_used(porting, call):
                 if read := _is_read(porting, call, keyword, edits):
                     porting.marks.objects[("", line, column)] = [(read, keyword)]
                 row = _judged(argument.value, row, tables.get(name), porting, versions)
-            porting.fate(row)
+            fates.add(row)
+    porting.fields = tuple(fates.rows.values())
+
+
+class _Fates:
+    """The rows of the table of fates, by what they are of and by the keyword of a line."""
+
+    def __init__(self, rows: Iterable[Field]) -> None:
+        self.rows: dict[tuple[str, int], Field] = {}
+        self.by_keyword: dict[tuple[int, str], list[Field]] = {}
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Field) -> None:
+        """Add a row, or replace the row of the same keyword."""
+        of_keyword = self.by_keyword.setdefault((row.line, row.source.rpartition(".")[2]), [])
+        old = self.rows.pop((row.source, row.line), None)
+        if old is not None:
+            of_keyword.remove(old)
+        of_keyword.append(row)
+        self.rows[row.source, row.line] = row
 
 
 def _is_read(porting: Porting, call: cst.Call, keyword: str, edits: Sequence[Edit]) -> str:
@@ -73,16 +94,16 @@ def _is_used(porting: Porting, call: cst.Call) -> bool:
     return name is None or any(True for _ in porting.module.references(name, porting.module.scope(call)))
 
 
-def _of_holder(porting: Training, call: cst.Call, row: Field) -> Field | None:
+def _of_holder(porting: Training, call: cst.Call, row: Field, fates: _Fates) -> Field | None:
     """The fate of the keyword that takes the call, `LoraConfig(eva_config=EvaConfig(rho=2))`."""
     module = porting.module
     for node in module.ancestors(call):
         if not isinstance(node, cst.Arg) or node.keyword is None:
             continue
-        line = module.location(node.value)[0]
-        for held in porting.fields:
+        if fates.rows:
             porting.marks.stays.add(("stays", row.line, row.column))
-            if held.line == line and held.source.rpartition(".")[2] == node.keyword.value and held.fate != "exact":
+        for held in fates.by_keyword.get((module.location(node.value)[0], node.keyword.value), ()):
+            if held.fate != "exact":
                 return replace(row, fate=held.fate, target=held.target, reason=held.reason, rule=held.rule)
     return None
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from ...text.edit import Edit
-from ...text.edits import apply_edits, line_end
+from ...text.edits import line_end
 from ..script.porting import Porting
+from .left_libraries import libraries_left
 
 RULE = "TP003"
 REASON = "the port's libraries instead of the GPU's"
@@ -74,8 +75,7 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     commands = list(_commands(porting))
     if not any(name_of(word) in GPU_ONLY for command in commands for word in _packages(command.words)):
         return []
-    after = apply_edits(module.text, edits)
-    used = {name for name in GPU_ONLY if re.search(rf"(?m)^\s*(?:import|from)\s+{name.replace('-', '_')}\b", after)}
+    used = libraries_left(module.text, edits, GPU_ONLY)
     made: list[Edit] = []
     has_core = any(_installs_core(command) for command in commands)
     brought: dict[Path, Blocks] = {}
@@ -104,7 +104,7 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
 def changed_words(words: str, wanted: str, used: Collection[str] = (), quote: str = '"') -> str:
     """The words of an install command without the GPU's libraries; `wanted` takes the place of the first of them.
 
-    A pin of a library that `wanted` brings goes too. `used` are libraries that the port still imports; `quote` is what
+    A pin of a library that `wanted` brings goes too. `used` are libraries that the port still needs; `quote` is what
     a shell word is put in.
     """
     parts = WORD.findall(words)

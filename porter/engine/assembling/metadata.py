@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from ...text.edit import Edit
 from ..script.porting import Porting
-from .installs import GPU_ONLY, NEEDED
+from .installs import GPU_ONLY, NEEDED, name_of
+from .left_libraries import libraries_left
 
 RULE = "TP002"
 BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t]*$", re.MULTILINE)
@@ -13,21 +16,22 @@ BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t
 DEPENDENCIES = re.compile(r"""dependencies\s*=\s*\[(?P<list>(?:[^\]"']|"[^"]*"|'[^']*')*)\]""")
 
 
-def script_metadata(porting: Porting) -> None:
-    """Replace the GPU libraries in a `# /// script` block's dependencies by tpu-port's `[tpu]` extra."""
+def metadata_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
+    """Replace the GPU libraries in a `# /// script` block's dependencies by tpu-port's `[tpu]` extra; what the port
+    still needs of them stays."""
     text = porting.module.text
     block = BLOCK.search(text) if "# /// script" in text else None
-    if block is None:
-        return
-    found = DEPENDENCIES.search(block["body"])
-    if found is None:
-        return
+    found = DEPENDENCIES.search(block["body"]) if block is not None else None
+    if block is None or found is None:
+        return []
     names = re.findall(r"[\"']([^\"']+)[\"']", found["list"])
-    kept = [name for name in names if re.split(r"[\s<>=!~\[;@]", name, maxsplit=1)[0].lower() not in GPU_ONLY]
-    if kept == names:
-        return
+    if not any(name_of(name) in GPU_ONLY for name in names):
+        return []
+    gone = GPU_ONLY - libraries_left(text, edits, GPU_ONLY)
+    kept = [name for name in names if name_of(name) not in gone]
     wanted = [*kept, NEEDED]
     lines = "".join(f'#     "{name}",\n' for name in wanted)
     start = block.start("body") + found.start("list")
     end = block.start("body") + found.end("list")
-    porting.edit(start, end, f"\n{lines}# ", RULE, "the port's libraries instead of the GPU's")
+    reason = "the port's libraries instead of the GPU's"
+    return [Edit(start, end, f"\n{lines}# ", RULE, reason, *porting.module.line_column(start))]

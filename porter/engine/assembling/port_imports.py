@@ -17,6 +17,7 @@ from ..settling.blocks import without_empty_blocks
 from .imports import plan_imports
 from .installs import install_edits
 from .lost_names import find_taken_names
+from .metadata import metadata_edits
 from .per_file import (
     first_import,
     is_touched,
@@ -51,7 +52,7 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
             fix = f"Replace it if {library} is not on the TPU machine."
             severity: Severity = "error" if library in TRAINERS else "warning"
             view.find("TP001", severity, message, fix, line, 1, severity == "error")
-        own = without_inner(module.text, [*own, *install_edits(view, own)])
+        own = without_inner(module.text, [*own, *install_edits(view, own), *metadata_edits(view, own)])
         take_back(porting, part, view)
         whole += whole_edits(part, own)
     return whole

@@ -20,6 +20,7 @@ from ..reading.families import family_files
 from ..script.porting import Porting
 from ..settling.taken_keywords import refuse_keywords
 from .gone_names import say_gone_names
+from .long_lines import without_long_lines
 from .lost_names import find_lost_names
 from .own_modules import say_own_modules
 from .per_file import divided, own_edits, parts_of, take_back, view_of
@@ -50,6 +51,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     if not isinstance(module, Merged):
         todos = [module.offset(line, 1) for line in porting.findings.standing()]
         edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
+    edits = without_long_lines(module, edits)
     if status is None:
         refuse_unsettled(porting, edits)
     edits = with_todos(porting, edits) if status != "unsupported" else []
@@ -68,7 +70,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
     porting.fields = tuple(sorted(porting.fields, key=lambda row: (_file_of(row), row.line, row.column)))
     fields = receipts(porting, edits, refused=status in ("unsupported", "unchanged"))
-    recipe = replace(porting.recipe, fields=fields, findings=tuple(porting.findings))
+    recipe = replace(porting.recipe, fields=fields, findings=porting.findings.by_place())
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, before, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port

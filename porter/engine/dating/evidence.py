@@ -57,7 +57,7 @@ def evidence(porting: Training, library: str) -> Iterator[Evidence]:
         yield from porting.answers[ADAPTED]
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     known, seen = history(), set()
-    used = list(_uses(porting))
+    used = list(dict.fromkeys((name, tuple(keywords)) for name, keywords in _uses(porting)))
     if not unsloth:
         classes = dict.fromkeys(name for name, _ in used if name.endswith(("Config", "Arguments")))
         yield from _given_by_launches(porting, [name for name in classes if name.startswith(SOURCES)], library)
@@ -66,7 +66,9 @@ def evidence(porting: Training, library: str) -> Iterator[Evidence]:
             continue
         if unsloth:  # a name alone is one that it keeps
             own = not _before_unsloth(porting).isdisjoint(name.split("."))
-            keywords = [each for each in keywords if library == "trl" and (own or not taken_by_unsloth(name, [each]))]
+            keywords = tuple(
+                each for each in keywords if library == "trl" and (own or not taken_by_unsloth(name, [each]))
+            )
             if not keywords:
                 continue
         last = name.rpartition(".")[2]

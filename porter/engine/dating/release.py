@@ -21,6 +21,7 @@ from ..script.sites import Site
 from ..script.training import Training
 from .asked import asked_for, pins_for
 from .evidence import SOURCES, Evidence, contradictions, evidence, releases_with_all, short_version
+from .row_order import accelerate_in
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ def versions_in(porting: Training) -> dict[str, str]:
         found.setdefault("transformers", f"{day} (of the day of TRL {trl.version})")
     for library, said in _own_libraries(porting):
         found.setdefault(library, said)
+    if (accelerate := accelerate_in(porting, found)) is not None:
+        found["accelerate"] = accelerate
     for head in heads:
         found.setdefault(head["library"], f"{head['newest']} (newest table)")
     return found

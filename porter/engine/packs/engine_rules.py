@@ -88,6 +88,8 @@ Why: transformers would load it with torch, and generate on the host's CPU.
 Example: `model = PeftModel.from_pretrained(base, "out")`
 Use instead: `model = rt.apply_adapter(base, "out", mesh)`
 Safety: exact. Where nothing of the file saves what is trained, an info says that the checkpoints are Orbax's.
+What reads, lists or asks for a single checkpoint by transformers' name (`out/checkpoint-500`), behind the training or
+in a callback, is named: an error, a warning where it happens only if that is there.
 Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
 """,
     "TP316": """model.generation_config.eos_token_id = ... → `rt.generation_config(model).eos_token_id = ...`.

@@ -16,12 +16,13 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from ...releases.history import LIBRARIES, history
+from ...source.conditions import simplified
 from ...source.module import Module
 from ...source.values import DECIDED, Unknown, evaluate
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
 from ..script.training import Training
-from ..settling.decisions import decide, simplified
+from ..settling.decisions import decide
 from ..settling.kept_branch import keep_block
 from ..steps.step import Phase, step
 

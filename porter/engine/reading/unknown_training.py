@@ -44,7 +44,7 @@ def _unknown_trainer(porting: Training) -> str | None:
         name = module.code(call.func)
         if not TRAINER.fullmatch(name):
             continue
-        own = class_of(module, call.func) is not None
+        own = class_of(module, call.func) is not None or _is_shadowed(module, call.func)
         base = imported_base(module, call.func)
         home = module.qualified(base) or ""
         made = not home and _is_made(module, call.func)
@@ -66,6 +66,12 @@ def _unknown_trainer(porting: Training) -> str | None:
         porting.find(RULE, "error", message, fix, line, column, todo=False)
         return home or name
     return None
+
+
+def _is_shadowed(module: Module, name: cst.BaseExpression) -> bool:
+    """Whether a class of this file takes the name of a trainer that is imported, too."""
+    found = module.meaning(name)
+    return found is not None and any(isinstance(binding.node, cst.ClassDef) for binding in found[1])
 
 
 def _is_made(module: Module, name: cst.BaseExpression) -> bool:

@@ -87,6 +87,11 @@ def is_callback(module: Module, definition: cst.ClassDef) -> bool:
     return any(module.qualified(base.value) in known for base in definition.bases)
 
 
+def in_callback(module: Module, node: cst.CSTNode) -> bool:
+    """Whether code stands in a callback of the file."""
+    return any(isinstance(item, cst.ClassDef) and is_callback(module, item) for item in module.ancestors(node))
+
+
 def parameters_of(method: cst.FunctionDef) -> list[cst.Param]:
     return [*method.params.params, *method.params.kwonly_params, *method.params.posonly_params]
 

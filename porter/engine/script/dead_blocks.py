@@ -15,12 +15,17 @@ OF_UNSLOTH = r"\bunsloth\b|\bFast(?:Language)?Model\b|\.(?:save_pretrained|push_
 
 def is_dead(module: Module, node: cst.CSTNode) -> bool:
     """Whether a node stands in the body of an `if False:`."""
-    below = node
-    for ancestor in module.ancestors(node):
-        if isinstance(ancestor, cst.If) and ancestor.body is below and _is_false(ancestor.test):
-            return True
-        below = ancestor
-    return False
+    dead: dict[cst.CSTNode, bool] = module.memory.setdefault("dead", {})
+    path = []
+    while node not in dead:
+        path.append(node)
+        parent = module.parents.get(node)
+        if parent is None or (isinstance(parent, cst.If) and parent.body is node and _is_false(parent.test)):
+            dead[node] = parent is not None
+        else:
+            node = parent
+    dead |= dict.fromkeys(path, dead[node])
+    return dead[node]
 
 
 def drop_dead_code(porting: Porting) -> None:

@@ -6,9 +6,9 @@ Both ways end where the file shows no more, or more than one possibility.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 import libcst as cst
 
@@ -37,7 +37,9 @@ Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.NamedExpr)
 MAX_DEPTH = 20
 MAX_NESTED = 6  # functions that hand a model on to one another
+MAX_BINDINGS = 200  # of one name; what is bound more often is followed no further
 Adapts = Literal["yes", "perhaps", "no"]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -153,40 +155,72 @@ def _maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     """The one binding that makes what a variable holds; `model = prepare(model)` gives it its own value again.
 
     A question that comes up again while it is being answered (`a = b`, `b = a`) has no answer there. What was found
-    while another question was open, one of `_adapts` too, may hang on that, and is kept until it is closed; the rest
-    for good.
+    by way of that, or of a bound on their number, holds until all questions are closed; the rest for good.
     """
-    questions: _Questions = module.memory.setdefault("makers", _Questions())
+    questions = _questions(module)
     for answers in (questions.answered, questions.meanwhile):
         if node in answers:
+            questions.cuts += answers is questions.meanwhile
             return answers[node]
     if node in questions.open:
+        questions.cuts += 1
         return None
     questions.open.add(node)
+    before = questions.cuts
     try:
         answer = _find_maker(module, node)
     finally:
         questions.open.discard(node)
-    if questions.open or _ASKED:
-        questions.meanwhile[node] = answer
-    else:
-        questions.meanwhile.clear()
+    if questions.cuts == before or not (questions.open or questions.asked):
         questions.answered[node] = answer
+    else:
+        questions.meanwhile[node] = answer
+    questions.closed()
     return answer
 
 
 @dataclass
 class _Questions:
-    """What `_maker` was asked of a file: what is open, what was answered meanwhile, what for good."""
+    """What was asked of a file: what is open, what was answered meanwhile, what for good."""
 
     open: set[cst.BaseExpression] = field(default_factory=set)
+    asked: list[cst.CSTNode] = field(default_factory=list)  # bindings that `_adapts` is at
     meanwhile: dict[cst.BaseExpression, Binding | None] = field(default_factory=dict)
     answered: dict[cst.BaseExpression, Binding | None] = field(default_factory=dict)
+    cuts: int = 0  # answers that hang on what is open
+
+    def closed(self) -> None:
+        """Forgets what hung on open questions, when none is."""
+        if not self.open and not self.asked:
+            self.meanwhile.clear()
+
+
+def _questions(module: Module) -> _Questions:
+    found: _Questions = module.memory.setdefault("makers", _Questions())
+    return found
+
+
+def _once(
+    module: Module, asked: str, binding: Binding, variable: cst.BaseExpression, answer: Callable[[], Answer]
+) -> Answer:
+    """What is asked of a binding and of a variable, whichever of its uses: kept, where it hangs on no open question."""
+    meant = module.meaning(variable)
+    scope = id(meant[0]) if meant is not None else None  # the file keeps its scopes and bindings
+    key = (asked, id(binding), scope, module.code(variable), len(module.memory.get("merged", ())))
+    if key in module.memory:
+        kept: Answer = module.memory[key]
+        return kept
+    questions = _questions(module)
+    before = questions.cuts
+    found = answer()
+    if questions.cuts == before:
+        module.memory[key] = found
+    return found
 
 
 def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     found = module.meaning(node)
-    if found is None:
+    if found is None or len(found[1]) > MAX_BINDINGS:
         return None
     made = found[1] if len(found[1]) == 1 else [item for item in found[1] if not _is_later(module, item, node)]
     makers = made if len(made) == 1 else [item for item in made if not is_itself(module, item, node)]
@@ -203,8 +237,7 @@ def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
         return False
     if function_around(module, binding.node) is not function_around(module, node):
         return False
-    loops = {item for item in module.ancestors(node) if isinstance(item, cst.For | cst.While)}
-    return not any(item in loops for item in module.ancestors(binding.node))
+    return not module.loops(node) & module.loops(binding.node)
 
 
 def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:
@@ -226,22 +259,28 @@ def _adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> A
 
     Perhaps: the function may also give the model back as it is, `if not use_lora: return model`.
     """
-    asked = binding.node
-    if asked in _ASKED or len(_ASKED) > MAX_NESTED or binding.kind not in ("assign", "unpack"):
+    if binding.kind not in ("assign", "unpack"):
         return "no"
-    _ASKED.append(asked)
+    return _once(module, "adapts", binding, variable, lambda: _find_adapts(module, binding, variable))
+
+
+def _find_adapts(module: Module, binding: Binding, variable: cst.BaseExpression) -> Adapts:
+    questions, asked = _questions(module), binding.node
+    if asked in questions.asked or len(questions.asked) > MAX_NESTED:  # so that no circle of names is followed
+        questions.cuts += 1
+        return "no"
+    questions.asked.append(asked)
     try:
         chains = _chains(module, binding)
         wrapped = [_wrapped(module, chain) for chain in chains]
         others = [chain for chain, inner in zip(chains, wrapped, strict=True) if inner is None]
-        adapted = [list(origins(module, inner)) for inner in wrapped if inner is not None]
+        adapted = [origins(module, inner) for inner in wrapped if inner is not None]
         if not adapted or not all(any(is_same(module, v, variable) for v in one) for one in (*adapted, *others)):
             return "no"
         return "perhaps" if others else "yes"
     finally:
-        _ASKED.pop()
-        if not _ASKED and (questions := module.memory.get("makers")) is not None and not questions.open:
-            questions.meanwhile.clear()
+        questions.asked.pop()
+        questions.closed()
 
 
 def _chains(module: Module, binding: Binding) -> list[list[cst.BaseExpression]]:
@@ -261,9 +300,6 @@ def _wrapped(module: Module, chain: list[cst.BaseExpression]) -> cst.BaseExpress
     """The model that a value puts adapters into; None when it puts none in."""
     made = next((node for node in chain if _puts_in(module, node)), None)
     return made.args[0].value if isinstance(made, cst.Call) else None
-
-
-_ASKED: list[cst.CSTNode] = []  # bindings that `_adapts` is at, so that no circle of names is followed
 
 
 def _puts_in(module: Module, value: cst.BaseExpression) -> bool:
@@ -288,7 +324,11 @@ def _is_trained(module: Module, call: cst.Call) -> bool:
 
 def is_itself(module: Module, binding: Binding, variable: cst.BaseExpression) -> bool:
     """Whether a binding gives a variable back what it holds: `model = model.to(device)`, `model = prepare(model)`."""
-    return any(is_same(module, value, variable) for value in binding_origins(module, binding))
+
+    def answer() -> bool:
+        return any(is_same(module, value, variable) for value in binding_origins(module, binding))
+
+    return _once(module, "itself", binding, variable, answer)
 
 
 def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:

@@ -63,5 +63,4 @@ def is_behind(module: Module, node: cst.CSTNode, other: cst.CSTNode) -> bool:
         return False
     if module.span(node)[1] <= module.span(other)[0]:
         return False
-    loops = {item for item in module.ancestors(other) if isinstance(item, cst.For | cst.While)}
-    return not any(item in loops for item in module.ancestors(node))
+    return not module.loops(other) & module.loops(node)

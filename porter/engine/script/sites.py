@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 import libcst as cst
 
 from ...recipe import Origin, Value
+from ...source.conditions import chosen_on_gpu
 from ...source.filled import Item, built_items, chosen_items
 from ...source.module import Module
-from ...source.on_gpu import chosen_on_gpu
 from ...source.remarks import UNSAID, Remark, remarks_in
 from ...source.returned import ReturnedItem, returned_items
 from ...source.scopes import Scope
@@ -213,7 +214,7 @@ def _is_timed(module: Module, line: cst.CSTNode) -> bool:
 
 def small_statement(module: Module, node: cst.CSTNode) -> tuple[cst.BaseSmallStatement | None, Place]:
     """The statement that holds `node`, and what shares its line; None where it stands in a compound one's header."""
-    for ancestor in (node, *module.ancestors(node)):
+    for ancestor in chain([node], module.ancestors(node)):
         if isinstance(ancestor, cst.BaseSmallStatement):
             holder = module.parents[ancestor]
             alone = isinstance(holder, SHARED) and (len(holder.body) == 1 or _is_timed(module, holder))

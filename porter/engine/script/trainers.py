@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -82,40 +82,42 @@ def reaches(module: Module, site: Site, rivals: Sequence[Site], use: cst.CSTNode
     """Whether a variable may hold this site's trainer where it is used, though `rivals` assign the same variable."""
     if not rivals or use is site.node:
         return True
-    asked = ("reaches", site.node, use)
-    if asked not in module.memory:
-        module.memory[asked] = _reaches(module, site, rivals, use)
-    found: bool = module.memory[asked]
-    return found
-
-
-def _reaches(module: Module, site: Site, rivals: Sequence[Site], use: cst.CSTNode) -> bool:
-    functions, starts = _places(module, site, rivals)
+    places = _places(module, site, rivals)
     function = function_around(module, use)
     if function is not function_around(module, site.node):
-        return function not in functions
-    start = module.span(use)[0]
-    if start < site.start or _are_apart(module, site.node, use):
+        return function not in places.functions
+    if module.span(use)[0] < site.start or places.last_before(use) > site.start:
         return False
-    for block in module.ancestors(use):
-        later = starts.get(block, [])
-        next_one = bisect_right(later, site.start)
-        if next_one < len(later) and later[next_one] < start:
-            return False
-    return True
+    return not _are_apart(module, site.node, use)
 
 
-def _places(
-    module: Module, site: Site, rivals: Sequence[Site]
-) -> tuple[set[cst.FunctionDef | None], dict[cst.CSTNode | None, list[int]]]:
-    """The functions of a site's rivals, and in each block where they begin, in order."""
-    asked = ("places of rivals", site.node)
+class _Places:
+    """Where the sites of one variable stand: their functions, and in each block where they begin, in order."""
+
+    def __init__(self, module: Module, sites: Sequence[Site]) -> None:
+        self.module = module
+        self.functions = {function_around(module, site.node) for site in sites}
+        self.starts: dict[cst.CSTNode | None, list[int]] = {}
+        for site in sorted(sites, key=lambda site: site.start):
+            self.starts.setdefault(_block(module, site.node), []).append(site.start)
+        self.found: dict[cst.CSTNode, int] = {}
+
+    def last_before(self, use: cst.CSTNode) -> int:
+        """Where the last site before a use begins, of those that run whenever the use is come to; else -1."""
+        if use not in self.found:
+            start = self.module.span(use)[0]
+            blocks = (self.starts.get(block, ()) for block in self.module.ancestors(use))
+            self.found[use] = max(
+                (block[bisect_left(block, start) - 1] for block in blocks if block and block[0] < start), default=-1
+            )
+        return self.found[use]
+
+
+def _places(module: Module, site: Site, rivals: Sequence[Site]) -> _Places:
+    asked = ("places of rivals", site.variable, site.home)
     if asked not in module.memory:
-        starts: dict[cst.CSTNode | None, list[int]] = {}
-        for rival in sorted(rivals, key=lambda rival: rival.start):
-            starts.setdefault(_block(module, rival.node), []).append(rival.start)
-        module.memory[asked] = {function_around(module, rival.node) for rival in rivals}, starts
-    found: tuple[set[cst.FunctionDef | None], dict[cst.CSTNode | None, list[int]]] = module.memory[asked]
+        module.memory[asked] = _Places(module, [site, *rivals])
+    found: _Places = module.memory[asked]
     return found
 
 
@@ -166,8 +168,7 @@ def is_behind(porting: Training, node: cst.CSTNode) -> bool:
     module = porting.module
     sites = [site for site in (porting.trainer, *porting.others) if site is not None]
     here = [site for site in sites if function_around(module, site.node) is function_around(module, node)]
-    loops = any(isinstance(item, cst.For | cst.While) for item in module.ancestors(node))
-    return bool(here) and not loops and all(site.statement_end <= module.span(node)[0] for site in here)
+    return bool(here) and not module.loops(node) and all(site.statement_end <= module.span(node)[0] for site in here)
 
 
 def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
@@ -175,20 +176,37 @@ def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     return next((item for item in module.ancestors(node) if isinstance(item, cst.BaseSuite | cst.Module)), None)
 
 
-def _are_apart(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+def _are_apart(module: Module, one: cst.CSTNode, later: cst.CSTNode) -> bool:
     """Whether two nodes stand in branches of which only one runs."""
-    around = dict(_paths(module, one))
-    for item, inner in _paths(module, other):
-        if isinstance(item, cst.If) and item in around and around[item] is not inner:
-            return True
-    return False
+    branches = _branches(module, later)
+    nested = bisect_right(branches, module.span(one)[0], key=lambda branch: module.span(branch[0])[0])
+    if not nested:
+        return False
+    innermost, inner = branches[nested - 1]
+    around = _around(module, one)
+    return innermost in around and inner not in around
 
 
-def _paths(module: Module, node: cst.CSTNode) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
-    found = []
-    for ancestor in module.ancestors(node):
-        found.append((ancestor, node))
-        node = ancestor
+def _branches(module: Module, node: cst.CSTNode) -> list[tuple[cst.If, cst.CSTNode]]:
+    """Every `if` around a node, with the part of it that holds the node, the outermost first."""
+    asked = ("branches", node)
+    if asked not in module.memory:
+        found = []
+        inner = node
+        for ancestor in module.ancestors(node):
+            if isinstance(ancestor, cst.If):
+                found.append((ancestor, inner))
+            inner = ancestor
+        module.memory[asked] = found[::-1]
+    branches: list[tuple[cst.If, cst.CSTNode]] = module.memory[asked]
+    return branches
+
+
+def _around(module: Module, node: cst.CSTNode) -> frozenset[cst.CSTNode]:
+    asked = ("around", node)
+    if asked not in module.memory:
+        module.memory[asked] = frozenset(module.ancestors(node))
+    found: frozenset[cst.CSTNode] = module.memory[asked]
     return found
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
 from ...source.calls import function_around
 from ...source.scopes import Scope
-from .callback_methods import models_of_callbacks
+from .callback_methods import is_get, models_of_callbacks
 from .flow import Variable, held_by, holders
 from .sites import Site
 from .trainers import is_another, reaches
-from .training import Training
+from .training import Training, in_reach
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Use:
     chain: str
     kind: str
 
-    @property
+    @cached_property
     def match(self) -> str:
         end = {"call": "()", "assign": "=", "read": ""}.get(self.kind, "")
         return f"@{self.role}.{self.chain}{end}" if self.chain else f"@{self.role}"
@@ -46,6 +46,14 @@ def uses(porting: Training, role: str, variable: str, scope: Scope) -> tuple[Use
 
 
 def _use(porting: Training, role: str, name: Variable) -> Use:
+    asked = ("use", role, name)
+    if asked not in porting.module.memory:
+        porting.module.memory[asked] = _find_use(porting, role, name)
+    found: Use = porting.module.memory[asked]
+    return found
+
+
+def _find_use(porting: Training, role: str, name: Variable) -> Use:
     node: cst.CSTNode = name
     chain: list[str] = []
     while isinstance(parent := porting.module.parents[node], cst.Attribute) and parent.value is node:
@@ -61,26 +69,58 @@ def _use(porting: Training, role: str, name: Variable) -> Use:
     return Use(role, name, node, ".".join(chain), kind)
 
 
-def role_uses(porting: Training, *roles: str) -> Iterator[Use]:
+def role_uses(porting: Training, *roles: str) -> tuple[Use, ...]:
     """Every use of the trainer, the model or both, wherever the file hands them, in source order for each."""
-    for role, site in made_by(porting):
-        if roles and role not in roles:
-            continue
-        places, calls = holders(porting.module, site)
-        rivals = [mate.trainer for mate in porting.mates if mate.trainer is not None]
-        nodes = [name for place in places for name in porting.module.references(place.variable, place.scope)]
-        for node in dict.fromkeys([*nodes, *calls]):
-            if _is_merging(porting, node):
-                continue
-            if role == "trainer" and not reaches(porting.module, site, rivals, node):
-                continue
-            if role == "model" and (is_another(porting, node) or _is_before(porting, site, node)):
-                continue
-            yield _use(porting, role, node)
-    if not roles or "model" in roles:
-        others: list[Variable] = [*_models_of_trainer(porting), *_trained(porting), *models_of_callbacks(porting)]
-        for other in others:
-            yield _use(porting, "model", other)
+    module, made = porting.module, made_by(porting)
+    sites = tuple((role, site.node, site.variable) for role, site in made)
+    merged = len(module.memory.get("merged", ()))
+    asked = ("role uses", roles, sites, len(porting.mates), porting.foreign_model, merged)
+    if asked not in module.memory:
+        found: list[Use] = []
+        for role, site in made:
+            if not roles or role in roles:
+                found += _uses_of_trainer(porting, site) if role == "trainer" else _uses_of_model(porting, site)
+        if not roles or "model" in roles:
+            others = [*_models_of_trainer(porting), *_trained(porting), *_models_of_callbacks(porting)]
+            found += [_use(porting, "model", other) for other in others]
+        module.memory[asked] = tuple(found)
+    uses_of_roles: tuple[Use, ...] = module.memory[asked]
+    return uses_of_roles
+
+
+def _uses_of_trainer(porting: Training, site: Site) -> list[Use]:
+    rivals = [mate.trainer for mate in porting.mates if mate.trainer is not None]
+    nodes = _nodes_of(porting, site)
+    return [_use(porting, "trainer", node) for node in nodes if reaches(porting.module, site, rivals, node)]
+
+
+def _uses_of_model(porting: Training, site: Site) -> tuple[Use, ...]:
+    """The same for all trainers of the file that train it."""
+    module = porting.module
+    made = [each.node if each is not None else None for each in (site, porting.model, porting.inject)]
+    asked = ("model's uses", site.variable, *made)
+    if asked not in module.memory:
+        nodes = [node for node in _nodes_of(porting, site) if not is_another(porting, node)]
+        module.memory[asked] = tuple(
+            _use(porting, "model", node) for node in nodes if not _is_before(porting, site, node)
+        )
+    found: tuple[Use, ...] = module.memory[asked]
+    return found
+
+
+def _nodes_of(porting: Training, site: Site) -> list[Variable]:
+    places, calls = holders(porting.module, site)
+    names = [name for place in places for name in porting.module.references(place.variable, place.scope)]
+    return [node for node in dict.fromkeys([*names, *calls]) if not _is_merging(porting, node)]
+
+
+def _models_of_callbacks(porting: Training) -> list[Variable]:
+    """The same for all trainers of the file."""
+    module = porting.module
+    if "models of callbacks" not in module.memory:
+        module.memory["models of callbacks"] = models_of_callbacks(porting)
+    found: list[Variable] = module.memory["models of callbacks"]
+    return found
 
 
 def _is_merging(porting: Training, use: cst.CSTNode) -> bool:
@@ -94,7 +134,7 @@ def _is_before(porting: Training, site: Site, use: cst.CSTNode) -> bool:
     module = porting.module
     if module.span(use)[0] >= site.start or function_around(module, use) is not function_around(module, site.node):
         return False
-    return not any(isinstance(around, cst.For | cst.While) for around in module.ancestors(use))
+    return not module.loops(use)
 
 
 def _models_of_trainer(porting: Training) -> list[cst.Name | cst.Attribute]:
@@ -128,3 +168,15 @@ def made_by(porting: Training) -> list[tuple[str, Site]]:
     further = [("model", site) for site in porting.branch_injects]
     made = [("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject), *further]
     return [(role, site) for role, site in made if site is not None]
+
+
+def is_in_reach(porting: Training, node: cst.BaseExpression) -> bool:
+    """Whether the names at the trainer can be read where `node` stands, and not only because they are global."""
+    trainer = porting.trainer
+    assert trainer is not None
+    if isinstance(node, cst.Subscript) or is_get(node):  # what a callback is given, whatever the trainer's is called
+        return False
+    found = porting.module.meaning(node)
+    elsewhere = found is not None and found[0] not in (trainer.home, trainer.scope)
+    elsewhere = elsewhere and found is not None and not isinstance(found[0].node, cst.Module)
+    return in_reach(trainer.scope, porting.module.scope(node)) and not elsewhere

@@ -20,7 +20,7 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
     module, other = porting.module, holder.orelse
     above = module.parents[holder]
     if isinstance(above, cst.If) and above.orelse is holder:
-        return False
+        return _keep_elif(porting, holder, above, taken, rule, reason)
     if not taken and other is None:
         porting.remove_statement(holder, rule, reason)
         return True
@@ -31,6 +31,28 @@ def keep_branch(porting: Porting, holder: cst.If, taken: bool, rule: str, reason
     kept = holder.body if taken else other.body if other is not None else None
     head = module.span(holder.test)[1] if taken or other is None else module.span(other)[0] + len("else")
     return keep_block(porting, holder, kept, head, rule, reason)
+
+
+def _keep_elif(porting: Porting, holder: cst.If, above: cst.If, taken: bool, rule: str, reason: str) -> bool:
+    """The same of an `elif`: `else` in its place, or what stands behind it alone."""
+    module, other = porting.module, holder.orelse
+    start, stop = module.span(holder)
+    body_end, above_end = (module.span(block.body[-1])[1] if block.body else 0 for block in (holder.body, above.body))
+    if not taken and other is not None:
+        porting.edit(start, module.span(other)[0], "", rule, reason, part=OTHER_BRANCH)
+        return True
+    if not all(isinstance(block, cst.IndentedBlock) for block in (holder.body, above.body)):
+        return False
+    if not taken:
+        porting.edit(above_end, body_end, "", rule, reason, part=OTHER_BRANCH)
+        return True
+    head = re.compile(r"[\s)]*(?=:)").match(module.text, module.span(holder.test)[1])
+    if head is None:
+        return False
+    porting.edit(start, head.end(), "else", rule, reason)
+    if other is not None:
+        porting.edit(body_end, stop, "", rule, reason, part=OTHER_BRANCH)
+    return True
 
 
 def keep_block(porting: Porting, holder: cst.If, kept: cst.BaseSuite | None, head: int, rule: str, reason: str) -> bool:

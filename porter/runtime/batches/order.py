@@ -3,6 +3,16 @@
 The Trainer draws each epoch's order with `torch.randperm` from a generator seeded seed + epoch
 (accelerate's `SeedableRandomSampler`), cuts it into batches and deals these to the processes
 (accelerate's `BatchSamplerShard`). Both are integers only, so NumPy gives the same numbers.
+
+Releases of before transformers 4.38 and accelerate 0.29 seeded otherwise; a run's way is its `shuffling`:
+
+- `seeded`: seed + epoch.
+- `drawn`: with a number that torch's global generator gives when an epoch begins. `set_seed(seed)` seeds that one when
+  the Trainer is made; whatever draws from it since (an evaluation, a script) makes other orders.
+- `summed`: seed, seed + 1, seed + 3, seed + 6 (accelerate 0.25; 0.26 where it was asked to seed).
+- `zero`: 0 in every epoch, whatever the seed (accelerate 0.24, several processes).
+- `shared`: one generator for all epochs with torch's own seed, whatever the script's (accelerate to 0.23, several
+  processes).
 """
 
 from __future__ import annotations
@@ -13,7 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from ..facts.releases import Release
+
 SAMPLINGS = ("random", "sequential", "group_by_length")
+SHUFFLINGS = ("seeded", "drawn", "summed", "zero", "shared")
+TORCHS_OWN_SEED = 67280421310721  # of a torch.Generator that nobody seeded
 MEGA_BATCHES = 50  # of how many batches rows of like length are looked for, at most
 
 
@@ -41,8 +55,46 @@ def randperms(n: int, seed: int, skipped: int = 0) -> Iterator[np.ndarray]:
         yield np.asarray(order, dtype=np.int64)
 
 
+def shuffled(n: int, seed: int, shuffling: str = "seeded") -> Iterator[np.ndarray]:
+    """Random orders of one epoch after the other, each of shape (n,); ValueError for a `shuffling` that isn't one."""
+    if shuffling == "drawn":
+        return (randperm(n, number) for number in _drawn_seeds(seed))
+    if shuffling == "shared":  # RandomSampler draws an order too many, of which it takes no row
+        return itertools.islice(randperms(n, TORCHS_OWN_SEED), 0, None, 2)
+    if shuffling == "seeded":
+        return (randperm(n, number) for number in itertools.count(seed))
+    if shuffling == "summed":
+        return (randperm(n, number) for number in itertools.accumulate(itertools.count(1), initial=seed))
+    if shuffling == "zero":
+        return itertools.repeat(randperm(n, 0))
+    raise ValueError(f"shuffling={shuffling!r}: expected one of {', '.join(map(repr, SHUFFLINGS))}")
+
+
+def _drawn_seeds(seed: int) -> Iterator[int]:
+    """What RandomSampler seeds its generator with: 64 bits of the global one, of which the low 32 count.
+
+    DataLoader draws 64 before it whenever an iteration begins.
+    """
+    generator = np.random.RandomState(seed & 0xFFFFFFFF)
+    while True:
+        yield int(generator.randint(0, 2**32, size=4, dtype=np.uint32)[-1])
+
+
+def seed_of(release: Release, seed: int, data_seed: int | None, sampling: str = "random") -> int:
+    """The seed of the rows' order: `data_seed` where there is one that the release read."""
+    read = data_seed is not None and release.reads_data_seed and sampling != "group_by_length"
+    return data_seed if read and data_seed is not None else seed
+
+
 def epoch_order(
-    n: int, *, sampling: str, seed: int, epoch: int, lengths: Sequence[int] | np.ndarray | None = None, group: int = 1
+    n: int,
+    *,
+    sampling: str,
+    seed: int,
+    epoch: int,
+    lengths: Sequence[int] | np.ndarray | None = None,
+    group: int = 1,
+    shuffling: str = "seeded",
 ) -> np.ndarray:
     """Row numbers of one epoch, shape (n,). `sampling` is the Trainer's `train_sampling_strategy`.
 
@@ -50,8 +102,10 @@ def epoch_order(
     """
     if sampling == "sequential":
         return np.arange(n, dtype=np.int64)
-    if sampling == "random":
+    if sampling == "random" and shuffling == "seeded":
         return randperm(n, seed + epoch)
+    if sampling == "random":
+        return next(itertools.islice(shuffled(n, seed, shuffling), epoch, None))
     if sampling == "group_by_length" and lengths is not None:
         return next(itertools.islice(grouped(lengths, group, seed), epoch, None))
     if sampling == "group_by_length":
@@ -83,11 +137,19 @@ def sampling_of(training_args: Any) -> str:
 
 
 def epoch_orders(
-    n: int, *, sampling: str, seed: int, lengths: Sequence[int] | np.ndarray | None = None, group: int = 1
+    n: int,
+    *,
+    sampling: str,
+    seed: int,
+    lengths: Sequence[int] | np.ndarray | None = None,
+    group: int = 1,
+    shuffling: str = "seeded",
 ) -> Iterator[np.ndarray]:
     """`epoch_order` of one epoch after the other."""
     if sampling == "group_by_length" and lengths is not None:
         return grouped(lengths, group, seed)
+    if sampling == "random":
+        return shuffled(n, seed, shuffling)
     return (epoch_order(n, sampling=sampling, seed=seed, epoch=epoch) for epoch in itertools.count())
 
 

@@ -38,13 +38,14 @@ class Steps:
         max_steps: int,
         seed: int,
         sampling: str = "random",
+        shuffling: str = "seeded",
         tokens_of_all: bool = True,
         micro_batches_apart: str = "",
         width: Callable[[np.ndarray], int] = np.max,
     ) -> None:
         self._rows = rows
         self._deal = deal
-        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed}
+        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed, "shuffling": shuffling}
         if sampling == "group_by_length":
             self._sampling |= {"lengths": rows.lengths, "group": deal.batch_size // deal.processes * deal.accumulation}
         self._together = tokens_of_all or deal.processes == 1

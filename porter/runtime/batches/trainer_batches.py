@@ -54,7 +54,8 @@ class TrainerBatches:
 
     `batch_size` is the rows of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are TrainingArguments', with its names and defaults (`epochs`:
-    num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `mean_over`: the loss
+    num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `shuffling`: how its
+    release of accelerate drew a random order, see `order`. `mean_over`: the loss
     is the mean over all trained tokens of the step, or ("micro_batch") the mean of the GPU run's micro-batches of each
     one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `label_smoothing`:
     label_smoothing_factor, which `token_loss` finds in the batches; transformers' LabelSmoother takes the mean of each
@@ -83,6 +84,7 @@ class TrainerBatches:
         data_seed: int | None = None,
         drop_last: bool = False,
         sampling: str = "random",
+        shuffling: str = "seeded",
         remove_unused_columns: bool = True,
         average_tokens_across_devices: bool = True,
         mean_over: str = "step",
@@ -109,11 +111,15 @@ class TrainerBatches:
         if is_stream(dataset):
             dataset, self._passes = self._read_stream(dataset, max_steps)
         self._dataset = self._columns(dataset)
-        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
+        self._sampling: dict[str, Any] = {
+            "sampling": sampling,
+            "seed": order.seed_of(self._release, seed, data_seed, sampling),
+            "shuffling": shuffling,
+        }
         if sampling == "group_by_length":
             lengths = [len(row["input_ids"]) for row in self._dataset]
             own = batch_size // processes * accumulation
-            self._sampling |= {"seed": seed, "lengths": lengths, "group": own}
+            self._sampling |= {"lengths": lengths, "group": own}
 
         self.rows = len(self._dataset)
         if not self.rows:
@@ -143,6 +149,7 @@ class TrainerBatches:
         *,
         processes: int = 1,
         mean_over: str = "step",
+        shuffling: str = "seeded",
         transformers: str | None = None,
         attention: str | None = None,
     ) -> TrainerBatches:
@@ -168,6 +175,7 @@ class TrainerBatches:
             average_tokens_across_devices=training_args.average_tokens_across_devices,
             label_smoothing=training_args.label_smoothing_factor,
             mean_over=mean_over,
+            shuffling=shuffling,
             transformers=transformers,
             attention=attention,
         )

@@ -17,6 +17,7 @@ OLDEST = (0, 7)
 # `Release.of_no_token` → the name under which batches say which padding has no token to see.
 BLIND = {"row": "sees_row", "mean": "averages_row"}
 LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
+ASKS_FOR_SEEDS = (4, 38, 0)  # transformers' first release whose Trainer asks accelerate for a seeded order
 
 
 @dataclass(frozen=True)
@@ -299,6 +300,11 @@ class Release:
             return "mean"
         return "row" if attention == "sdpa" and version < (4, 53, 0) else "nothing"
 
+    @property
+    def reads_data_seed(self) -> bool:
+        """Whether `data_seed` gave the order of the rows; before transformers 4.46 nothing read it."""
+        return version_key(self.transformers) >= (4, 46, 0)
+
     def sums_like(self, transformers: str) -> bool:
         """Whether that transformers grouped micro-batches and took means, evaluating too, as this release's own."""
         eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (4, 57, 0), (5, 10, 0))
@@ -318,3 +324,22 @@ def release(trl: str | None, transformers: str | None = None) -> Release:
         raise ValueError(f"trl={trl!r}: expected a release of TRL from {'.'.join(map(str, OLDEST))} on, like '0.12.2'")
     day = at_version(find_table("trl.SFTConfig").contemporary, trl)
     return Release(trl, transformers or day or "4.31")
+
+
+def shuffling_of(transformers: str, accelerate: str, processes: int = 1) -> str:
+    """How these releases drew the random order of an epoch's rows in so many processes: a `shuffling` of
+    `batches.order`, `seeded` as today, `drawn`, `summed`, `zero` or `shared`.
+
+    As each accelerate's `prepare_data_loader` did when it was run on one and on two processes. accelerate 0.25 always
+    seeded; its sum of seeds lasted to 0.26, and until 0.29 nothing seeded several processes.
+    """
+    release = version_key(accelerate)
+    if version_key(transformers) >= ASKS_FOR_SEEDS:
+        if release < (0, 27, 0):
+            return "summed"
+        return "drawn" if processes > 1 and release < (0, 29, 0) else "seeded"
+    if (0, 25, 0) <= release < (0, 26, 0):
+        return "summed"
+    if processes == 1 or (0, 26, 0) <= release < (0, 30, 0):
+        return "drawn"
+    return "zero" if (0, 24, 0) <= release < (0, 25, 0) else "shared"

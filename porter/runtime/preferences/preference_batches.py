@@ -44,7 +44,8 @@ class PreferenceBatches:
     `max_completion_length` are those of TRL before 0.29).
 
     `whole_micro_batches`: one micro-batch of the GPU run is one here, for losses that compare the rows of a micro-batch
-    (`aot`, `aot_unpaired`, KTO's KL). `processes` (B,) int32 then tells which process of the GPU run had the row.
+    (`aot`, `aot_unpaired`, KTO's KL). `processes` (B,) int32 then tells which process of the GPU run had the row. Else
+    `micro_batch` says how many pairs to make B from instead of `batch_size`; the step keeps its pairs.
 
     `trl` ("0.19.1"): prepare the pairs as that release did, see `older_preferences`, and make as many steps as the
     transformers of its day, or `transformers`.
@@ -77,7 +78,9 @@ class PreferenceBatches:
         num_proc: int | None = None,
         drop_last: bool = False,
         sampling: str = "random",
+        shuffling: str = "seeded",
         whole_micro_batches: bool = False,
+        micro_batch: int | None = None,
         trl: str | None = None,
         transformers: str | None = None,
     ) -> None:
@@ -94,9 +97,16 @@ class PreferenceBatches:
         }
         self._num_proc = num_proc
         self._whole = whole_micro_batches or self.whole
+        if self._whole and micro_batch is not None:
+            raise ValueError("the loss compares the rows of a GPU run's micro-batch: leave out micro_batch")
         multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
         self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
-        self._sampling: dict[str, Any] = {"sampling": sampling, "seed": seed if data_seed is None else data_seed}
+        self._sampling: dict[str, Any] = {
+            "sampling": sampling,
+            "seed": order.seed_of(self._release, seed, data_seed),
+            "shuffling": shuffling,
+        }
+        self._own_seed = seed if data_seed is None else data_seed
 
         self._rows = self._prepare(dataset, batch_size // processes)
         limit = getattr(tokenizer, "model_max_length", None)
@@ -112,7 +122,7 @@ class PreferenceBatches:
             self.uneven_epochs = self.steps_per_epoch != self._deal.steps(self.rows, full=True)
             self.steps_per_epoch = max(self._deal.steps(self.rows, full=True), 1)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
-        self.batch_size = self._divisible(batch_size)
+        self.batch_size = self._divisible(micro_batch or batch_size)
         pairs = self.batch_size // self.documents
         largest = accumulation
         if not self._release.rounds_steps_up:
@@ -341,7 +351,7 @@ class KTOBatches(PreferenceBatches):
         rotate = per_process if self.documents == 2 else None
         if self._release.shuffles_completions:  # with data_seed; without one in an order that nobody can repeat
             rows = dataset if isinstance(dataset, datasets.Dataset) else datasets.Dataset.from_list(list(dataset))
-            dataset = rows.shuffle(seed=self._sampling["seed"])
+            dataset = rows.shuffle(seed=self._own_seed)
         return preference_rows.completions(
             dataset,
             self._tokenizer,

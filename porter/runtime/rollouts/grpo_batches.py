@@ -79,7 +79,7 @@ class GRPOBatches:
     checkpoint's generation_config.json; `checkpoint_fills` says which sampling settings that file replaces, see
     `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py).
     `raise_batch_size`: where `num_generations` doesn't divide the completions of a step, a process's batch is that
-    many, as Unsloth makes it.
+    many, as Unsloth makes it. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
 
     ValueError at once for lengths that don't fit the model's context, batches that groups of `num_generations` don't
     fill, and reward functions that can't be called as TRL does. Of several JAX processes the first one calls the reward
@@ -116,6 +116,7 @@ class GRPOBatches:
         checkpoint_fills: str | None = None,
         dealing: str = "shuffled",
         raise_batch_size: bool = False,
+        micro_batch: int | None = None,
         reward_weights: Sequence[float] | None = None,
         scale_rewards: str | bool = "group",
         multi_objective_aggregation: str = "sum_then_normalize",
@@ -161,7 +162,7 @@ class GRPOBatches:
         check_context(model, longest, max_completion_length)
         self._completion_length = max_completion_length
         self.length = rounded(longest + max_completion_length)
-        self.batch_size = divisible(batch_size, mesh)
+        self.batch_size = divisible(micro_batch or batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * accumulation / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         sampling = sampling_of(

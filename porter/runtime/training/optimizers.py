@@ -23,7 +23,6 @@ _ADAMW = {
     "adamw_torch_fused",
     "adamw_torch_xla",
     "adamw_torch_npu_fused",
-    "adamw_hf",
     "adamw_torch_4bit",
     "adamw_torch_8bit",
     "adamw_bnb_8bit",
@@ -73,6 +72,9 @@ def hf_optimizer(
     if name in _ADAMW:
         _only(name, given)
         return optax.adamw(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=mask)
+    if name == "adamw_hf":
+        _only(name, given)
+        return adamw_hf(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=mask)
     if name in _LION:
         _only(name, given)
         return optax.lion(schedule, b1=b1, b2=b2, weight_decay=weight_decay, mask=mask)
@@ -95,8 +97,58 @@ def hf_optimizer(
         # The Trainer turns off parameter scaling and relative steps, and PyTorch's decay goes with the rate.
         factored = optax.scale_by_factored_rms(decay_rate=0.8, min_dim_size_to_factor=0, epsilon=1e-30)
         return optax.chain(factored, optax.clip_by_block_rms(1.0), coupled, rate)
-    known = sorted(_ADAMW | _LION | _RMSPROP | {"sgd", "adagrad", "adafactor"})
+    known = sorted(_ADAMW | _LION | _RMSPROP | {"adamw_hf", "sgd", "adagrad", "adafactor"})
     raise ValueError(f"optim={name!r} has no optax counterpart with the same numbers; choose one of {', '.join(known)}")
+
+
+def adamw_hf(
+    learning_rate: optax.ScalarOrSchedule,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    mask: Mask | None = None,
+) -> optax.GradientTransformation:
+    """transformers' own AdamW, the Trainer's default before transformers 4.32 (`optim="adamw_hf"`).
+
+    It adds eps before the bias correction, PyTorch's and optax's AdamW after it, and decays the weights that its update
+    has made. Arguments as for optax.adamw.
+    """
+    adam = _scale_by_hf_adam(b1, b2, eps)
+    links = [adam, optax.scale_by_learning_rate(learning_rate)]
+    if weight_decay:
+        decay = _decay_made_weights(learning_rate, weight_decay)
+        links.append(decay if mask is None else optax.masked(decay, mask))
+    return optax.chain(*links)
+
+
+def _scale_by_hf_adam(b1: float, b2: float, eps: float) -> optax.GradientTransformation:
+    """optax.scale_by_adam, whose eps stands beside the root of the second moment before that is corrected."""
+    adam = optax.scale_by_adam(b1, b2, eps)
+
+    def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        _, state = adam.update(grads, state, params)
+        count = state.count.astype(jnp.float32)
+        step = jnp.sqrt(1.0 - b2**count) / (1.0 - b1**count)
+        made = jax.tree.map(lambda first, second: step * first / (jnp.sqrt(second) + eps), state.mu, state.nu)
+        return made, state
+
+    return optax.GradientTransformation(adam.init, update)
+
+
+def _decay_made_weights(rate: optax.ScalarOrSchedule, decay: float) -> optax.GradientTransformation:
+    """Decay of the weights behind the update that they have got: `p += u; p -= rate * decay * p`."""
+
+    def init(params: Any) -> optax.ScaleByScheduleState:
+        return optax.ScaleByScheduleState(count=jnp.zeros((), jnp.int32))
+
+    def update(updates: Any, state: optax.ScaleByScheduleState, params: Any = None) -> tuple[Any, Any]:
+        share = (rate(state.count) if callable(rate) else rate) * decay
+        made = jax.tree.map(lambda step, weight: step - share * (weight + step), updates, params)
+        return made, optax.ScaleByScheduleState(count=state.count + 1)
+
+    return optax.GradientTransformation(init, update)
 
 
 def decay_mask(params: Any) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from ...files import is_file, is_folder
 from ..project.folders import files_in, project_folders
 from .shell import ASSIGNMENT, commands_of, filled, names_script, words_of
 
@@ -33,7 +34,7 @@ def words_of_launches(script: Path) -> dict[str, str]:
                 if flag := FLAG.fullmatch(word):
                     found.setdefault(flag[1], file.name)
                 for yaml in (word.rpartition("=")[2],) if word.endswith((".yaml", ".yml")) else ():
-                    place = next((folder / yaml for folder in folders if (folder / yaml).is_file()), None)
+                    place = next((folder / yaml for folder in folders if is_file(folder / yaml)), None)
                     for key in KEY.findall(_read(place)) if place is not None else ():
                         found.setdefault(key, place.name if place is not None else "")
     return found
@@ -67,7 +68,7 @@ def _entered(inside: str, to: str, folders: list[Path]) -> str:
     if to.startswith(("/", "~", "$", "-", "..")):
         return ""
     found = f"{inside}{to.rstrip('/')}/".removeprefix("./")
-    return found if any((folder / found).is_dir() for folder in folders) else ""
+    return found if any(is_folder(folder / found) for folder in folders) else ""
 
 
 def _shell_files(folders: list[Path]) -> dict[Path, Path]:

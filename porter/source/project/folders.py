@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from ...files import is_file
+
 MOST = 5  # folders, the script's own and the root's among them
 OF_A_ROOT = (".gitignore", ".gitattributes", ".github", "LICENSE", "LICENSE.md", "LICENSE.txt")
 
@@ -18,11 +20,13 @@ def project_folders(script: Path, *, above: int = 1) -> list[Path]:
     what lies at the root of a repository, and at least `above` of them.
     """
     folders = list(script.parents[:MOST])
-    root = next((place for place, folder in enumerate(folders) if (folder / ".git").exists()), None)
+    root = next((place for place, folder in enumerate(folders) if os.path.lexists(folder / ".git")), None)
     if root is None:
         home = Path.home()
         inner = [folder for folder in folders if folder not in (home, *home.parents)]
-        copied = (place for place, folder in enumerate(inner) if any((folder / name).exists() for name in OF_A_ROOT))
+        copied = (
+            place for place, folder in enumerate(inner) if any(os.path.exists(folder / name) for name in OF_A_ROOT)
+        )
         root = max(above, next(copied, above))
     return folders[: root + 1]
 
@@ -36,11 +40,11 @@ def files_in(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[Path]]:
     for pattern in patterns:
         below, _, last = pattern.rpartition("/")
         if "*" in below:
-            yield [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+            yield [path for path in sorted(folder.glob(pattern)) if is_file(path)]
             continue
         if below not in names:
             names[below] = _matching(folder / below, _any_of(patterns, below))
-        yield [path for name in fnmatch.filter(names[below], last) if (path := folder / below / name).is_file()]
+        yield [path for name in fnmatch.filter(names[below], last) if is_file(path := folder / below / name)]
 
 
 def _matching(folder: Path, wanted: re.Pattern[str]) -> list[str]:

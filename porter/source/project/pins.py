@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ...errors import InputError
-from ...files import read_file
+from ...files import is_file, read_file
 from ...releases.versions import Pin
 from .bounds import can_meet
 from .folders import files_in, project_folders
@@ -126,7 +127,7 @@ def _of_images(script: Path, text: str, library: str) -> Iterator[Asked]:
     places = [
         folder.joinpath(*name.split(".")).with_suffix(".py") for name in names for folder in project_folders(script)
     ]
-    for file in dict.fromkeys(place for place in places if place.is_file()):
+    for file in dict.fromkeys(place for place in places if is_file(place)):
         try:
             held = re.sub(r"#[^\n]*", "", _text(file))
         except (OSError, InputError):
@@ -206,8 +207,8 @@ def _installed_from(commands: Iterable[Path], folders: Sequence[Path], seen: set
         except (OSError, InputError):
             continue
         for name in (name for command in installs if not NEGATED.search(command) for name in NAMED.findall(command)):
-            places = ((folder / name).resolve() for folder in (file.parent, *folders))
-            found = next((path for path in places if path.is_relative_to(folders[-1]) and path.is_file()), None)
+            places = (Path(os.path.realpath(folder / name)) for folder in (file.parent, *folders))
+            found = next((path for path in places if path.is_relative_to(folders[-1]) and is_file(path)), None)
             if found is not None and found not in seen:
                 seen.add(found)
                 yield found

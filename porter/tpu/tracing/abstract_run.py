@@ -99,8 +99,8 @@ class AbstractRun:
     def refuse_batch(self, kind: str) -> None:
         if self.request["batch"]:
             self.refuse(
-                f"the micro-batches of {kind} are as large as the script's batch size makes them: change "
-                "per_device_train_batch_size and gradient_accumulation_steps there, and leave out --batch"
+                f"the loss of this {kind} run compares the rows of a micro-batch, which the script's batch size makes: "
+                "change per_device_train_batch_size and gradient_accumulation_steps there, and leave out --batch"
             )
 
     def write(self, result: dict[str, Any]) -> None:

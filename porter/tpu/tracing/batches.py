@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
@@ -117,14 +118,15 @@ def _preferences(run: AbstractRun, original: Any, name: str) -> type:
         kind = name
 
         def __init__(self, dataset: Any, tokenizer: Any, mesh: Any, **settings: Any) -> None:
-            run.refuse_batch(name)
+            whole = original.whole or settings.get("whole_micro_batches", False)
+            if whole:
+                run.refuse_batch(name)
+            elif run.request["batch"]:
+                settings["micro_batch"] = math.ceil(run.request["batch"] / original.documents)
             super().__init__([], AbsentTokenizer(run.request["rows"]), mesh, **settings)
             self.effective = self._deal.step_rows * self.documents
-            self.own_batch = {
-                "rows": self._deal.batch_size * self.documents,
-                "unit": self.documents,
-                "micro_batches": self._micro_batches if self._whole else 0,
-            }
+            rows, count = self._deal.batch_size * self.documents, self._micro_batches
+            self.own_batch = {"rows": rows, "micro_batches": count} if whole else None
             run.shapes = self
 
         def _prepare(self, dataset: Any, per_process: int) -> Any:
@@ -149,17 +151,15 @@ def _sampled(run: AbstractRun, original: Any, name: str) -> type:
         kind = name
 
         def __init__(self, dataset: Any, tokenizer: Any, mesh: Any, model: Any, **settings: Any) -> None:
-            run.refuse_batch(name)
             run.adjust(model)
             completion = run.lengths.completion(settings.get("max_completion_length", 512), "max_completion_length")
             prompt = run.lengths.prompt(settings.get("max_prompt_length"), completion)
             module.prompt_rows = lambda *args: [{"prompt": ""}] * run.request["rows"]
             module.tokenised_prompts = lambda rows, *args: [[0] * prompt] * len(rows)
             settings |= {"max_completion_length": completion}
+            settings |= {"micro_batch": run.request["batch"]} if run.request["batch"] else {}
             super().__init__([], AbsentTokenizer(run.request["rows"]), mesh, model, **settings)
-            rows, accumulation = self._source
-            self.effective = rows * accumulation
-            self.own_batch = {"rows": rows, "unit": 1, "micro_batches": 0}
+            self.effective = math.prod(self._source)
             run.shapes = self
 
         def batch(self) -> Mapping[str, Any]:

@@ -71,6 +71,7 @@ def described(trainer: Any, batch: Any, shapes: Any, sizes: dict[str, Any]) -> d
         "micro_batches": micro_batches,
         "effective_rows": shapes.effective if shapes else rows * micro_batches,
         "own_batch": getattr(shapes, "own_batch", None),
+        "documents": getattr(shapes, "documents", 1),
         "steps": trainer.config.max_steps,
         "packing": bool(getattr(shapes, "packing", False)),
         **layers_of(trainer.model, sizes),

@@ -33,7 +33,7 @@ MEASURED = "metrics of every evaluation"
 DEVICES = "the same port on {}"
 NATS = 6.0  # of a token's log-probability by chance, in the vocabulary of a stand-in
 # A norm below a hundredth of the run's largest is what rounding left of terms that cancel.
-SMALL_NORM, LEAST_NORM = 1e-2, 1e-7
+SMALL_NORM, LEAST_NORM = 1e-2, 1e-6
 # A token's loss is a logarithm of a sum less a logit, which float32 knows to about 1e-6, however small it comes out.
 LEAST_LOSS = 0.1
 

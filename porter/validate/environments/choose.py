@@ -169,6 +169,8 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     if "transformers" in dated and "newest table" not in says["transformers"]:
         era = pins_of(era_of(dated["transformers"].partition(" ")[0]))
         asked["transformers"] = [*asked.get("transformers", []), *era]
+    if "newest table" not in says.get("accelerate", "newest table"):  # which decides in what order rows come
+        asked["accelerate"] = [("==", dated["accelerate"].partition(" ")[0])]
     chosen = _chosen(uses, asked, pins)
     told = []
     found = {library: each.version for library, each in chosen.items()}

@@ -24,7 +24,7 @@ SPAN = 45  # days
 OF_TRANSFORMERS = ("tokenizers", "huggingface-hub")  # which each of its releases wants in another range
 # What scripts and old releases import without asking for it, and what torch, which is shared, would bring.
 ALWAYS = (
-    *("rich", "sentencepiece", "protobuf", "scipy", "tiktoken", "setuptools<81"),
+    *("rich", "sentencepiece", "protobuf", "scipy", "tiktoken"),
     *("sympy", "networkx", "jinja2", "fsspec", "filelock", "typing-extensions"),
 )
 
@@ -46,7 +46,9 @@ class Wanted:
         pins = self.pins if kept is None else {name: self.pins[name] for name in kept if name in self.pins}
         free = () if kept is None else tuple(name for name in (*LIBRARIES, "datasets") if name not in pins)
         old = ("numpy<2", "pyarrow<17", "pandas<2.3") if kept is not None and self.day < "2024-12" else ()
-        return (*(f"{name}=={version}" for name, version in pins.items()), *free, *old, *ALWAYS)
+        # pkg_resources, which old releases import, lost `packaging` with setuptools 70 and went with 81.
+        tools = "setuptools<70" if self.day < "2024-06" else "setuptools<81"
+        return (*(f"{name}=={version}" for name, version in pins.items()), *free, *old, *ALWAYS, tools)
 
     @property
     def until(self) -> str:

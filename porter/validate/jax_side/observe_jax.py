@@ -218,6 +218,7 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         return optax.chain(separate_kv(model), recorded_norm())
 
     _record_scaled(observer)
+    replace_everywhere(runtime, "adamw_hf", telling("adamw", runtime.adamw_hf, observer.optimizer))
     replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
     kinds = (runtime.SFTBatches, runtime.TrainerBatches, runtime.PreferenceBatches, runtime.KTOBatches)
     for batches in (*kinds, runtime.GRPOBatches):

@@ -1,15 +1,20 @@
 """Calls the training of a module that only defines it, as the program that it belongs to would.
 
 What that program would hand over is made up from the signature: numbers, texts and paths by name and annotation, rows
-for a Dataset, an object of the project's own class (a dataclass, a pydantic model) with what it requires.
+for a Dataset, an object of the project's own class (a dataclass, a pydantic model) with what it requires; without an
+annotation by its uses (`unannotated`).
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
+import functools
 import inspect
+import json
 import re
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +23,15 @@ from typing import Any
 
 from ...source.program import program_text
 from ..stand_ins.command_line.made_up_values import number_value, text_value
+from ..stand_ins.command_line.project import project_sources
+from .unannotated import Settings, as_settings, defaults_of, is_settings, made_up_by_use
 
 DEEPEST = 4  # objects within objects that are made up
 TEXTS = tuple(
     f"Question {number}: what is {number} plus one? Answer: {number + 1}. " * (number % 7 + 1) for number in range(64)
 )
 UNCALLED = "uncalled.txt"
+GIVEN = "given.json"  # what the source's function was given, which the port's is given as well
 UNMADE = "it only defines its training, and {name} wants {missing}, which nothing tells how to make up"
 NOTE = "{script} only defines its training: {name} was called, with what is made up for its parameters"
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -32,6 +40,19 @@ BY_KEYWORD = (inspect.Parameter.KEYWORD_ONLY,)
 
 class CannotMakeUp(Exception):
     """A parameter of which nothing tells what it takes; the message names it."""
+
+
+@dataclasses.dataclass
+class Known:
+    """What tells of parameters without an annotation: the project's modules, and what the other side was given."""
+
+    trees: list[ast.Module] = dataclasses.field(default_factory=list)
+    given: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Of the project's parsers and dataclasses."""
+        return defaults_of(self.trees)
 
 
 def call_training(script: Path, names: Mapping[str, Any], folder: Path, note: Callable[[str], None]) -> None:
@@ -44,16 +65,18 @@ def call_training(script: Path, names: Mapping[str, Any], folder: Path, note: Ca
     if not found:
         return
     *owner, name = found.split(".")
+    known = _known(script, folder)
     try:
         holder = names.get(owner[0]) if owner else None
-        function = getattr(made_up_object(holder), name) if isinstance(holder, type) else names.get(name)
+        function = getattr(made_up_object(holder, known=known), name) if isinstance(holder, type) else names.get(name)
         if not callable(function):
             return
-        places, words = made_up_arguments(function)
+        places, words = made_up_arguments(function, known=known)
     except CannotMakeUp as missing:
         (folder / UNCALLED).write_text(UNMADE.format(name=found, missing=missing), encoding="utf-8")
         return
     note(NOTE.format(script=script.name, name=found))
+    (folder.parent / GIVEN).write_text(json.dumps(known.given, default=vars), encoding="utf-8")
     function(*places, **words)
 
 
@@ -77,21 +100,58 @@ def training_of(text: str) -> str:
     return roots[0] if len(roots) == 1 else ""
 
 
-def made_up_arguments(function: Callable[..., Any], depth: int = 0) -> tuple[list[Any], dict[str, Any]]:
+def _known(script: Path, folder: Path) -> Known:
+    trees: list[ast.Module] = []
+    for text in [program_text(script), *project_sources(script)]:
+        with contextlib.suppress(SyntaxError, ValueError):
+            trees.append(ast.parse(text))
+    file = next((each / GIVEN for each in list(folder.parents)[:2] if (each / GIVEN).is_file()), None)
+    return Known(trees, as_settings(json.loads(file.read_text(encoding="utf-8"))) if file is not None else {})
+
+
+def made_up_arguments(
+    function: Callable[..., Any], depth: int = 0, known: Known | None = None
+) -> tuple[list[Any], dict[str, Any]]:
     """What a call must give, by place and by keyword.
 
     CannotMakeUp names the parameter of which nothing tells what it takes.
     """
     hints = _hints(function)
     required = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
+    own = Known() if known is None else known
+
+    def value_of(name: str) -> Any:
+        if name in hints or known is None:
+            return made_up(name, hints.get(name), depth, known)
+        if name in own.given:
+            return own.given[name]
+        made = _by_use(function, name, own)
+        if isinstance(made, bool | int | float | str | Settings):
+            own.given[name] = made
+        return made
+
     made = {
-        kinds: [(each.name, made_up(each.name, hints.get(each.name), depth)) for each in required if each.kind in kinds]
+        kinds: [(each.name, value_of(each.name)) for each in required if each.kind in kinds]
         for kinds in (BY_PLACE, BY_KEYWORD)
     }
     return [value for _, value in made[BY_PLACE]], dict(made[BY_KEYWORD])
 
 
-def made_up_object(cls: type, depth: int = 0) -> Any:
+def _by_use(function: Callable[..., Any], name: str, known: Known) -> Any:
+    """A value by what the function, or its class, does with a parameter; settings go on into others of that name."""
+    try:
+        node: ast.AST = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):  # a notebook's
+        node = ast.Module([], [])
+    if is_settings(name):
+        node = ast.Module([line for tree in known.trees for line in tree.body], [])
+    try:
+        return made_up_by_use(name, node, known.defaults)
+    except LookupError as error:
+        raise CannotMakeUp(name) from error
+
+
+def made_up_object(cls: type, depth: int = 0, known: Known | None = None) -> Any:
     """An object of a class with what it requires."""
     if depth > DEEPEST:
         raise CannotMakeUp(cls.__name__)
@@ -106,11 +166,11 @@ def made_up_object(cls: type, depth: int = 0) -> Any:
             f for f in dataclasses.fields(cls) if f.init and f.default is missing and f.default_factory is missing
         ]
         return cls(**{each.name: made_up(each.name, hints.get(each.name), depth + 1) for each in wanted})
-    places, words = made_up_arguments(cls, depth + 1)
+    places, words = made_up_arguments(cls, depth + 1, known)
     return cls(*places, **words)
 
 
-def made_up(name: str, kind: Any, depth: int = 0) -> Any:
+def made_up(name: str, kind: Any, depth: int = 0, known: Known | None = None) -> Any:
     """A value for a parameter or field of this name and annotation."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
@@ -134,7 +194,7 @@ def made_up(name: str, kind: Any, depth: int = 0) -> Any:
     if not isinstance(kind, type) or kind.__module__ in ("builtins", "typing") or _of_library(kind):
         raise CannotMakeUp(name)
     try:
-        return made_up_object(kind, depth + 1)
+        return made_up_object(kind, depth + 1, known)
     except CannotMakeUp:
         raise
     except Exception as error:  # its own checks don't take what is made up

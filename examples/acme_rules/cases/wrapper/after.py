@@ -14,8 +14,6 @@ from porter import runtime as rt
 mesh = jax.make_mesh((4, 2), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("acme/acme-lm-1b", mesh, dtype=jnp.bfloat16, family="acme_lm.toml")
 dataset = load_dataset("json", data_files="support.jsonl", split="train")
-if False:
-    print("on the cluster")
 tokenizer = AutoTokenizer.from_pretrained("acme/acme-lm-1b")
 batches = rt.SFTBatches(
     dataset,

@@ -14,8 +14,10 @@ import re
 import libcst as cst
 
 from ....recipe import Value
+from ....source.module import Module
 from ....source.scopes import inside
 from ....source.values import Unknown, evaluate
+from ...script.callback_methods import in_callback
 from ...script.flow import is_same, origins
 from ...script.porting import Porting
 from ...script.trainers import is_behind
@@ -61,15 +63,26 @@ def say_only_checkpoints(porting: Porting) -> None:
     trains = any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer"))
     if never or not trains or any(_may_save(porting, call) for call in module.calls):
         return
-    names = "|".join(re.escape(name) for name in {porting.names.model, porting.names.trainer, str(site.variable)})
+    names = "|".join(
+        re.escape(name) for name in sorted({porting.names.model, porting.names.trainer, str(site.variable)})
+    )
     written = " ".join(edit.new for edit in porting.edits)
-    if re.search(rf"\b(?:return|yield)\b[^\n]*\b(?:{names})\b", module.text) or SAVED.search(written):
+    if _is_given_back(module, names) or SAVED.search(written):
         return
     what = "a PEFT adapter" if porting.saves_adapter else "a model of transformers"
     message = f"Only checkpoints hold what is trained, and the port's are Orbax's, not {what}."
     call = f"rt.{'save_adapter' if porting.saves_adapter else 'save_model'}({porting.names.model}, folder)"
     fix = f"tpu-port export makes one of them; {call} behind the training saves it at once."
     porting.find(RULE, "info", message, fix, site.line, site.column)
+
+
+def _is_given_back(module: Module, names: str) -> bool:
+    """Whether some line returns or yields one of several names, which stand as a pattern."""
+    asked = ("given back", names)
+    if asked not in module.memory:
+        module.memory[asked] = re.search(rf"\b(?:return|yield)\b[^\n]*\b(?:{names})\b", module.text) is not None
+    found: bool = module.memory[asked]
+    return found
 
 
 def _may_save(porting: Porting, call: cst.Call) -> bool:
@@ -84,7 +97,8 @@ def _may_save(porting: Porting, call: cst.Call) -> bool:
 
 
 def say_listed_checkpoints(porting: Porting) -> None:
-    """Name the places behind the training that list checkpoints by transformers' name, of which there are none."""
+    """Name the places behind the training, or in a callback, that list checkpoints by transformers' name, of which
+    there are none."""
     module = porting.module
     if not porting.options.active(RULE) or porting.trainer is None:
         return
@@ -95,9 +109,10 @@ def say_listed_checkpoints(porting: Porting) -> None:
     trained = [module.span(use.outer)[1] for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
     for call in module.calls if trained else ():
         statement = module.statement(call)
-        if LISTS.search(f"{module.code(call.func)}(") is None or module.span(statement)[0] < max(trained):
+        if LISTS.search(f"{module.code(call.func)}(") is None:
             continue
-        if not is_behind(porting, statement):
+        behind = module.span(statement)[0] >= max(trained) and is_behind(porting, statement)
+        if not behind and not in_callback(module, call):
             continue
         if porting.covered(module.span(call)[0]) or NAMES.search(module.code(statement)) is None:
             continue
@@ -113,14 +128,15 @@ def _is_checkpoint(porting: Porting, node: cst.BaseExpression) -> bool:
             return True
         if isinstance(value, cst.Attribute) and value.attr.value == "best_model_checkpoint":
             return True
-        if NAMED.search(module.code(value)) is not None and _is_in_output(porting, value):
+        if NAMED.search(module.code(value)) is not None and is_in_output(porting, value):
             return True
     return False
 
 
-def _is_in_output(porting: Porting, node: cst.BaseExpression) -> bool:
+def is_in_output(porting: Porting, node: cst.BaseExpression) -> bool:
     """Whether a path lies in the folder that the trainer saves to."""
-    folder = porting.value("run.output_dir")
+    given = porting.config.argument("output_dir") if porting.config is not None else None  # of a config that stays, too
+    folder = given.value if given is not None else porting.value("run.output_dir")
     if folder is None:
         return False
     output = _plain(folder.literal) if folder.known else ""
@@ -128,13 +144,20 @@ def _is_in_output(porting: Porting, node: cst.BaseExpression) -> bool:
     if output and texts and _plain(texts[0].evaluated_value) == output:  # os.path.join("out", "checkpoint-300")
         return True
     parts = [part for part in inside(node) if isinstance(part, cst.BaseExpression)]
+    starts = [part.parts[0] for part in parts if isinstance(part, cst.FormattedString) and part.parts]
+    if output and any(isinstance(at, cst.FormattedStringText) and _is_below(at.value, output) for at in starts):
+        return True
     if any(_is_folder(porting, value, folder) for part in parts for value in origins(porting.module, part)):
         return True
     try:
         path = _plain(evaluate(porting.module, node))
     except Unknown:
         return False
-    return bool(output) and path.startswith(f"{output}/checkpoint-")
+    return bool(output) and _is_below(path, output)
+
+
+def _is_below(path: str, output: str) -> bool:
+    return _plain(path).startswith(f"{output}/checkpoint-")
 
 
 def _plain(path: object) -> str:

@@ -14,11 +14,12 @@ from ....text.layout import Arg, Call, render
 from ...receipts.marking import keys_at, mark, mark_of, unread_unless
 from ...script.fill_from_tables import plain_version, tables_of
 from ...script.porting import Porting
-from ...script.sites import Site
+from ...script.sites import Argument, Site
 from ...script.training import in_reach
 from ..transformers.collators import saved_tokenizer
 
 KEPT = ("private", "revision", "token", "commit_message")
+OLD_TOKEN = "use_auth_token"  # the token's name of transformers 4; True is the one that is logged in
 # What the arguments say where a call doesn't.
 RULE = "TP111"
 # What else a script uploads, by its name.
@@ -42,7 +43,7 @@ def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool
     named = mark(porting, "run.hub_model_id") + named if named and repository is None else named
     arguments = [Arg(porting.output_dir()), *([Arg(named)] if named else [])]
     for name in KEPT:
-        argument = site.argument(name)
+        argument = site.argument(name) or (_old_token(site) if name == "token" else None)
         value = porting.value(ARGUMENTS[name]) if of_trainer and name in ARGUMENTS else None
         if argument is not None:
             arguments += [] if argument.value.is_literal(None) else [Arg(argument.text, name)]
@@ -52,6 +53,19 @@ def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool
             arguments.append(Arg(mark(porting, "run.hub_token") + porting.text("run.hub_token"), name))
             porting.change_fate(".hub_token", fate="exact", target="rt.push_to_hub(token=)", reason="")
     return render(Call(asking + porting.rt("push_to_hub"), arguments), site.indent, porting.module.indent, before)
+
+
+def _old_token(site: Site) -> Argument | None:
+    """The token under its old name; None where it says no more than that there is one."""
+    given = site.argument(OLD_TOKEN)
+    return None if given is None or given.value.is_literal(True, False) else given
+
+
+def say_old_token(site: Site) -> dict[str, tuple[str, str, str]]:
+    """The fate of the token's old name at a call that uploads."""
+    if _old_token(site) is not None and site.argument("token") is None:
+        return {OLD_TOKEN: ("exact", "rt.push_to_hub(token=)", "")}
+    return {OLD_TOKEN: ("dropped", "", "the token is HF_TOKEN's or that of `hf auth login` unless the call has one")}
 
 
 def _is_read_when_run(porting: Porting) -> bool:

@@ -75,6 +75,10 @@ class Calls(Methods):
             return self.constructed(node, name, scope)
         if (known is None or not find(known).functions) and (name in READS or name in TABLES or name == "open"):
             return self.read(node, name, owner, scope)
+        if name in ("read_text", "read_bytes") and isinstance(node.func, ast.Attribute):
+            held = self.value(node.func.value, scope)
+            if not any(find(root.shape) is find(held) for root in self.roots):
+                return self.root("file", node, self.texts(node.func.value, scope)).field("\0text")
         base = self.value(node.func.value, scope) if isinstance(node.func, ast.Attribute) else Shape()
         given = [self.value(part, scope) for part in node.args]
         words = {word.arg: self.value(word.value, scope) for word in node.keywords if word.arg}
@@ -82,7 +86,8 @@ class Calls(Methods):
         called = find(known).functions if known is not None else []
         if isinstance(node.func, ast.Attribute):
             own = self.class_of(node.func.value).get(name)
-            called = [own] if own is not None else find(base.field(f"\0.{name}")).functions
+            held_there = find(base).fields.get(f"\0.{name}")
+            called = [own] if own is not None else find(held_there).functions if held_there is not None else []
             if not called and name not in ROWS | SAME | TEXT | NAMING and name not in ("get", "append", "items"):
                 owners = [methods[name] for _, methods in self.classes.values() if name in methods]
                 outer = scope.look(name) if isinstance(node.func.value, ast.Name) else None
@@ -162,6 +167,7 @@ class Calls(Methods):
         elif name == "zip":
             held = Shape()
             for index, part in enumerate(given):
+                part.use("walked")
                 merge(held.item().field(f"\0#{index}"), part.item())
             return held
         elif name == "enumerate":

@@ -7,8 +7,9 @@ import string
 from typing import Any
 
 from .calls import Calls
-from .shapes import Shape, find, merge
+from .shapes import LEAST, Shape, find, kind_by_name, merge
 
+MOST_KEYS = 50
 DYNAMIC = ("key", "col", "field", "name")
 SAME = ("iloc", "loc", "values", "at", "iat", "T", "data")
 COMPARED = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
@@ -84,7 +85,9 @@ class Expressions(Calls):
             for name in self.texts(key, scope):
                 base.load(name)
             return base
-        names = self.value(key, scope).constants
+        chosen = self.value(key, scope)
+        names = chosen.constants
+        self.looked_up(base, chosen)
         if names:
             held = base.load(names[-1])
             for name in names[:-1]:
@@ -98,13 +101,21 @@ class Expressions(Calls):
             if isinstance(node.value, ast.Call) and number > 0:
                 self.separated(node.value, number, scope)
             base.use("indexed")
+            if number > 0:
+                base.use(f"{LEAST}{number + 1}")
             return base.item()
         if isinstance(key, ast.Compare | ast.BoolOp | ast.UnaryOp):  # a mask of rows
             return base
-        if isinstance(key, ast.Name) and any(word in key.id.lower() for word in DYNAMIC):
+        if "mapping" not in base.uses and isinstance(key, ast.Name) and any(word in key.id.lower() for word in DYNAMIC):
             return Shape()
         base.use("indexed")
         return base.item()
+
+    def looked_up(self, base: Shape, key: Shape) -> None:
+        """What is looked up in a mapping or a sequence that the script writes out is one of its keys."""
+        keys = find(base).keys or [index for text in base.constants[:1] for index in range(len(text))][:MOST_KEYS]
+        if keys and not key.constants:
+            key.among += [each for each in keys if each not in key.among]
 
     def separated(self, call: ast.Call, parts: int, scope: Any) -> None:
         """A text of which a part after the first is taken has the separator in it."""
@@ -123,6 +134,8 @@ class Expressions(Calls):
             inner = self.value(part, scope)
             for name in self.value(key, scope).constants[:1]:
                 held.store(name, inner)
+        if all(isinstance(key, ast.Constant) for key in node.keys):
+            find(held).keys += [key.value for key in node.keys if isinstance(key, ast.Constant)][:MOST_KEYS]
         return find(held)
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: Any) -> Shape:
@@ -135,6 +148,8 @@ class Expressions(Calls):
                 merge(held, inner)
             else:
                 merge(held.item(), inner)
+        if isinstance(node, ast.List) and all(isinstance(part, ast.Constant) for part in node.elts):
+            held.keys += list(range(len(node.elts)))[:MOST_KEYS]
         return held
 
     _tuple = _set = _list
@@ -150,8 +165,9 @@ class Expressions(Calls):
 
     def _listcomp(self, node: Any, scope: Any) -> Shape:
         inner = type(scope)(scope)
+        made = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
         for generator in node.generators:
-            self.bind(generator.target, self.walked(self.value(generator.iter, inner)), inner)
+            self.loop(generator.target, generator.iter, [*made, *generator.ifs], inner)
             for test in generator.ifs:
                 self.value(test, inner)
         held = Shape()
@@ -177,6 +193,7 @@ class Expressions(Calls):
             for one, other in ((node.left, right), (node.right, left)):
                 if isinstance(one, ast.JoinedStr) or (isinstance(one, ast.Constant) and isinstance(one.value, str)):
                     other.use("str")
+            self.added(node, scope)
             if isinstance(node.left, ast.Name | ast.Call) and isinstance(node.right, ast.Name | ast.Call):
                 if not left.constants and not right.constants:
                     merge(left, right)
@@ -190,6 +207,16 @@ class Expressions(Calls):
             if not isinstance(node.op, ast.Sub):
                 return self.path(node, left, right)
         return Shape()
+
+    def added(self, node: ast.BinOp, scope: Any) -> None:
+        """What is put together with a column whose name says a text is text, whatever its own name says: an id."""
+        parts: list[ast.expr] = [node]
+        while isinstance(parts[0], ast.BinOp) and isinstance(parts[0].op, ast.Add):
+            parts[:1] = [parts[0].left, parts[0].right]
+        keys = [_key(part) for part in parts if isinstance(part, ast.Subscript) and _key(part)]
+        if len(keys) == len(parts) and any(kind_by_name(key) == "text" for key in keys):
+            for part in parts:
+                self.value(part, scope).use("str")
 
     def path(self, node: ast.BinOp, left: Shape, right: Shape) -> Shape:
         """`folder / "file.json"`: a path by the name at its end."""
@@ -256,6 +283,10 @@ def placeholders(template: str) -> list[str]:
     except ValueError:
         return []
     return [name.split(".")[0].split("[")[0] for name in parts]
+
+
+def _key(node: ast.Subscript) -> str:
+    return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else ""
 
 
 def _integer(node: ast.expr) -> int | None:

@@ -83,6 +83,9 @@ class Methods:
     @abstractmethod
     def walked(self, held: Shape) -> Shape: ...
 
+    @abstractmethod
+    def loop(self, target: ast.expr, over: ast.expr, body: Sequence[ast.AST], scope: Any) -> None: ...
+
     def row_function(self, function: Any, row: Shape, batched: bool | None) -> None:
         """`function` gets `row`, or a batch of them; None: it is seen from the function."""
         self.enter(function)
@@ -150,6 +153,8 @@ class Methods:
             held = Shape()
             if name == "items":
                 base.use("mapping")
+            else:
+                base.item().use("tuple")
             merge(held.item().field("\0#1"), base.item())
             return held
         elif name == "values":
@@ -158,8 +163,6 @@ class Methods:
         elif name == "apply_chat_template":
             (first if given else words.get("conversation", first)).use("chat")
         elif name in ("read", "read_text"):
-            if name == "read_text":
-                return base.field("\0text")
             return base.field("\0text")
         elif name == "readlines":
             return base
@@ -195,6 +198,8 @@ class Methods:
             return held
         elif name in ("concatenate_datasets", "interleave_datasets", "concat"):
             return first.item()
+        elif name == "join" and not owner.endswith("path") and given:
+            self.walked(first).use("str")
         elif name in ("join", "cwd", "resolve", "absolute", "expanduser"):
             return given[-1] if given else base
         elif name in SAME:
@@ -222,6 +227,8 @@ class Methods:
 
     def got(self, node: ast.Call, base: Shape, given: list[Shape]) -> Shape:
         held = Shape()
+        if find(base).keys and not given[0].constants:
+            given[0].among += [key for key in find(base).keys if key not in given[0].among]
         for text in given[0].constants:
             held = base.load(text)
         if len(node.args) > 1:

@@ -184,7 +184,7 @@ def made_document(kind: Any, entry: dict[str, Any]) -> Any:
     if "fields" in kind:
         return {
             name: made_document(part, entry)
-            if isinstance(part, dict) and "list" in part
+            if isinstance(part, dict) and ("list" in part or "mapping" in part)
             else made_up_value(name, part, 0)
             for name, part in kind["fields"].items()
         }

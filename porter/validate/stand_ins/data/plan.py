@@ -18,6 +18,7 @@ from .known import known_dataset
 from .rows import OVER, made_up_rows
 from .shapes import Kind, kind_by_name
 
+DOCUMENT = "<document>"  # among the columns that running asked for: the form of JSON documents
 KEPT = "data.json"
 COMMON = ("r", "rb", "rt", "utf-8", "utf8", "json", "csv", "parquet", "text", "train", "x", "default", "main")
 
@@ -95,19 +96,29 @@ class DataPlan:
         if not columns and (read is None or read.document is None):
             columns = dict(self.found.columns)
         # A prompt that is no plain text, a known dataset's, ends in its own way.
-        added = self.settings.columns.items()
+        added = [(name, kind) for name, kind in self.settings.columns.items() if name != DOCUMENT]
         columns |= {name: kind for name, kind in added if kind != "ended" or columns.get(name, "text") == "text"}
         count = rows_wanted(list(self.settings.sources), self.settings.steps * 8)
         made = {"columns": columns, "count": count, "seed": 0, "limit": self.limit, "splits": list(splits)}
         if read is not None and read.kind == "file":
-            made |= {"form": read.form, "document": self._repaired(read.document)}
+            made |= {"form": read.form, "document": self._repaired(read.document, columns)}
         self.entries[name] = made
         self.save()
         return made
 
-    def _repaired(self, document: Kind | None) -> Kind | None:
+    def _repaired(self, document: Kind | None, columns: dict[str, Kind]) -> Kind | None:
+        """The JSON document with the fields that running asked for, or of the form that it asked for."""
+        asked = {name: kind for name, kind in self.settings.columns.items() if name != DOCUMENT}
+        form = self.settings.columns.get(DOCUMENT)
+        rows = {"list": {"fields": columns}}
+        if form == "list":
+            return None
+        if form == "mapping":
+            return {"mapping": document["list"] if document and "list" in document else rows["list"]}
+        if form is not None:
+            return {"fields": dict.fromkeys(form["under"], rows)}
         if isinstance(document, dict) and "fields" in document:
-            return {"fields": document["fields"] | self.settings.columns}
+            return {"fields": document["fields"] | asked}
         return document
 
     def _nearest(self, name: str) -> dict[str, Any]:

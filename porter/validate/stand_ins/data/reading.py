@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .expressions import Expressions
-from .shapes import Shape, find, merge
+from .shapes import PARTS, Shape, find, merge
 
 SPLITS = ("train", "test", "validation", "valid", "val", "dev", "eval", "evaluation", "unlabeled", "unsupervised")
 
@@ -144,7 +144,7 @@ class Reader(Expressions):
             if not isinstance(node.value, ast.Constant | ast.JoinedStr | ast.BinOp):
                 merge(before, held)
         elif isinstance(node, ast.For | ast.AsyncFor):
-            self.bind(node.target, self.walked(self.value(node.iter, scope)), scope)
+            self.loop(node.target, node.iter, [*node.body, *node.orelse], scope)
             self.block([*node.body, *node.orelse], scope)
         elif isinstance(node, ast.While):
             self.value(node.test, scope)
@@ -216,6 +216,19 @@ class Reader(Expressions):
             for key in keys:
                 base.store(key, held)
 
+    def loop(self, target: ast.expr, over: ast.expr, body: Sequence[ast.AST], scope: Scope) -> None:
+        """Bind the target of a loop: an item, a key where the body looks up what is at it, or an item's parts."""
+        held, walked = self.value(over, scope), _walked(over)
+        if isinstance(target, ast.Name) and any(_looks_up(node, walked, target.id) for node in body):
+            self.value(walked, scope).use("mapping")
+            scope[target.id] = Shape()
+            return
+        item = self.walked(held)
+        if isinstance(target, ast.Tuple | ast.List) and not any(name[:2] == "\0#" for name in item.fields):
+            if not any(isinstance(part, ast.Starred) for part in target.elts):
+                item.use(f"{PARTS}{len(target.elts)}")
+        self.bind(target, item, scope)
+
     def walked(self, held: Shape) -> Shape:
         held.use("walked")
         return held.item()
@@ -250,6 +263,32 @@ class Reader(Expressions):
                         merge(earlier.load(renamed[name]), part)
                     elif name not in own:
                         merge(earlier.load(name), part)
+
+
+def _walked(over: ast.expr) -> ast.expr:
+    """What a loop goes over without what counts, sorts or shows it: `data` of `sorted(data.keys())`."""
+    while isinstance(over, ast.Call):
+        if isinstance(over.func, ast.Attribute) and over.func.attr == "keys":
+            over = over.func.value
+        elif over.args and getattr(over.func, "id", "") in ("list", "sorted", "set", "tuple", "tqdm"):
+            over = over.args[0]
+        else:
+            break
+    return over
+
+
+def _looks_up(node: ast.AST, held: ast.expr, key: str) -> bool:
+    """Whether a loop's body reads `held[key]`; a list of numbers isn't asked for at its own items."""
+    if not isinstance(held, ast.Name | ast.Attribute | ast.Subscript):
+        return False
+    said = ast.dump(held)
+    return any(
+        isinstance(part, ast.Subscript)
+        and isinstance(part.slice, ast.Name)
+        and part.slice.id == key
+        and ast.dump(part.value) == said
+        for part in ast.walk(node)
+    )
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -16,7 +16,7 @@ from typing import Any
 from ...observing.callers import of_user
 from .columns import NEVER
 from .healing import missing_in
-from .plan import KEPT
+from .plan import DOCUMENT, KEPT
 from .shapes import LABELS, Kind, kind_by_name
 
 REPAIR = "repair.json"
@@ -43,6 +43,9 @@ def propose_repair(
         return None
     if _prompts_merged(error, frames) and columns.get("prompt") == "text":
         return {"column": "prompt", "kind": "ended", "why": f"{type(error).__name__}: {error}"[:200]}
+    documents = [entry for entry in known.values() if entry.get("form") == "json"]
+    if documents and (form := _of_document(error, own[-1].line or "", columns, documents)) is not None:
+        return {"column": DOCUMENT, "kind": form, "why": f"{type(error).__name__}: {error}"[:200]}
     for frame in reversed(own):
         found = _proposed(error, frame, columns)
         if found is not None and (columns.get(found[0]) != found[1] or found[0] not in everywhere):
@@ -116,6 +119,30 @@ def _of_type(error: BaseException, text: str, line: str, column: str) -> tuple[s
             return column, {"one of": [0, 1]} if column.lower() in LABELS else "numeral"
         if isinstance(error, json.JSONDecodeError):
             return column, {"json": {"fields": {name: kind_by_name(name) for name in KEY.findall(line)}}}
+    return None
+
+
+def _of_document(
+    error: BaseException, line: str, columns: dict[str, Kind], documents: Sequence[dict[str, Any]]
+) -> Kind | None:
+    """Another form of a JSON document that the error asks for: `mapping`, `list`, or rows `under` names.
+
+    Nothing where the line reads a column: then a row's form is wrong.
+    """
+    text, names = str(error), KEY.findall(line)
+    if set(names) & set(columns) or re.search(r"\]\s*\[", line):
+        return None
+    if isinstance(error, AttributeError):
+        if re.search(r"'list' object has no attribute '(items|keys|values|get)'", text):
+            return "mapping"
+        return "list" if re.search(r"'dict' object has no attribute '(append|extend|sort)'", text) else None
+    if isinstance(error, KeyError) and error.args and type(error.args[0]) in (int, slice):
+        return "list"
+    if isinstance(error, TypeError) and "unhashable type: 'slice'" in text:
+        return "list"
+    if isinstance(error, TypeError) and "list indices must be integers or slices, not str" in text:
+        under = [name for entry in documents for name in ((entry.get("document") or {}).get("fields") or {})]
+        return {"under": list(dict.fromkeys([*under, *names]))} if names else "mapping"
     return None
 
 

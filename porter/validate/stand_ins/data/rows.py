@@ -113,7 +113,8 @@ class _Draw:
         if "mapping" in kind:
             return {f"key{number}": self.value(name, kind["mapping"], depth + 1) for number in range(4)}
         words, self.words = self.words, 0 if depth else self.words
-        found = [self.value(name, kind["list"], depth + 1) for _ in range(2 + self.index % 2)]
+        count = kind.get("exactly") or max(kind.get("least", 0), 2) + self.index % 2
+        found = [self.value(name, kind["list"], depth + 1) for _ in range(count)]
         self.words = words
         return found
 

@@ -37,12 +37,17 @@ NUMBERS = (
 LABELS = ("label", "labels", "target_label", "class", "label_id", "class_id")
 CODE = ("code", "solution_code", "python_code", "canonical_solution", "func_code_string", "program")
 JSON = "\0json"
+PARTS = "parts "  # a use: its items are unpacked into so many names
+LEAST = "least "  # a use: it has at least so many items
 
 
 class Shape:
     """What is known of one datum: its fields by name, its items, and the uses that tell what it is."""
 
-    __slots__ = ("constants", "fields", "functions", "items", "link", "literals", "loaded", "markers", "stored", "uses")
+    __slots__ = (
+        *("among", "constants", "fields", "functions", "items", "keys", "link", "literals", "loaded", "markers"),
+        *("stored", "uses"),
+    )
 
     def __init__(self) -> None:
         self.link: Shape | None = None
@@ -50,6 +55,8 @@ class Shape:
         self.items: Shape | None = None
         self.uses: set[str] = set()
         self.literals: list[Any] = []  # what it is compared with
+        self.keys: list[Any] = []  # of a mapping or a sequence that the script writes out
+        self.among: list[Any] = []  # the keys of such a one that it is looked up in
         self.markers: list[str] = []  # what it is split by
         self.constants: list[str] = []  # strings that it may be
         self.stored: set[str] = set()  # fields that the script itself puts in
@@ -121,6 +128,8 @@ def merge(one: Shape, other: Shape) -> None:
         first.loaded |= second.loaded
         for ours, theirs in (
             (first.literals, second.literals),
+            (first.keys, second.keys),
+            (first.among, second.among),
             (first.markers, second.markers),
             (first.constants, second.constants),
             (first.functions, second.functions),
@@ -137,6 +146,8 @@ def kind_of(name: str, shape: Shape, depth: int = 0) -> Kind:
     textual = "str" in here.uses
     if here.items is not None and not textual and depth < 4:
         inner = here.item().columns()
+        if "mapping" in here.uses and not fields:
+            return {"mapping": kind_of("", here.item(), depth + 1)}
         if {"from", "value"} & set(inner):
             return "sharegpt"
         if {"role", "content"} & set(inner):
@@ -149,7 +160,11 @@ def kind_of(name: str, shape: Shape, depth: int = 0) -> Kind:
             return _conversation(name)
         if "indexed" in here.uses or "walked" in here.uses:
             # A text that is added up letter by letter looks like lists of lists.
-            return "text" if here.item().items is not None else {"list": kind_of("", here.item(), depth + 1)}
+            if here.item().items is not None and not any(use.startswith(PARTS) for use in here.item().uses):
+                return "text"
+            return {"list": kind_of("", here.item(), depth + 1)} | _size(here)
+        if _size(here):
+            return {"list": kind_of("", here.item(), depth + 1)} | _size(here)
     if fields and not textual and depth < 4:
         if set(fields) <= {"role", "content"}:
             return {"fields": {"role": {"one of": ["user"]}, "content": "text"}}
@@ -161,7 +176,18 @@ def kind_of(name: str, shape: Shape, depth: int = 0) -> Kind:
     return _plain(name, here, textual)
 
 
+def _size(here: Shape) -> dict[str, int]:
+    """How many items a list must have where more than two are asked for, or exactly so many are unpacked."""
+    parts = [int(use.removeprefix(PARTS)) for use in here.uses if use.startswith(PARTS)]
+    least = [int(use.removeprefix(LEAST)) for use in here.uses if use.startswith(LEAST)]
+    if parts:
+        return {"exactly": max(parts)}
+    return {"least": max(least)} if least and max(least) > 2 else {}
+
+
 def _plain(name: str, here: Shape, textual: bool) -> Kind:
+    if here.among:
+        return {"one of": list(here.among)}
     lower = name.lower()
     words = [value for value in here.literals if isinstance(value, str)]
     numbers = [value for value in here.literals if type(value) in (int, float)]

@@ -1,0 +1,61 @@
+"""Libraries of the GPU side that the port still needs: what it imports, and what transformers loads models with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from ...text.edit import Edit
+from ...text.edits import apply_edits
+
+# Classes and functions of transformers that are nothing without torch.
+WITH_TORCH = re.compile(
+    r"\b(?P<name>AutoModel\w*|AutoPeftModel\w*|\w+For(?:CausalLM|ConditionalGeneration|SequenceClassification|"
+    r"TokenClassification)|PeftModel|pipeline)(?P<method>\.from_pretrained|\.from_config)?\("
+)
+# Keywords of such calls, and the libraries without which transformers raises.
+KEYWORDS = {
+    r"device_map|low_cpu_mem_usage|tp_plan|offload_folder|max_memory": ("accelerate",),
+    r"load_in_4bit|load_in_8bit": ("accelerate", "bitsandbytes"),
+    r"quantization_config": ("accelerate",),
+}
+QUANTISES = re.compile(r"\bBitsAndBytesConfig\(")
+FLASH = re.compile(r"""attn_implementation["']?\s*[=:]\s*["']flash_attention_2["']""")
+ADAPTS = re.compile(r"\.(?:load_adapter|add_adapter)\(")
+TRAINS = re.compile(r"(?<![\w.])(?:transformers\.)?(?:Seq2Seq)?Trainer\(")
+
+
+def libraries_left(text: str, edits: Sequence[Edit], known: Collection[str]) -> frozenset[str]:
+    """The packages among `known` that a text needs once its edits are made."""
+    after = apply_edits(text, edits)
+    modules = {name: name.replace("-", "_") for name in known}
+    found = {name for name, module in modules.items() if re.search(rf"(?m)^\s*(?:import|from)\s+{module}\b", after)}
+    if re.search(r"(?m)^\s*(?:import|from)\s+(?:transformers|peft)\b", after) is None:
+        return frozenset(found)
+    for call in WITH_TORCH.finditer(after):
+        if call["method"] is None and call["name"] != "pipeline":
+            continue
+        given = _inside(after, call.end())
+        found.add("torch")
+        for keywords, libraries in KEYWORDS.items():
+            if re.search(rf"\b(?:{keywords})\s*=", given):
+                found.update(libraries)
+        if "quantization_config" in given and QUANTISES.search(after):
+            found.add("bitsandbytes")
+        if FLASH.search(given):
+            found.add("flash-attn")
+    if "torch" in found and ADAPTS.search(after):
+        found.add("peft")
+    if TRAINS.search(after) and re.search(r"(?m)^\s*from\s+transformers\s+import\b[^#]*\bTrainer\b", after):
+        found |= {"torch", "accelerate"}
+    return frozenset(found & set(known))
+
+
+def _inside(text: str, start: int) -> str:
+    """What stands between the parentheses of a call, the first of which ends at `start`."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if not depth:
+            return text[start:place]
+    return text[start:]

@@ -1,0 +1,55 @@
+"""Which accelerate a script of before transformers 4.40 ran with: it decided in which order rows came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...releases.sets import choose
+from ...releases.uses import Use, uses_of
+from ...releases.versions import Pin, pins_of
+from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.releases import shuffling_of
+from ..script.training import Training
+from .asked import pins_for
+
+SETTLED = "4.40"  # from this transformers on, beside the accelerate of its day, every order is seeded
+CHOSEN = ("transformers and accelerate of the row order",)
+
+
+def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
+    """The accelerate beside the releases of `versions` and how it is known; None where all order rows as today's."""
+    pinned = next((pins for _, pins in pins_for(porting, "accelerate")), [])
+    asked: dict[str, Sequence[Pin]] = {"accelerate": pinned} if pinned else {}
+    for library in ("trl", "transformers"):
+        version, _, why = versions.get(library, "newest table").partition(" ")
+        if "of the day of" in why and library == "transformers":
+            asked[library] = pins_of(f"<{SETTLED}") if version_key(version) < version_key(SETTLED) else []
+        elif version[:1].isdigit() and "newest table" not in why:
+            asked[library] = pins_of(f"=={version}")
+    if "transformers" not in asked or not asked["transformers"]:
+        return None
+    try:
+        chosen = choose(_uses(porting), asked)
+    except ValueError:  # a release that isn't recorded
+        return None
+    transformers, accelerate = chosen["transformers"].version, chosen["accelerate"].version
+    if all(shuffling_of(transformers, accelerate, processes) == "seeded" for processes in (1, 2)):
+        return None
+    porting.answers[CHOSEN] = transformers, accelerate
+    return f"{accelerate} ({chosen['accelerate'].why})"
+
+
+def shuffling_in(porting: Training, processes: int) -> tuple[str, str]:
+    """How the source's releases draw the order of its rows, and which they are, in words."""
+    chosen: tuple[str, str] | None = porting.answers.get(CHOSEN)
+    if chosen is None:
+        return "seeded", ""
+    transformers, accelerate = chosen
+    return shuffling_of(transformers, accelerate, processes), f"transformers {transformers}, accelerate {accelerate}"
+
+
+def _uses(porting: Training) -> list[Use]:
+    try:
+        return uses_of(porting.module.text)
+    except (SyntaxError, ValueError):  # libcst reads more than Python
+        return []
