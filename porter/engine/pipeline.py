@@ -7,8 +7,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import libcst as cst
-
 from ..errors import InputError
 from ..meshes import parse_mesh
 from ..port import Options, Port, Status
@@ -17,33 +15,24 @@ from ..runtime.facts.field_tables import version_key
 from ..safety.limits import frames_of, place_of
 from ..safety.masking import find_secrets, masked_in
 from ..safety.shown import one_line
-from ..source.launch.launch_config import Setting, read_launch_config
+from ..source.launch.launch_config import read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
 from ..target.write import write
 from ..text.edits import line_start
 from .answering.pack_steps import take
-from .answering.scoped_names import is_in_reach
 from .answering.unclaimed_configs import say_other_calls
 from .assembling.per_file import divided
 from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .dating.release import say_release, versions_in
-from .libraries.accelerate.deepspeed import apply_deepspeed, named_settings
 from .libraries.peft.merged_adapters import note_merged
 from .libraries.torch.loops.loop_trainer import LOOP, find_loops
-from .libraries.transformers.attention_cap import say_attention_cap
-from .libraries.transformers.checkpointing import scan_checkpointing
 from .libraries.trl.collator_masks import write_padding_mask
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
-from .reading.families import check_mesh, find_model_family, refused
-from .reading.launch import read_launch
-from .reading.pack_readings import read_packs
-from .reading.precision import settle_compute_type
-from .reading.read_trainer import read_trainer
 from .reading.release_tests import answer_release_tests
-from .reading.resuming import resumed_from, write_resume_test
+from .reading.resuming import write_resume_test
 from .reading.unknown_training import find_unknown_training
 from .script.dead_blocks import drop_dead_code
 from .script.fill_from_tables import find_other_trainer, find_sites
@@ -51,13 +40,12 @@ from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
 from .script.training import Training
-from .script.uses_of_training import Use, role_uses
+from .script.uses_of_training import role_uses
 from .settling.ignored_keywords import drop_ignored
 from .settling.release_asserts import drop_release_asserts
 from .steps.order import BadSteps, by_phase
 from .steps.step import Phase, Step
 
-Mesh = tuple[int, int] | None
 STEPS = "porter.engine"  # the package whose modules declare steps
 MOST_ROUNDS = 8
 # What is followed in one file: its trainers, and for all of several together the uses of them and of their models.
@@ -115,7 +103,7 @@ def _port_module(module: Module, options: Options) -> Port:
     packs = load_packs(options.rules)
     check_names((*options.select, *options.ignore), packs)
     whole = Training(module, options, packs)
-    mesh = parse_mesh(options.mesh) if options.mesh is not None else None
+    whole.mesh = parse_mesh(options.mesh) if options.mesh is not None else None
     find_sites(whole)
     whole.versions = versions_in(whole) if whole.sites else {}
     if answer_release_tests(whole):
@@ -127,11 +115,10 @@ def _port_module(module: Module, options: Options) -> Port:
     for cell, why in module.notebook.skipped if module.notebook is not None else ():
         message = f"Cell {cell} is no Python ({why}): it stays as it is."
         whole.find("TP000", "warning", message, "Mend it if it matters, and port again.", 1, 1)
-    launch: tuple[Setting, ...] = ()
     if options.launch_config is not None:
         counted = options.processes is not None
         others = launchers(packs)
-        launch = read_launch_config(options.launch_config, Path(module.path), counted=counted, others=others)
+        whole.launch = read_launch_config(options.launch_config, Path(module.path), counted=counted, others=others)
     trainers = [site for site in whole.sites if site.role == "trainer"] or find_loops(whole)
     star = re.search(r"^[ \t]*from[ \t]+trl\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
     if not trainers and star is not None and OWN_TRAINER.search(module.text):
@@ -146,7 +133,7 @@ def _port_module(module: Module, options: Options) -> Port:
     unnamed = [site for site in trainers if site.is_bound and not (site.alone or site.variable)]
     if unnamed:
         return _without_name(whole, unnamed)
-    read = read_views(whole, trainers, lambda view: _read(view, packs, launch, mesh))
+    read = read_views(whole, trainers, lambda view: _take(view, "trainer", Phase.READ))
     if len(read) > 1 and sum(len(role_uses(view)) for view in read) > MOST_USES:
         return _with_too_many(whole, trainers, "they and their models are used in too many places to follow them all")
     views = [Porting.of(training) for training in read]
@@ -154,7 +141,7 @@ def _port_module(module: Module, options: Options) -> Port:
     if not possible:
         return finish(merge(views), "unsupported")
     for view in possible:
-        _write(view, mesh)
+        _write(view)
         _take(view, "trainer", Phase.ANSWER, Phase.CARRY)
     porting = merge(views)
     porting.trainers = tuple(possible)
@@ -168,38 +155,17 @@ def _port_module(module: Module, options: Options) -> Port:
     return finish(porting, None)
 
 
-def _read(porting: Training, packs: tuple[Pack, ...], launch: tuple[Setting, ...], mesh: Mesh) -> None:
-    """What one trainer of the file trains, and how."""
-    read_trainer(porting)
-    read_packs(porting)
-    settings = (*launch, *named_settings(porting, launch))
-    read_launch(porting, packs, settings)
-    apply_deepspeed(porting, settings)
-    family, sizes = find_model_family(porting)
-    assert porting.trainer is not None
-    porting.recipe = replace(
-        porting.recipe, trainer=porting.trainer.qualified, target="PeftTrainer", family=family.name if family else None
-    )
-    settle_compute_type(porting, family)
-    say_attention_cap(porting, family)
-    porting.refused = refused(porting, family)
-    check_mesh(porting, family, sizes, mesh)
-    _scan_members(porting)
-    scan_checkpointing(porting)
-
-
-def _write(porting: Porting, mesh: Mesh) -> None:
+def _write(porting: Porting) -> None:
     """Everything that one trainer of the file becomes."""
     drop_ignored(porting)
     write_padding_mask(porting)
     write_resume_test(porting)
     drop_dead_code(porting)
     drop_release_asserts(porting)
-    family, sizes = find_model_family(porting)
-    write(porting, family, sizes, mesh)
+    write(porting, porting.family, porting.sizes, porting.mesh)
 
 
-def _take(porting: Porting, of: str, *phases: Phase) -> None:
+def _take(porting: Training, of: str, *phases: Phase) -> None:
     """Take the steps of phases that are of a trainer, or of the file."""
     for phase in phases:
         for each in _steps(porting.packs)[phase, of]:
@@ -239,7 +205,7 @@ def _without_trainer(porting: Training) -> Port:
     port = Porting.of(porting)
     say_other_calls(port, (), status)
     rows = receipts(port, (), refused=True)
-    recipe = replace(port.recipe, trainer=name, fields=rows, findings=tuple(port.findings))
+    recipe = replace(port.recipe, trainer=name, fields=rows, findings=port.findings.by_place())
     kind = (module.bom, module.encoding, (), module.notebook)
     made = Port(module.path, module.as_written, module.as_written, status, recipe, (), *kind)
     return divided(made, module, ()) if isinstance(module, Merged) else made
@@ -278,29 +244,3 @@ def _with_too_many(porting: Training, trainers: list[Site], why: str) -> Port:
     porting.find(site.rule, "error", message, "Port it in parts.", site.line, site.column)
     porting.recipe = replace(porting.recipe, trainer=trainers[0].qualified)
     return finish(Porting.of(porting), "unsupported")
-
-
-def _scan_members(porting: Training) -> None:
-    """What the writer has to know of the lines after the trainer: whether it evaluates, whether it resumes."""
-    uses_of_trainer = list(role_uses(porting, "trainer"))
-    if not any(use.match == "@trainer.train()" for use in uses_of_trainer) and _is_given_away(porting, uses_of_trainer):
-        porting.used_elsewhere = porting.given_away = True
-    trains: list[cst.Call] = []
-    for use in uses_of_trainer:
-        if use.kind != "bare" and not is_in_reach(porting, use.name):
-            porting.used_elsewhere = True
-        if use.match == "@trainer.evaluate()":
-            porting.evaluates = True
-        if use.match == "@trainer.train()":
-            assert isinstance(use.outer, cst.Call)
-            trains.append(use.outer)
-    porting.resumes = resumed_from(porting, trains)
-
-
-def _is_given_away(porting: Training, uses: list[Use]) -> bool:
-    """Whether the trainer leaves its function: it is returned, or an attribute of `self`."""
-    site = porting.trainer
-    assert site is not None
-    nodes = [site.node, *(use.name for use in uses)]
-    returned = any(isinstance(porting.module.parents[node], cst.Return) for node in nodes)
-    return returned or (site.variable is not None and "." in site.variable)

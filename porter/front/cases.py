@@ -8,7 +8,7 @@ comes with it:
     processes = 2                       # as on the command line: processes, mesh, source_trl, vendor
     launch_config = "fsdp.yaml"         # a file of the case's folder
     status = "partial"                  # default: ported
-    findings = ["TP190"]                # rules with a warning or an error, in order; default: none
+    findings = ["TP190"]                # rules with a warning or an error, by their lines; default: none
 """
 
 from __future__ import annotations

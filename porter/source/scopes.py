@@ -180,15 +180,16 @@ class _Scopes:
         if isinstance(node, cst.If) and _is_main_guard(node):
             nested = conditional
         if isinstance(node, cst.Try):
-            self.tries(node, scope)
+            self.tries(node, scope, conditional)
             return
         for child in children(node):
             self.visit(child, scope, nested)
 
-    def tries(self, node: cst.Try, scope: Scope) -> None:
-        """`try: import x`, `except ImportError: x = None`: the name is the library's."""
+    def tries(self, node: cst.Try, scope: Scope, conditional: bool) -> None:
+        """`try: import x`, `except ImportError: x = None`: the name is the library's. Where every handler ends the run,
+        what stands in the `try:` has run to its end for all that comes behind."""
         before = {name: len(held) for name, held in scope.bindings.items()}
-        self.visit(node.body, scope, True)
+        self.visit(node.body, scope, conditional or not all(_ends(handler.body) for handler in node.handlers))
         new = {
             name
             for name, held in scope.bindings.items()
@@ -293,6 +294,20 @@ def _catches_missing(handler: cst.ExceptHandler) -> bool:
         return True
     names = {node.value for node in walk(handler.type) if isinstance(node, cst.Name)}
     return bool(names & {"ImportError", "ModuleNotFoundError", "Exception"})
+
+
+def _ends(block: cst.BaseSuite) -> bool:
+    """Whether a block ends by raising, or with the run."""
+    last = block.body[-1]
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    if isinstance(last, cst.Expr) and isinstance(last.value, cst.Call):
+        func = last.value.func
+        named = func.value if isinstance(func, cst.Name) else ""
+        if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
+            named = f"{func.value.value}.{func.attr.value}"
+        return named in ("exit", "quit", "sys.exit", "os._exit")
+    return isinstance(last, cst.Raise)
 
 
 def _is_main_guard(node: cst.If) -> bool:

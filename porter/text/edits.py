@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from .edit import Edit
 
@@ -98,6 +99,20 @@ def _statement_in(text: str, removal: Edit) -> tuple[int, int]:
 def within(offset: int, spans: Iterable[tuple[int, int]]) -> bool:
     """Whether one of the spans (start, end) holds an offset."""
     return any(start <= offset < end for start, end in spans)
+
+
+class Spans:
+    """Many spans (start, end), which are asked for many offsets."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        ordered = sorted(spans)
+        self.starts = [start for start, _ in ordered]
+        self.ends = [*accumulate((end for _, end in ordered), max)]  # the last end of all that begin so far
+
+    def __contains__(self, offset: int) -> bool:
+        """Whether one of the spans holds an offset."""
+        begun = bisect_right(self.starts, offset)
+        return begun > 0 and offset < self.ends[begun - 1]
 
 
 def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:

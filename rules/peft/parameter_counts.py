@@ -12,6 +12,8 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Use, calls_of, inside, role_uses, small_statement
 
+from ._counting_loops import replace_loop
+
 PART_OF = "TP210"
 REASON = "the same count over Tunix's parameters"
 COUNTED = ("parameters", "named_parameters")
@@ -30,8 +32,8 @@ def replace_counts(porting: Porting) -> None:
         elif use.match.endswith("num_parameters()"):
             _replace_number(porting, use)
         elif use.chain.rsplit(".", 1)[-1] in COUNTED and use.kind == "call":
-            if not _replace_sum(porting, use) and not _drop_cast(porting, use):
-                _replace_function(porting, use)
+            if not _replace_sum(porting, use) and not _drop_cast(porting, use) and not _replace_function(porting, use):
+                replace_loop(porting, use)
 
 
 def _replace_sum(porting: Porting, use: Use) -> bool:
@@ -96,23 +98,25 @@ def _drop_cast(porting: Porting, use: Use) -> bool:
     return True
 
 
-def _replace_function(porting: Porting, use: Use) -> None:
-    """`print_trainable_parameters(model)` of the file's own, when counting and printing is all that it does."""
+def _replace_function(porting: Porting, use: Use) -> bool:
+    """`print_trainable_parameters(model)` of the file's own, when counting and printing is all that it does; False
+    where it isn't."""
     module = porting.module
     function = module.scope(use.name).node
     if not isinstance(function, cst.FunctionDef) or not _only_counts(porting, function):
-        return
+        return False
     calls = calls_of(module, function)
     uses = module.loads(function.name.value)
     if len(calls) != len(uses) or not all(
         len(call.args) == 1 and isinstance(module.parents[call], cst.Expr) and small_statement(module, call)[0]
         for call in calls
     ):
-        return
+        return False
     for call in calls:
         model = module.code(call.args[0].value)
         porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", PART_OF, REASON)
     porting.remove_statement(function, PART_OF, REASON)
+    return True
 
 
 def _only_counts(porting: Porting, function: cst.FunctionDef) -> bool:

@@ -131,3 +131,43 @@ def test_a_keyword_is_there_for_certain_or_is_asked_for(filled: str, read: str) 
     assert f"eval_dataset = {read}\n" in port(KEYWORDS.replace("FILLED", filled)).after.replace(
         "eval_rows", "eval_dataset"
     )
+
+
+LOADED = """\
+import sys
+from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+try:
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
+    model = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj"]))
+except OSError as error:
+    print(error)
+    {end}
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=load_dataset("x", split="train"))
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize("end", ["raise", "raise RuntimeError from error", "sys.exit(1)", "exit()"])
+def test_what_a_try_makes_is_there_when_its_handlers_end_the_run(end: str) -> None:
+    found = port(LOADED.replace("{end}", end))
+    assert found.status == "ported", found.findings
+    assert "rank=8" in found.after and "apply_peft" not in found.after
+
+
+@pytest.mark.parametrize("end", ["model = None", "print(1)", "sys.stdout.flush()"])
+def test_a_handler_that_goes_on_leaves_it_open(end: str) -> None:
+    assert "rank=8" not in port(LOADED.replace("{end}", end)).after
+
+
+def test_a_model_that_is_handed_in_is_made_in_no_branch() -> None:
+    text = (
+        "from peft import LoraConfig, get_peft_model\nfrom transformers import Trainer, TrainingArguments\n\n"
+        "def train(model, rows):\n    model = get_peft_model(model, LoraConfig(r=8, target_modules=['q_proj']))\n"
+        "    trainer = Trainer(model=model, args=TrainingArguments('out'), train_dataset=rows)\n    trainer.train()\n"
+    )
+    said = [each.message for each in port(text).findings if each.severity == "error"]
+    assert said == ["model: where this model comes from is not a from_pretrained call in this file."]

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from porter.text.edit import Edit
-from porter.text.edits import apply_edits, joined_removals, whole_lines, without_inner, without_orphans
+from porter.text.edits import (
+    Spans,
+    apply_edits,
+    joined_removals,
+    whole_lines,
+    within,
+    without_inner,
+    without_orphans,
+)
 
 
 def edit(start: int, end: int, new: str = "") -> Edit:
@@ -125,3 +133,10 @@ def test_a_comment_goes_with_all_that_it_heads(text: str, left: str) -> None:
     edits = [edit(*whole_lines(text, text.rindex("\n", 0, start) + 1, start + 1)) for start in starts]
     assert apply_edits(text, joined_removals(text, without_orphans(text, edits))) == left
     assert without_orphans(text, edits, [starts[0]]) == edits
+
+
+def test_spans_hold_the_offsets_that_one_of_them_holds() -> None:
+    spans = [(5, 9), (0, 3), (6, 7), (12, 12), (1, 8), (20, 21)]
+    held = Spans(spans)
+    assert [offset in held for offset in range(-1, 25)] == [within(offset, spans) for offset in range(-1, 25)]
+    assert 0 not in Spans([])

@@ -113,7 +113,7 @@ def test_types_by_device_are_the_gpu_s() -> None:
 def test_a_device_of_the_user_s_own_code_stays_and_is_named() -> None:
     ported = port(script('device = "cuda" if torch.cuda.is_available() else "cpu"\nsys.argv.append(device)\n'))
     assert 'device = "cuda" if torch.cuda.is_available() else "cpu"' in ported.after
-    assert [finding.rule for finding in ported.findings if finding.severity == "warning"] == ["TP526", "TP001"]
+    assert [finding.rule for finding in ported.findings if finding.severity == "warning"] == ["TP001", "TP526"]
 
 
 def test_an_else_that_ends_the_run_goes() -> None:

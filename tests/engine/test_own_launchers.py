@@ -37,7 +37,7 @@ def test_its_settings_are_read(tmp_path: Path, name: str, text: str) -> None:
 def test_a_setting_that_is_not_known_is_an_error(tmp_path: Path) -> None:
     found = launched(tmp_path, "job.yaml", f"{YAML}  momentum: 0.9\n  compile: true\n")
     said = [each.message for each in found.findings if each.severity == "error"]
-    assert [line.partition("=")[0] for line in said] == ["job.yaml: train.momentum", "job.yaml: train.compile"]
+    assert [line.partition("=")[0] for line in said] == ["job.yaml: train.compile", "job.yaml: train.momentum"]
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,24 @@ def test_two_packs_may_have_files_of_one_name(tmp_path: Path) -> None:
     assert "\nacme_run()" not in port(SCRIPT, rules=(two, one)).after
 
 
+def test_a_step_of_a_pack_reads(tmp_path: Path) -> None:
+    """It stands behind what it reads, can say something, and can edit nothing."""
+    declared = "Phase.READ, of='trainer', reads=('model.id',)"
+    say = "porting.find('ACME1', 'warning', f'it trains {porting.known(chr(109) + \"odel.id\")}', '', 1, 1)"
+    found = port(SCRIPT, rules=(pack(tmp_path / "acme", declared, say),))
+    assert [each.message for each in found.findings if each.rule == "ACME1"] == ["it trains Qwen/Qwen3-0.6B"]
+    wrong = port(SCRIPT, rules=(pack(tmp_path / "acme", declared, "porting.edit(0, 0, '', 'ACME1', '')"),))
+    (finding,) = [each for each in wrong.findings if each.rule == "ACME1"]
+    assert "no attribute 'edit'" in finding.message and "PeftTrainer(" in wrong.after
+
+
 BAD = [
     ("Phase.ANSWER, reads=('nowhere',)", r"run\.py:12: pack acme: acme\.run\.go wants nowhere, which no step fills"),
     ("Phase.ANSWER, reads=('a',), fills=('a', 'b')", ""),  # its own
     ("Phase.ANSWER, reads='moved'", r"run\.py:12: pack acme: has a step, go, that declares 'moved'"),
     ("'answer'", r"run\.py:12: pack acme: has a step, go, of the phase 'answer'"),
     ("Phase.ANSWER, of='folder'", r"run\.py:12: pack acme: has a step, go, of the phase .* and of 'folder'"),
+    ("Phase.READ", r"run\.py:12: pack acme: has a step, go, that reads, and isn't of a trainer"),
     ("Phase.LATER", r"run\.py:12: pack acme: fails to load: AttributeError"),
 ]
 

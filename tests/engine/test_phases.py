@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from porter.engine import pipeline
 from porter.engine.script.porting import Porting
 from porter.engine.script.training import Training
+from porter.engine.steps.order import arranged, steps_in
+from porter.engine.steps.step import Phase, Step
 from tests.engine.porting import PLAIN, check_becomes, check_noop, port, sft_script
 
 EDITS = ("edit", "edits", "replace", "replace_statement", "remove_statement", "covered", "is_gone", "moved")
@@ -38,15 +42,24 @@ def test_what_reads_has_no_edits() -> None:
     assert all(hasattr(Porting, name) or name in Porting.__dataclass_fields__ for name in EDITS)
 
 
-@pytest.mark.parametrize("reader", ["find_sites", "read_trainer", "read_launch", "refused", "scan_checkpointing"])
-def test_an_edit_while_reading_raises(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readers at the beginning, in the middle and at the end of the phase."""
+READERS = [each for each in steps_in([pipeline.STEPS]) if each.phase is Phase.READ]
+
+
+@pytest.mark.parametrize(
+    "reader", ["find_sites", *READERS], ids=lambda each: each.name if isinstance(each, Step) else each
+)
+def test_an_edit_while_reading_raises(reader: str | Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the phase, and in each of its steps."""
 
     def edits(training: Training, *_: object) -> None:
         training.edit(0, 0, "x = 1\n", "TP001", "because")  # type: ignore[attr-defined]
 
     monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
-    monkeypatch.setattr(pipeline, reader, edits)
+    if isinstance(reader, Step):
+        steps = [replace(each, run=edits) if each is reader else each for each in steps_in([pipeline.STEPS])]
+        monkeypatch.setattr(pipeline, "by_phase", lambda *_: arranged(steps))
+    else:
+        monkeypatch.setattr(pipeline, reader, edits)
     with pytest.raises(AttributeError, match="'Training' object has no attribute 'edit'"):
         port(PLAIN)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +14,17 @@ from porter.engine import pipeline
 from porter.engine.packs.packs import load_packs
 from porter.engine.pipeline import port_module
 from porter.engine.script.porting import Porting
+from porter.engine.script.training import Training
 from porter.engine.steps.order import BadSteps, arranged, ordered, steps_in
 from porter.engine.steps.step import Phase, Step, step
 from porter.errors import InputError
 from porter.port import Port
+from porter.recipe import Value
 from porter.source.parsing import parse_module
 from tests.engine.porting import PLAIN, check_becomes, port, sft_script
 from tests.rules.corpus import corpus
+
+from .watched import Undeclared, watching
 
 
 def made(name: str, **things: tuple[str, ...]) -> Step:
@@ -82,11 +86,10 @@ def _port(text: bytes, path: Path, options: object) -> Port | str:
 
 
 def _shown(found: Port | str) -> object:
-    """A port, its findings and rows in the order of the source."""
+    """A port, its findings in the order of the source, and its rows."""
     if isinstance(found, str):
         return found
-    findings = sorted(found.findings, key=lambda said: (said.line, said.column, said.rule, said.message))
-    return found.data, found.status, findings, found.fields, found.recipe.values, found.files
+    return found.data, found.status, found.findings, sorted(map(repr, found.fields)), found.recipe.values, found.files
 
 
 def test_answers_have_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +106,65 @@ def test_answers_have_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, text, path, options in corpus():
             assert _shown(_port(text, path, options)) == plain[name], (seed, name)
     assert len(orders) == 10
+
+
+def test_readers_have_no_order_but_what_they_declare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ports of all cases are byte for byte the same under four shuffles of the steps that read."""
+    plain = {name: _shown(_port(text, path, options)) for name, text, path, options in corpus()}
+    declared = (*steps_in([pipeline.STEPS]), *(each for pack in load_packs() for each in pack.steps))
+    usual, orders = arranged(declared), set()
+    for seed in range(4):
+        readers = arranged(declared, random.Random(seed).choice)[Phase.READ, "trainer"]
+        orders.add(readers)
+        monkeypatch.setattr(pipeline, "by_phase", lambda *_, own=usual | {(Phase.READ, "trainer"): readers}: own)
+        for name, text, path, options in corpus():
+            assert _shown(_port(text, path, options)) == plain[name], (seed, name)
+    assert len(orders) == 4
+
+
+def test_readers_ask_and_set_what_they_declare(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = (*steps_in([pipeline.STEPS]), *(each for pack in load_packs() for each in pack.steps))
+    usual = arranged(declared)
+    readers = usual[Phase.READ, "trainer"]
+    assert len(readers) > 20
+    monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
+    with watching(monkeypatch, declared) as watch:
+        own = usual | {(Phase.READ, "trainer"): tuple(watch.watched(each) for each in readers)}
+        monkeypatch.setattr(pipeline, "by_phase", lambda *_: own)
+        for name, text, path, options in corpus():
+            assert _port(text, path, options), name
+
+
+@pytest.mark.parametrize(
+    ("asks", "said"),
+    [
+        (lambda training: training.lora, "reads lora, which .*read_lora makes"),
+        (lambda training: training.value("model.id"), "reads model.id, which .*read_model makes"),
+        (lambda training: training.known("run.seed"), "reads run.seed, and no values"),
+        (lambda training: training.fill({"run.seed": Value("literal", "1")}), "sets run.seed"),
+        (lambda training: setattr(training, "refused", True), "sets refused"),
+    ],
+)
+def test_an_undeclared_read_raises(
+    asks: Callable[[Training], object], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Step(asks, Phase.READ, "trainer", reads=("family",))
+    declared = (*steps_in([pipeline.STEPS]), late)
+    monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
+    with watching(monkeypatch, declared) as watch:
+        steps = arranged([watch.watched(each) if each is late else each for each in declared])
+        monkeypatch.setattr(pipeline, "by_phase", lambda *_: steps)
+        with pytest.raises(Undeclared, match=said):
+            port(sft_script())
+
+
+def test_a_section_of_the_recipe_and_its_places_touch() -> None:
+    reader, filler = made("reader", reads=("data.*",)), made("filler", fills=("data.collator",))
+    whole, one = made("whole", fills=("data.*",)), made("one", reads=("data.train",))
+    assert names(ordered([reader, filler])) == ["filler", "reader"]
+    assert names(ordered([one, whole])) == ["whole", "one"]
+    with pytest.raises(BadSteps, match=r"\.one wants data\.train, which no step fills"):
+        ordered([one, filler])
 
 
 def test_settling_ends_and_says_where_it_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:

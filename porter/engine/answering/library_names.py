@@ -11,6 +11,7 @@ import libcst as cst
 from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.settings.post_init import OF_TRL
+from ...text.edits import Spans
 from ..libraries.unsloth.patched_defaults import is_patched_class, unsloth_version
 from ..packs.packs import Rewrite
 from ..script.argument_releases import ArgumentRelease
@@ -29,7 +30,7 @@ def apply_rewrites(porting: Porting) -> None:
     roots = {match.split(".", 1)[0] for match in rules if not match.startswith("@")}
     if not roots & porting.module.roots:
         return
-    covered = [(edit.start, edit.end) for edit in porting.edits]
+    covered = Spans((edit.start, edit.end) for edit in porting.edits)
     written = "\n".join(edit.new for edit in porting.edits)
     found = _uses(porting, roots)
     kept = porting.answers.get(KEPT, ())
@@ -40,7 +41,7 @@ def apply_rewrites(porting: Porting) -> None:
         call = parent if isinstance(parent, cst.Call) and parent.func is node else None
         match = name if name in rules or call is None else f"{name}()"
         start = porting.module.span(node)[0]
-        replaced = any(begin <= start < end for begin, end in covered)
+        replaced = start in covered
         asked = call if call is not None and match.endswith("()") else node
         for rule in in_turn(porting, rules[match], match) if match in rules else ():
             if is_claimed(porting, rule, asked):

@@ -13,17 +13,18 @@ import libcst as cst
 
 from ...source.calls import parameter_of
 from ...source.module import Module
+from ...text.edits import Spans
 from ..packs.packs import Rewrite, SiteRule, by_claim
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.training import Training
-from ..script.uses_of_training import Use, role_uses
+from ..script.uses_of_training import Use, is_in_reach, role_uses
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
 from .generation_settings import keep_setting, unused_setting
 from .python_rules import answer, in_turn
-from .scoped_names import is_in_reach, named_at
+from .scoped_names import named_at
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
@@ -48,12 +49,12 @@ def member_rules(porting: Training) -> dict[str, SiteRule | Rewrite]:
 def apply_members(porting: Porting) -> None:
     """Answer every use of the trainer and the model."""
     rules = member_rules(porting)
-    covered = [(edit.start, edit.end) for edit in porting.edits if edit.end > edit.start]
+    covered = Spans((edit.start, edit.end) for edit in porting.edits if edit.end > edit.start)
     answered: set[cst.CSTNode] = set()
     for use in role_uses(porting):
         start = porting.module.span(use.name)[0]
         on_the_spot = isinstance(use.name, cst.Call)
-        inside = not on_the_spot and any(begin <= start < end for begin, end in covered)
+        inside = not on_the_spot and start in covered
         if inside or use.name in answered or _is_gone(porting, use) or _drop_asked(porting, use, rules):
             continue
         if (

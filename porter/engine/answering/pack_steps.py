@@ -11,21 +11,23 @@ import os
 from ...safety.limits import frames_of
 from ...tables import rules_folder
 from ..script.porting import Porting
+from ..script.training import Training
 from ..steps.step import Step
 from .python_rules import BeyondClaim, restored, snapshot
 
 
-def take(porting: Porting, step: Step) -> None:
+def take(porting: Training, step: Step) -> None:
     """Run a step, as far as its rule takes part."""
     if step.rule and not porting.options.active(step.rule):
         return
     if step.path is None or step.path.is_relative_to(rules_folder()):
         step.run(porting)
         return
-    before, count = snapshot(porting), len(porting.edits)
+    before, count = snapshot(porting), len(porting.edits) if isinstance(porting, Porting) else 0
     try:
         step.run(porting)
-        _check_edits(porting, count)
+        if isinstance(porting, Porting):
+            _check_edits(porting, count)
     except (RecursionError, MemoryError):
         raise
     except Exception as error:

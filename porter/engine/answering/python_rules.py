@@ -20,7 +20,7 @@ from ..packs.packs import Rewrite, SiteRule
 from ..receipts.marking import carry
 from ..script.porting import Porting
 from ..script.sites import Site, read_site
-from ..script.training import Names
+from ..script.training import Names, Training
 
 CLAIMED = ("claimed",)  # what Python rules have answered, by node
 DRAFT = (list, dict, set, Names, Findings)  # what a rule may change in place
@@ -77,12 +77,12 @@ def answer_site(porting: Porting, rule: SiteRule, site: Site) -> bool:
     return answered
 
 
-def snapshot(porting: Porting) -> dict[str, Any]:
+def snapshot(porting: Training) -> dict[str, Any]:
     """What a rule may change in place, as it is now."""
     return {name: copy(value) if isinstance(value, DRAFT) else value for name, value in vars(porting).items()}
 
 
-def restored(porting: Porting, before: Mapping[str, Any]) -> None:
+def restored(porting: Training, before: Mapping[str, Any]) -> None:
     """Take back what a rule changed since `before`."""
     vars(porting).update(before)
 

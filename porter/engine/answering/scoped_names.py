@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -19,30 +18,14 @@ from ...recipe import Value
 from ...source.calls import function_around
 from ...source.scopes import Scope, first_parameter
 from ...text.expressions import names_in
-from ..script.callback_methods import is_get
 from ..script.porting import TRAINER, Porting
 from ..script.sites import indentation, small_statement
-from ..script.training import Training, in_reach
+from ..script.uses_of_training import Use, is_in_reach
 from ..steps.step import Phase, step
-
-if TYPE_CHECKING:
-    from ..script.uses_of_training import Use
 
 # What a trainer can take along: its attribute → the name of the port that it holds.
 CARRIED = {"batches": "batches", "eval_batches": "eval_batches", "processing_class": "tokenizer"}
 RULE = "TP111"
-
-
-def is_in_reach(porting: Training, node: cst.BaseExpression) -> bool:
-    """Whether the names at the trainer can be read where `node` stands, and not only because they are global."""
-    trainer = porting.trainer
-    assert trainer is not None
-    if isinstance(node, cst.Subscript) or is_get(node):  # what a callback is given, whatever the trainer's is called
-        return False
-    found = porting.module.meaning(node)
-    elsewhere = found is not None and found[0] not in (trainer.home, trainer.scope)
-    elsewhere = elsewhere and found is not None and not isinstance(found[0].node, cst.Module)
-    return in_reach(trainer.scope, porting.module.scope(node)) and not elsewhere
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     # The script's own first, then the launch files' (`fsdp.yaml: num_processes`), each by its lines.
     porting.fields = tuple(sorted(porting.fields, key=lambda row: (_file_of(row), row.line, row.column)))
     fields = receipts(porting, edits, refused=status in ("unsupported", "unchanged"))
-    recipe = replace(porting.recipe, fields=fields, findings=tuple(porting.findings))
+    recipe = replace(porting.recipe, fields=fields, findings=porting.findings.by_place())
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, before, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port

@@ -63,6 +63,10 @@ class Findings:
                 found.setdefault(each.finding.line, []).append(each.finding)
         return found
 
+    def by_place(self) -> tuple[Finding, ...]:
+        """The findings in the order of the source, whatever found them first."""
+        return tuple(sorted(self._said, key=lambda found: (found.line, found.column, found.rule, found.message)))
+
     def __iter__(self) -> Iterator[Finding]:
         return iter(tuple(self._said))
 

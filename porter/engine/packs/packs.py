@@ -31,7 +31,7 @@ ROLES = (
     "optimizer", "schedule", "loader",
 )  # fmt: skip
 ACTIONS = ("remove", "replace", "import", "refuse", "never", "always")
-BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "unsloth", "accelerate", "torch", "datasets")
+BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "unsloth", "accelerate", "torch", "datasets", "swanlab")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 import libcst as cst
@@ -12,17 +11,33 @@ from ..libraries.peft.all_linear import read_linear_names
 from ..libraries.peft.saved_adapters import is_saved, read_saved
 from ..libraries.unsloth.fast_model import read_adapters
 from ..receipts.marking import keep_object
-from ..script.fill_from_tables import fill_defaults, fill_site, follow, object_values, short_name, table_of
+from ..script.fill_from_tables import (
+    fill_defaults,
+    fill_site,
+    follow,
+    object_values,
+    plain_versions,
+    short_name,
+    table_of,
+)
 from ..script.flow import origins
 from ..script.may_be_none import may_be_none
 from ..script.sites import Argument
 from ..script.training import Training
+from ..steps.step import Phase, step
 from .kept_configs import adapters_are_spread
 
 
-def read_lora(porting: Training, versions: Mapping[str, str]) -> None:
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("model", "inject", "script values"),
+    settles=("memory.unsloth_gradient_checkpointing",),
+    fills=("lora", "lora.*", "lora_object", "lora_certain", "model.object"),
+)
+def read_lora(porting: Training) -> None:
     """Follow `peft_config=` of the trainer or of `get_peft_model`; no config is full fine-tuning."""
-    site = porting.inject or porting.trainer
+    site, versions = porting.inject or porting.trainer, plain_versions(porting)
     assert site is not None
     _say_second_config(porting)
     if is_saved(porting, site):

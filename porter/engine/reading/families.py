@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,21 @@ from ...safety.model_sizes import sizes_in
 from ...source.project.model_names import usual_values
 from ..draft.findings import NO_FAMILY
 from ..script.training import Training, families
+from ..steps.step import Phase, step
 
 
-def find_model_family(porting: Training) -> tuple[Family | None, Mapping[str, Any] | None]:
+@step(
+    Phase.READ, of="trainer", reads=("model.id", "loads"), fills=("family", "sizes", "model.family_table", "obstacles")
+)
+def read_family_of_model(porting: Training) -> None:
+    """The model's family in Tunix, and what the Recipe says of the port as a whole."""
+    porting.family, porting.sizes = _find_family(porting)
+    assert porting.trainer is not None
+    name = porting.family.name if porting.family is not None else None
+    porting.recipe = replace(porting.recipe, trainer=porting.trainer.qualified, target="PeftTrainer", family=name)
+
+
+def _find_family(porting: Training) -> tuple[Family | None, Mapping[str, Any] | None]:
     """The model's family and sizes as far as the source shows them: a Hub id's name, or a local config.json."""
     identifier = porting.known("model.id")
     if not isinstance(identifier, str):
@@ -87,8 +100,13 @@ def _no_family(porting: Training, what: str) -> None:
     porting.find("TP302", "error", message, f"Families that port: {names}.", line, column, key=NO_FAMILY)
 
 
-def refused(porting: Training, family: Family | None) -> bool:
-    """Findings that make a port pointless: a model family that Tunix has not."""
+@step(Phase.READ, of="trainer", reads=("family", "obstacles", "model.id", "lora.targets"), fills=("refused",))
+def refuse(porting: Training) -> None:
+    """Whether there are findings that make a port pointless: a model family that Tunix has not."""
+    porting.refused = _is_refused(porting, porting.family)
+
+
+def _is_refused(porting: Training, family: Family | None) -> bool:
     if porting.findings.has(NO_FAMILY):
         return True
     if family is None and (targets := _foreign_targets(porting)):
@@ -169,9 +187,10 @@ def _foreign_targets(porting: Training) -> str:
     return ", ".join(map(repr, sorted(targets)))
 
 
-def check_mesh(
-    porting: Training, family: Family | None, sizes: Mapping[str, Any] | None, mesh: tuple[int, int] | None
-) -> None:
+@step(Phase.READ, of="trainer", reads=("family", "sizes", "mesh", "model.id"))
+def check_mesh(porting: Training) -> None:
+    """InputError where the tensors of the model don't divide by the axes of the mesh that is asked for."""
+    family, sizes, mesh = porting.family, porting.sizes, porting.mesh
     if mesh is None or family is None or sizes is None:
         return
     problems = mesh_problems(family, sizes, *mesh)

@@ -7,18 +7,25 @@ from pathlib import Path
 
 from ...recipe import Fate, Field, Origin, Severity, Value, literal_code
 from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
-from ...source.launch.launch_config import Setting
 from ...source.launch.usual_launch import UsualLaunch, usual_launch
 from ..libraries.accelerate.deepspeed import INLINE
-from ..packs.packs import Pack, launchers
+from ..packs.packs import launchers
 from ..script.fill_from_tables import judge
 from ..script.training import Training
+from ..steps.step import Phase, step
 from .master_weights import each_load, settle_masters
 from .precision import read_precision, under_fsdp
 
+MIXED = "mesh.mixed_precision"
+HALF = ("bf16", "fp16")
 
-def read_launch(porting: Training, packs: tuple[Pack, ...], settings: tuple[Setting, ...]) -> None:
-    """The launch config's processes and settings, each with its fate."""
+
+@step(
+    Phase.READ, of="trainer", reads=("settings", "script values", "pack values", "arguments_object"), fills=("values",)
+)
+def read_launch(porting: Training) -> None:
+    """The launch config's processes and settings, each with its fate; they go over the script's own."""
+    packs, settings = porting.packs, porting.settings
     tables = {rule.table.name: rule for pack in packs for rule in pack.tables if rule.role == "launch"}
     own = launchers(packs)
     values: dict[str, Value] = {}
@@ -76,14 +83,27 @@ def read_launch(porting: Training, packs: tuple[Pack, ...], settings: tuple[Sett
             fix, severity = f"Give {named} if the GPU run was started so, --processes 1 if not.", "warning"
         porting.find("TP401", severity, message, fix, porting.trainer.line, porting.trainer.column)
     porting.fill(values)
-    mixed = porting.known("mesh.mixed_precision")
-    for _ in each_load(porting):
-        if under_fsdp(porting) and not porting.arguments_object:
-            read_precision(porting)
-        if mixed in ("bf16", "fp16") and not porting.arguments_object:  # the launcher's word is the last one
-            porting.fill({"precision.bf16": Value("literal", "True")})
-            read_precision(porting)
-        settle_masters(porting, settings)
+    if porting.known(MIXED) in HALF and not porting.arguments_object:
+        porting.fill({"precision.bf16": Value("literal", "True")})
+
+
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=(
+        *("values", "settings", "config", "arguments_object", "lora", "lora_certain"),
+        *("model", "model.dtype", "loads", "inject", "foreign_model"),
+    ),
+    settles=("model.weights", "model.compute", "model.quantization"),
+    fills=("model.masters", "model.sharded", "model.frozen"),
+)
+def read_types_under_fsdp(porting: Training) -> None:
+    """In which types a model is held that FSDP or DeepSpeed shards: the launcher's word is the last one."""
+    for view in each_load(porting):
+        launched = under_fsdp(view) or view.known(MIXED) in HALF
+        if launched and not porting.arguments_object:
+            read_precision(view)
+        settle_masters(view, porting.settings)
 
 
 def _usual(porting: Training) -> UsualLaunch | None:

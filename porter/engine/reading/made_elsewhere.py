@@ -22,6 +22,7 @@ from ..script.flow import origins
 from ..script.sites import Site
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training
+from ..steps.step import Phase, step
 
 DEEPEST = 12  # values that lead to one another
 BY_NAME = "hydra.utils.instantiate"  # of a class that a file names
@@ -37,6 +38,11 @@ class Elsewhere:
     function: str = ""
 
 
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("config", "arguments_object", "model", "model.quantization", "lora", "lora_object", "inject"),
+)
 def say_elsewhere(porting: Training) -> None:
     """Name a trainer's arguments, its adapters' and its base's config where another file, or a library, makes them."""
     site = porting.trainer

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 
 import libcst as cst
@@ -30,24 +31,22 @@ SAID = "DeepSpeed and FSDP train float32 weights in mixed precision"
 Term = bool | str
 
 
-def each_load(porting: Training) -> Iterator[None]:
-    """Once for the model, or for each branch that loads one, with its values in the recipe."""
+def each_load(porting: Training) -> Iterator[Training]:
+    """The training itself, or for each branch that loads its model a copy with the branch's values in the recipe."""
     if not porting.loads:
-        yield
+        yield porting
         return
-    first, recipe = porting.model, porting.recipe
+    values = porting.recipe.values
+    shared = {place: value for place, value in values.items() if not place.startswith("model.")}
     for site in [site for site in porting.sites if site.node in porting.loads]:
         own = {place: value for place, value in porting.loads[site.node].items() if place.startswith("model.")}
-        shared = {place: value for place, value in porting.recipe.values.items() if not place.startswith("model.")}
-        porting.model, porting.recipe = site, replace(porting.recipe, values={**shared, **own})
-        yield
-        porting.loads[site.node] = porting.recipe.values
-    of_model = {place: value for place, value in recipe.values.items() if place.startswith("model.")}
-    if first is not None:
-        chosen = porting.loads[first.node]
-        of_model |= {place: chosen[place] for place in ("model.weights", "model.compute") if place in chosen}
-    shared = {place: value for place, value in porting.recipe.values.items() if not place.startswith("model.")}
-    porting.model, porting.recipe = first, replace(porting.recipe, values={**shared, **of_model})
+        view = copy(porting)
+        view.model, view.recipe = site, replace(porting.recipe, values={**shared, **own})
+        yield view
+        porting.loads[site.node], porting.fields = view.recipe.values, view.fields
+    if porting.model is not None:
+        chosen = porting.loads[porting.model.node]
+        porting.fill({place: chosen[place] for place in ("model.weights", "model.compute") if place in chosen})
 
 
 def settle_masters(porting: Training, settings: Sequence[Setting]) -> None:

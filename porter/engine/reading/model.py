@@ -25,6 +25,7 @@ from ..script.fill_from_tables import (
     fill_site,
     follow,
     judge,
+    plain_versions,
     short_name,
     table_of,
 )
@@ -33,6 +34,7 @@ from ..script.reaching import is_behind, not_behind
 from ..script.sites import PAIRS, Argument, Site
 from ..script.training import Training
 from ..script.where_models_come_from import WHERE_FROM, where_from
+from ..steps.step import Phase, step
 from .precision import read_precision
 
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
@@ -40,8 +42,19 @@ MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser
 TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix removesuffix join as_posix".split())
 
 
-def read_model(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("script values", "arguments", "arguments_object"),
+    fills=(
+        *("model", "model.*", "loads", "inject", "own_injects", "branch_injects", "foreign_model", "quantization"),
+        *("memory.unsloth_gradient_checkpointing", "memory.kbit_gradient_checkpointing"),
+    ),
+)
+def read_model(porting: Training) -> None:
     """Follow the trainer's `model=` to what loads it, and through `get_peft_model` to what it wraps."""
+    site, versions = porting.trainer, plain_versions(porting)
+    assert site is not None
     model = site.argument("model")
     read_preparation(porting, versions)
     if model is None:

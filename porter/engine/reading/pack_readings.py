@@ -20,6 +20,7 @@ from ..receipts.marking import about
 from ..script.dead_blocks import is_dead
 from ..script.sites import Site, read_site
 from ..script.training import Training
+from ..steps.step import Phase, step
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Reading:
         return Value("literal", literal_code(value), Origin(self.module.path, site.line, site.column, site.rule))
 
 
+@step(Phase.READ, of="trainer", reads=("script values", "model", "lora"), fills=("pack values",))
 def read_packs(porting: Training) -> None:
     """Let the packs' rules say what they read in the script."""
     module = porting.module

@@ -9,7 +9,6 @@ import libcst as cst
 
 from ...recipe import Value
 from ...runtime.facts.argument_fields import of_its_day
-from ...runtime.facts.families import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.project.model_names import usual_value
 from ...text.expressions import type_name
@@ -18,6 +17,7 @@ from ..script.fill_from_tables import follow, plain_version, short_name
 from ..script.may_be_none import is_something
 from ..script.sites import Site
 from ..script.training import Training
+from ..steps.step import Phase, step
 
 PREPARED = "PEFT makes a base that isn't quantised float32, all of it"
 TYPE_NAME = r"b?float(16|32)?|half"
@@ -144,8 +144,10 @@ def under_fsdp(porting: Training) -> bool:
     return launched or bool(porting.known("mesh.fsdp"))
 
 
-def settle_compute_type(porting: Training, family: Family | None) -> None:
+@step(Phase.READ, of="trainer", reads=("family", "model.weights"), settles=("model.compute",))
+def settle_compute_type(porting: Training) -> None:
     """A family of Tunix that computes in its weights' type can't multiply float32 weights in bfloat16."""
+    family = porting.family
     _say_products(porting)
     if family is None or family.compute_dtype or porting.value("model.compute") is None or porting.trainer is None:
         return

@@ -1,13 +1,14 @@
-"""Understanding a trainer: its arguments, wherever they are made, and what hangs on them → the Recipe.
+"""A trainer's arguments, wherever they are made, and the defaults of its release → the Recipe.
 
-The model is read in `model.py`, the types of its weights and products in `precision.py`, LoRA in `lora.py` and the
-launch config in `launch.py`.
+First what the script gives (`given values`), then what another library puts in its place (`other defaults`, which
+Unsloth's pack fills), then the release's own (`script values`). What a launch file says goes over them (`values`).
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,47 +19,38 @@ from ...files import read_text
 from ...recipe import Field, Value
 from ...runtime.facts.field_tables import Row, version_key
 from ..libraries.torch.loops.loop_trainer import read_loop_parts
-from ..libraries.transformers.collators import read_collators
-from ..libraries.transformers.group_by_length import read_row_order
-from ..libraries.transformers.metrics import settle_metrics
-from ..libraries.transformers.other_tasks import refuse_other_models
-from ..libraries.trl.collator_masks import read_mask
-from ..libraries.trl.reference_model import read_reference
-from ..libraries.trl.reward_functions import check_rewards
-from ..libraries.unsloth.patched_defaults import fill_patched_defaults, settle_patched
 from ..packs.packs import TableRule
 from ..receipts.marking import keep_object
 from ..script.fill_from_tables import (
     bindings_of,
+    config_table,
     fill_defaults,
     fill_site,
     follow,
+    is_given,
     object_values,
-    plain_version,
+    plain_versions,
     short_name,
     table_of,
     tables_of,
 )
 from ..script.sites import Argument, Site, shown
 from ..script.training import Training
-from .adapters import read_lora
+from ..steps.step import Phase, step
 from .kept_configs import is_spread
-from .made_elsewhere import say_elsewhere
-from .model import read_model
 
 
-def read_trainer(porting: Training) -> None:
-    """Follow the trainer's arguments to the config, the adapters and the model, and fill the recipe."""
+@step(Phase.READ, of="trainer", fills=("given values", "arguments", "arguments_object", "config"))
+def read_arguments(porting: Training) -> None:
+    """Follow the trainer's `args=` to the config, and fill the Recipe with what both are given."""
     site = porting.trainer
     assert site is not None
-    tables = tables_of(porting)
-    versions = {library: plain_version(said) for library, said in porting.versions.items()}
+    versions = plain_versions(porting)
     arguments = site.argument("args")
     porting.arguments = follow(porting, arguments, "arguments")
-    given = arguments is not None and not arguments.value.known  # a literal is None, or a finding
     config, table = porting.arguments, table_of(porting, porting.arguments) if porting.arguments is not None else None
     porting.config = config
-    if arguments is not None and given and not is_spread(porting, arguments, config, table):
+    if arguments is not None and is_given(arguments) and not is_spread(porting, arguments, config, table):
         made_here = re.fullmatch(r"[\w.]+", arguments.text) is None
         porting.arguments_object = porting.fresh("training_args") if made_here else arguments.text
         porting.arguments = None
@@ -66,49 +58,45 @@ def read_trainer(porting: Training) -> None:
         read_loop_parts(porting, versions)
     else:
         fill_site(porting, site, table_of(porting, site), versions)
-    base = tables.get(table_of(porting, site).config)
-    if porting.arguments_object and base is not None:
+    if porting.arguments_object and config_table(porting) is not None:
         if config is not None and table is not None:
             fill_site(porting, replace(config, unknown_keywords=""), table, versions)
             keep_object(porting, config, porting.arguments_object, table.table)
-        if _holds_plain_arguments(porting, site):
-            plain = tables["transformers.TrainingArguments"]
-            porting.fill(object_values(plain.table.rows(versions), porting.arguments_object))
-            fill_defaults(porting, base, versions)
-        else:
-            _say_trainers_own(porting, site, base)
-            porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
-            own = {row.place: argument.value for argument, row in _data_keywords(porting, site)}
-            porting.fill(own)
+        _read_object(porting, site, versions)
         _say_object(porting, arguments)
     elif porting.arguments is not None:
-        rule = table_of(porting, porting.arguments)
-        fill_site(porting, porting.arguments, rule, versions)
-        fill_patched_defaults(porting, rule.table, versions)
-        fill_defaults(porting, rule, versions)
-    if base is not None and not porting.arguments_object:
-        if not given:
-            fill_patched_defaults(porting, base.table, versions)
+        fill_site(porting, porting.arguments, table_of(porting, porting.arguments), versions)
+
+
+def _read_object(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
+    """What is read of a config object when the port runs."""
+    base = config_table(porting)
+    assert base is not None
+    if _holds_plain_arguments(porting, site):
+        plain = tables_of(porting)["transformers.TrainingArguments"]
+        porting.fill(object_values(plain.table.rows(versions), porting.arguments_object))
+        return
+    _say_trainers_own(porting, site, base)
+    porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
+    porting.fill({row.place: argument.value for argument, row in _data_keywords(porting, site)})
+
+
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("given values", "other defaults", "arguments", "arguments_object"),
+    fills=("script values",),
+)
+def read_defaults(porting: Training) -> None:
+    """What the release of the source takes where neither the script nor another library says a value."""
+    site, base, versions = porting.trainer, config_table(porting), plain_versions(porting)
+    assert site is not None
+    if porting.arguments is not None:
+        fill_defaults(porting, table_of(porting, porting.arguments), versions)
+    if base is not None and (not porting.arguments_object or _holds_plain_arguments(porting, site)):
         fill_defaults(porting, base, versions)
-    if table_of(porting, site).kind == "sft":
-        _unset_length(porting, versions.get("trl", ""))
-        read_mask(porting, site)
-    if table_of(porting, site).kind == "causal-lm":
-        read_collators(porting, versions)
-        if not given:
-            porting.fill({"run.output_dir": Value("default", "'tmp_trainer'")})  # what Trainer makes its arguments with
-    if table_of(porting, site).kind in ("grpo", "rloo"):
-        check_rewards(porting, site)
-    settle_metrics(porting)
-    read_row_order(porting)
-    _read_fsdp_config(porting)
-    _refuse_datasets(porting, site)
-    read_model(porting, site, versions)
-    settle_patched(porting)
-    refuse_other_models(porting)
-    read_reference(porting, site, versions)
-    read_lora(porting, versions)
-    say_elsewhere(porting)
+    if table_of(porting, site).kind == "causal-lm" and not is_given(site.argument("args")):
+        porting.fill({"run.output_dir": Value("default", "'tmp_trainer'")})  # what Trainer makes its arguments with
 
 
 def _holds_plain_arguments(porting: Training, site: Site) -> bool:
@@ -124,9 +112,13 @@ def _holds_plain_arguments(porting: Training, site: Site) -> bool:
     return rule.kind == "dpo" and any(row is not None and row.until == "0.13" for row in rows)
 
 
-def _unset_length(porting: Training, version: str) -> None:
+@step(Phase.READ, of="trainer", reads=("script values",), fills=("data.max_length",))
+def read_unset_length(porting: Training) -> None:
     """TRL before 0.15 cut at 1024 tokens when no length was given, 0.9 at the tokenizer's own limit."""
-    value = porting.value("data.max_length")
+    assert porting.trainer is not None
+    value, version = porting.value("data.max_length"), plain_versions(porting).get("trl", "")
+    if table_of(porting, porting.trainer).kind != "sft":
+        return
     if value is None or not version or version_key(version) >= (0, 15) or (0, 9) <= version_key(version) < (0, 10):
         return
     if value.code.endswith(" else None)"):  # given by condition
@@ -139,7 +131,8 @@ def _unset_length(porting: Training, version: str) -> None:
         porting.change_fate(source, fate="changed", reason=f"TRL {version} takes 1024 for None")
 
 
-def _read_fsdp_config(porting: Training) -> None:
+@step(Phase.READ, of="trainer", reads=("script values",), fills=("memory.fsdp_activation_checkpointing",))
+def read_fsdp_config(porting: Training) -> None:
     """`fsdp_config={"activation_checkpointing": True}`, or the JSON file that it names, asks for remat."""
     value = porting.value("mesh.fsdp_config")
     if value is None or not value.known or not value.literal:
@@ -158,8 +151,11 @@ def _read_fsdp_config(porting: Training) -> None:
         porting.fill({"memory.fsdp_activation_checkpointing": Value("literal", "True", value.origin)})
 
 
-def _refuse_datasets(porting: Training, site: Site) -> None:
+@step(Phase.READ, of="trainer", reads=("given values",))
+def refuse_datasets(porting: Training) -> None:
     """Several evaluation sets by name: transformers evaluates each on its own, Tunix one."""
+    site = porting.trainer
+    assert site is not None
     argument = site.argument("eval_dataset")
     bindings = bindings_of(porting.module, argument.node) if argument is not None else []
     for node in (argument.node if argument is not None else None, *(binding.value for binding in bindings)):

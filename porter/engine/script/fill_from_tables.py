@@ -314,6 +314,22 @@ def _row(source: str, argument: Argument, fate: Any, target: str, reason: str, r
     return Field(source, shown(argument.text), fate, target, reason, rule, argument.line, argument.column)
 
 
+def is_given(arguments: Argument | None) -> bool:
+    """Whether a trainer's `args=` is an object: a literal is None, or a finding."""
+    return arguments is not None and not arguments.value.known
+
+
+def config_table(porting: Training) -> TableRule | None:
+    """The table of the config class whose defaults hold where the trainer is given none."""
+    assert porting.trainer is not None
+    return tables_of(porting).get(table_of(porting, porting.trainer).config)
+
+
+def plain_versions(porting: Training) -> dict[str, str]:
+    """The release of each library that the script was written for, without what is said of it."""
+    return {library: plain_version(said) for library, said in porting.versions.items()}
+
+
 def plain_version(text: str) -> str:
     """`"1.16.0 (newest table)"` → `"1.16.0"`."""
     return text.split(" ", 1)[0]

@@ -14,7 +14,9 @@ import libcst as cst
 
 from ...port import Options
 from ...recipe import Field, Finding, Recipe, Severity, Value
+from ...runtime.facts.families import Family
 from ...runtime.facts.field_tables import version_key
+from ...source.launch.launch_config import Setting
 from ...source.module import Module
 from ...source.scopes import Scope
 from ...source.values import SEES_GPU
@@ -59,6 +61,8 @@ class Training:
     options: Options
     packs: tuple[Pack, ...]
     sites: list[Site] = field(default_factory=list)
+    launch: tuple[Setting, ...] = ()  # what the launch files say
+    mesh: tuple[int, int] | None = None  # --mesh
     trainer: Site | None = None
     model: Site | None = None
     references: tuple[Site, ...] = ()  # where a preference trainer's ref_model is loaded
@@ -80,6 +84,9 @@ class Training:
     versions: dict[str, str] = field(default_factory=dict)
     answers: dict[object, Any] = field(default_factory=dict)  # to what is asked again and again; all views share them
     names: Names = field(default_factory=Names)
+    settings: tuple[Setting, ...] = ()  # of the launch files, and of a file that the arguments name
+    family: Family | None = None
+    sizes: Mapping[str, Any] | None = None  # of the family's model, by the names of its configuration
     recipe: Recipe = field(default_factory=lambda: Recipe(""))
     fields: tuple[Field, ...] = ()  # what is owed of each keyword
     marks: Marks = field(default_factory=Marks)  # of all views

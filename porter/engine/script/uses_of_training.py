@@ -9,11 +9,11 @@ import libcst as cst
 
 from ...source.calls import function_around
 from ...source.scopes import Scope
-from .callback_methods import models_of_callbacks
+from .callback_methods import is_get, models_of_callbacks
 from .flow import Variable, held_by, holders
 from .sites import Site
 from .trainers import is_another, reaches
-from .training import Training
+from .training import Training, in_reach
 
 
 @dataclass(frozen=True)
@@ -168,3 +168,15 @@ def made_by(porting: Training) -> list[tuple[str, Site]]:
     further = [("model", site) for site in porting.branch_injects]
     made = [("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject), *further]
     return [(role, site) for role, site in made if site is not None]
+
+
+def is_in_reach(porting: Training, node: cst.BaseExpression) -> bool:
+    """Whether the names at the trainer can be read where `node` stands, and not only because they are global."""
+    trainer = porting.trainer
+    assert trainer is not None
+    if isinstance(node, cst.Subscript) or is_get(node):  # what a callback is given, whatever the trainer's is called
+        return False
+    found = porting.module.meaning(node)
+    elsewhere = found is not None and found[0] not in (trainer.home, trainer.scope)
+    elsewhere = elsewhere and found is not None and not isinstance(found[0].node, cst.Module)
+    return in_reach(trainer.scope, porting.module.scope(node)) and not elsewhere

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ...source.calls import calls_of
 from ...source.merged import Merged
+from ...source.module import Module
 from ...source.project.modules import project_file
+from ...source.scopes import Binding
 from .fill_from_tables import bindings_of
 from .flow import binding_origins
 from .sites import Argument
@@ -16,13 +19,18 @@ WHERE_FROM = "where the model comes from"  # the key of what `where_from` says
 
 
 def makers(porting: Training, model: Argument) -> list[str]:
-    """The calls that a variable may hold the model of: `PeftModel.from_pretrained`, `get_peft_model`; each once."""
+    """The calls that a variable may hold the model of: `PeftModel.from_pretrained`, `get_peft_model`; each once.
+
+    None of a model that is made once, or that one of them gets from a place that the file doesn't show.
+    """
     module = porting.module
     found: list[str] = []
     bindings = bindings_of(module, model.node)
     if len(bindings) == 1 and not bindings[0].conditional:
         return []
     for binding in bindings:
+        if _is_handed_in(module, binding):
+            return []
         for node in binding_origins(module, binding):
             name = module.qualified(node.func) if isinstance(node, cst.Call) else None
             if name is not None and name.startswith(LIBRARIES):
@@ -30,6 +38,15 @@ def makers(porting: Training, model: Argument) -> list[str]:
                 found += [short] if short not in found else []
                 break
     return found
+
+
+def _is_handed_in(module: Module, binding: Binding) -> bool:
+    """Whether what a binding gives comes from elsewhere: a parameter that no call of the file fills, another module."""
+    if binding.kind == "parameter":
+        function = next((node for node in module.ancestors(binding.node) if isinstance(node, cst.FunctionDef)), None)
+        return function is None or not calls_of(module, function)
+    name = module.qualified(binding.value.func) if isinstance(binding.value, cst.Call) else None
+    return name is not None and project_file(module.path, name) is not None
 
 
 def _elsewhere(porting: Training, model: Argument) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 
-from .step import Phase, Step
+from .step import Phase, Step, touches
 
+GIVEN = ("trainer", "loop", "versions", "others", "mates", "kept", "full_elsewhere", "launch", "mesh")  # of a Training
 Choice = Callable[[Sequence[Step]], Step]  # which of the steps that may be next is
 
 
@@ -63,13 +64,18 @@ def ordered(steps: Iterable[Step], given: Iterable[str] = (), choose: Choice = f
     graph: dict[Step, set[Step]] = {each: set() for each in known}
     for each in known:
         for thing in (*each.reads, *each.settles):
-            if thing not in fill and thing not in there:
+            if not any(touches(thing, other) for other in (*fill, *there)):
                 raise BadSteps(f"{each.name} wants {thing}, which no step fills", each)
-            graph[each].update(fill.get(thing, ()))
+            graph[each].update(_of(fill, thing))
         for thing in each.reads:
-            graph[each].update(settle.get(thing, ()))
+            graph[each].update(_of(settle, thing))
         graph[each].discard(each)
     return _sorted(graph, choose)
+
+
+def _of(steps: Mapping[str, Sequence[Step]], thing: str) -> list[Step]:
+    """The steps of all things that are a part of one, or that it is a part of."""
+    return [each for other, found in steps.items() if touches(thing, other) for each in found]
 
 
 def _sorted(graph: dict[Step, set[Step]], choose: Choice) -> tuple[Step, ...]:
@@ -100,7 +106,7 @@ def by_phase(package: str, more: tuple[Step, ...] = ()) -> dict[tuple[Phase, str
 
 def arranged(steps: Iterable[Step], choose: Choice = first) -> dict[tuple[Phase, str], tuple[Step, ...]]:
     """Steps in order: phase after phase, in each those of the trainers before those of the file."""
-    every, given = list(steps), set[str]()
+    every, given = list(steps), set(GIVEN)
     found: dict[tuple[Phase, str], tuple[Step, ...]] = {}
     for phase in Phase:
         for of in ("trainer", "file"):

@@ -5,7 +5,8 @@
 
 Nobody keeps an order of these steps: a phase follows the other, and within one a step stands behind those that fill or
 settle what it reads. What `fills` a thing makes it, what `settles` it changes what is there, what `reads` it wants it
-whole. Reading a script and writing its sites come before, in the order that `pipeline.py` and its ways in give.
+whole. What is read of a script is a thing by its name: `model`, a field of `Training`; `data.collator`, a place of the
+Recipe; `data.*`, all of a section. Others are words that steps agree on.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Phase(Enum):
     """When a step runs.
 
-    ANSWER: what the script does around the sites that are written, in any order. CARRY: what belongs to a trainer is
-    given to the code that asks for it. SETTLE: what nothing needs any more goes, again until nothing more falls. NAME:
-    now that it is known what stays, it is answered or named.
+    READ: what a trainer trains with, in the Recipe and the fields of `Training`, which has no edits; then its sites are
+    written, as `target/write.py` says. ANSWER: what the script does around these, in any order. CARRY: what belongs to
+    a trainer is given to the code that asks for it. SETTLE: what nothing needs any more goes, again until nothing more
+    falls. NAME: now that it is known what stays, it is answered or named.
     """
 
+    READ = "read"
     ANSWER = "answer"
     CARRY = "carry"
     SETTLE = "settle"
@@ -53,8 +56,16 @@ class Step:
 
     @property
     def name(self) -> str:
+        """Its module and function; of a pack's, the pack, the file and the function."""
         where = f"{self.pack}.{self.path.stem}" if self.path is not None else self.run.__module__
         return f"{where}.{self.run.__qualname__}"
+
+
+def touches(one: str, other: str) -> bool:
+    """Whether two things are the same, or one is a section that the other is of: `data.*` and `data.collator`."""
+    if one.endswith(".*"):
+        return other.startswith(one[:-1])
+    return other == one or (other.endswith(".*") and one.startswith(other[:-1]))
 
 
 def step(

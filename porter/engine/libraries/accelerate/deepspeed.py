@@ -19,6 +19,7 @@ from ....source.launch.deepspeed import TABLE, from_dict, read_deepspeed
 from ....source.launch.launch_config import Setting, beside
 from ...receipts.marking import also
 from ...script.training import Training
+from ...steps.step import Phase, step
 
 RULE = "TP402"
 # DeepSpeed's setting → where the keyword that it has to equal stands in the recipe.
@@ -44,7 +45,13 @@ SECTIONS = {
 INLINE = (".yaml", ".yml")  # accelerate's own file sets the clipping that it leaves out
 
 
-def named_settings(porting: Training, launch: Sequence[Setting]) -> tuple[Setting, ...]:
+@step(Phase.READ, of="trainer", reads=("script values", "config", "arguments_object"), fills=("settings",))
+def read_named_settings(porting: Training) -> None:
+    """The settings of the launch files, and those that the arguments bring."""
+    porting.settings = (*porting.launch, *_named_settings(porting, porting.launch))
+
+
+def _named_settings(porting: Training, launch: Sequence[Setting]) -> tuple[Setting, ...]:
     """The settings that `deepspeed=` in the arguments brings, when the launch files don't bring them already.
 
     A file that isn't there or is no DeepSpeed config stays a finding.
@@ -79,9 +86,10 @@ def named_settings(porting: Training, launch: Sequence[Setting]) -> tuple[Settin
     return settings
 
 
-def apply_deepspeed(porting: Training, settings: Sequence[Setting]) -> None:
+@step(Phase.READ, of="trainer", reads=("values", "settings"), fills=("optimizer.*", "schedule.*"))
+def apply_deepspeed(porting: Training) -> None:
     """Fill in what DeepSpeed decides, and name what contradicts the arguments."""
-    given = {setting.row or setting.name: setting for setting in settings if setting.table == TABLE}
+    given = {setting.row or setting.name: setting for setting in porting.settings if setting.table == TABLE}
     if not given:
         return
     for name, setting in given.items():

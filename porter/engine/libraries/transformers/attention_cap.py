@@ -6,18 +6,20 @@ the cap and passes over it; before, the model chose eager attention by itself. T
 
 from __future__ import annotations
 
-from ....runtime.facts.families import Family
 from ....runtime.facts.field_tables import version_key
 from ...script.fill_from_tables import plain_version
 from ...script.training import Training
+from ...steps.step import Phase, step
 
 RULE = "TP302"
 SINCE = (4, 48)
 FIX = 'attn_implementation="eager" has the cap on a GPU, too; scores far below it are hardly changed by it.'
 
 
-def say_attention_cap(porting: Training, family: Family | None) -> None:
+@step(Phase.READ, of="trainer", reads=("model", "family"))
+def say_attention_cap(porting: Training) -> None:
     """A warning where the source's attention has no cap, and the port's has."""
+    family = porting.family
     version = plain_version(porting.versions.get("transformers", ""))
     site = porting.model or porting.trainer
     if family is None or family.name != "gemma2" or site is None or not version or version_key(version) < SINCE:

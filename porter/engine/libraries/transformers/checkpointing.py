@@ -8,8 +8,15 @@ from ....recipe import Origin, Value
 from ...script.fill_from_tables import table_of
 from ...script.training import Training
 from ...script.uses_of_training import role_uses
+from ...steps.step import Phase, step
 
 
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("model", "inject", "branch_injects", "foreign_model", "arguments", "arguments_object", "values"),
+    fills=("memory.gradient_checkpointing",),
+)
 def scan_checkpointing(porting: Training) -> None:
     """`model.gradient_checkpointing_enable()` asks for what `gradient_checkpointing=True` asks for."""
     for use in role_uses(porting, "model"):

@@ -6,18 +6,18 @@ A collator is Python that runs on the host, so that one of the script's own is c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
 from ....source.module import Module
 from ...receipts.marking import stays
-from ...script.fill_from_tables import fill_site, plain_version, short_name, table_of
+from ...script.fill_from_tables import fill_site, plain_version, plain_versions, short_name, table_of
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Argument, Site
 from ...script.training import Training, in_reach
+from ...steps.step import Phase, step
 
 LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
 # Collators of transformers that make something else than rows with labels of a causal language model.
@@ -30,8 +30,13 @@ OTHER_TASKS = (
 )
 
 
-def read_collators(porting: Training, versions: Mapping[str, str]) -> None:
+@step(Phase.READ, of="trainer", reads=("script values",))
+def read_collators(porting: Training) -> None:
     """Fates for the keywords of every collator of the file; what trains another kind of model is refused."""
+    trainer, versions = porting.trainer, plain_versions(porting)
+    assert trainer is not None
+    if table_of(porting, trainer).kind != "causal-lm":
+        return
     for site in porting.sites:
         if site.role != "collator":
             continue
@@ -43,8 +48,6 @@ def read_collators(porting: Training, versions: Mapping[str, str]) -> None:
     for call in porting.module.calls:
         name = porting.module.qualified(call.func) or ""
         if name.startswith("transformers.") and name.rsplit(".", 1)[-1] in OTHER_TASKS:
-            trainer = porting.trainer
-            assert trainer is not None
             line, column = porting.module.location(call)
             message = f"{name.rsplit('.', 1)[-1]} makes batches for another task than causal language modelling."
             porting.find(trainer.rule, "error", message, "Tunix trains causal language models.", line, column)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....recipe import Value
 from ...script.fill_from_tables import table_of
 from ...script.training import Training
+from ...steps.step import Phase, step
 
 OLDER, NEWER = "data.group_by_length", "data.sampling"
 GROUPED = "'group_by_length'"
@@ -13,6 +14,7 @@ ORDERED = ("sft", "causal-lm")
 OWN_ORDER = ("grpo", "rloo")
 
 
+@step(Phase.READ, of="trainer", reads=("script values", "arguments_object"), fills=("data.sampling",))
 def read_row_order(porting: Training) -> None:
     """The older keyword becomes the newer one's value; trainers whose rows are pairs or prompts refuse or ignore it."""
     trainer = porting.trainer

@@ -11,6 +11,7 @@ from typing import Any
 from ...script.fill_from_tables import short_name, table_of
 from ...script.sites import Argument
 from ...script.training import Training
+from ...steps.step import Phase, step
 
 KINDS = ("sft", "causal-lm")  # trainers whose port has a MetricsTrainer
 OF_TRL = frozenset({"entropy", "mean_token_accuracy", "num_tokens", "aux_loss"})  # SFTTrainer's own
@@ -27,6 +28,7 @@ def metrics_of(porting: Training) -> Argument | None:
     return argument if table_of(porting, site).kind in KINDS else None
 
 
+@step(Phase.READ, of="trainer", reads=("script values", "arguments_object"))
 def settle_metrics(porting: Training) -> None:
     """Findings for metrics, and for a choice of the best model by them, that the port doesn't have."""
     site, argument = porting.trainer, metrics_of(porting)

@@ -14,6 +14,7 @@ from ...script.flow import binding_origins, origins
 from ...script.training import Training
 from ...script.training import families as own_families
 from ...script.where_models_come_from import WHERE_FROM
+from ...steps.step import Phase, step
 
 OTHER_TASK = re.compile(
     r"transformers\.(\w+For(?:Seq2SeqLM|SequenceClassification|TokenClassification|MaskedLM|QuestionAnswering|"
@@ -24,6 +25,7 @@ OTHER_TASK = re.compile(
 ONE_ARCHITECTURE = re.compile(r"transformers\.((?!Auto)\w+(?:ForCausalLM|LMHeadModel))\.from_pretrained")
 
 
+@step(Phase.READ, of="trainer", reads=("model", "inject"), fills=("obstacles",))
 def refuse_other_models(porting: Training) -> None:
     """An error, which makes the port unsupported, where the trainer's model is surely loaded for another task, or by
     the class of an architecture that Tunix hasn't."""

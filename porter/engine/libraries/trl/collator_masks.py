@@ -6,11 +6,12 @@ import libcst as cst
 
 from ....recipe import Origin, Value
 from ....runtime.facts.field_tables import version_key
-from ...script.fill_from_tables import plain_version
+from ...script.fill_from_tables import plain_version, table_of
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Argument, Site
 from ...script.training import Training
+from ...steps.step import Phase, step
 from ..unsloth.responses_only import read_responses_only, responses_only
 
 COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
@@ -18,8 +19,13 @@ DEFAULT = "transformers.DataCollatorForLanguageModeling"
 PADDING = "TP125"
 
 
-def read_mask(porting: Training, site: Site) -> None:
+@step(Phase.READ, of="trainer", reads=("script values",), fills=("data.collator",))
+def read_mask(porting: Training) -> None:
     """`data_collator=DataCollatorForCompletionOnlyLM(...)` becomes `label_mask=`; what a release did anyway goes."""
+    site = porting.trainer
+    assert site is not None
+    if table_of(porting, site).kind != "sft":
+        return
     argument = site.argument("data_collator")
     if responses_only(porting, site) is not None:
         read_responses_only(porting, site)

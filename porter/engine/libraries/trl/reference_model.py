@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from copy import copy
 
 import libcst as cst
 
-from ...script.fill_from_tables import bindings_of, fill_site, follow, table_of
+from ...script.fill_from_tables import bindings_of, fill_site, follow, plain_versions, table_of
 from ...script.flow import binding_origins
-from ...script.sites import Site
 from ...script.training import Training
 from ...script.where_models_come_from import makers
+from ...steps.step import Phase, step
 
 COPIES = ("trl.create_reference_model", "copy.deepcopy")
 NAMES = r"name|path|_id$"  # in an expression that is a teacher's name rather than the teacher
 
 
-def read_reference(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
+@step(Phase.READ, of="trainer", reads=("model", "script values"), fills=("references",))
+def read_reference(porting: Training) -> None:
     """Find the `from_pretrained` calls of `ref_model=` or `teacher_model=`; one that isn't made so here is named."""
+    site, versions = porting.trainer, plain_versions(porting)
+    assert site is not None
     argument = site.argument("ref_model", "teacher_model")
     if argument is None or argument.value.is_literal(None) or argument.node is None:
         return
@@ -38,10 +40,9 @@ def read_reference(porting: Training, site: Site, versions: Mapping[str, str]) -
     known = known or (argument.name == "teacher_model" and re.search(NAMES, argument.text) is not None)
     porting.references = tuple(each for each in found if each is not porting.model)
     for reference in porting.references:
-        recipe, names = porting.recipe, porting.names
-        fill_site(porting, reference, table_of(porting, reference), versions)
-        porting.recipe = replace(porting.recipe, values=recipe.values)
-        porting.names = names
+        own = copy(porting)  # whose Recipe is that of another model
+        fill_site(own, reference, table_of(porting, reference), versions)
+        porting.fields = own.fields
     if not known:
         message = f"{argument.name}={argument.text}: it isn't made by a from_pretrained call in this file."
         without = ", or leave it out" if argument.name == "ref_model" else ""

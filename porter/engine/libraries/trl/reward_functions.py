@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...script.fill_from_tables import bindings_of, short_name
+from ...script.fill_from_tables import bindings_of, short_name, table_of
 from ...script.sites import Argument, Site, shown
 from ...script.training import Training
+from ...steps.step import Phase, step
 
 REWARD_MODEL = "AutoModelForSequenceClassification.from_pretrained"
 
 
-def check_rewards(porting: Training, site: Site) -> None:
+@step(Phase.READ, of="trainer", reads=("given values",))
+def check_rewards(porting: Training) -> None:
     """Findings for reward models, and for functions that can't be called as TRL calls them."""
+    site = porting.trainer
+    assert site is not None
+    if table_of(porting, site).kind not in ("grpo", "rloo"):
+        return
     argument = site.argument("reward_funcs")
     if argument is None:
         said = f"{short_name(site)} has no reward_funcs: rewards that an environment gives are not ported."

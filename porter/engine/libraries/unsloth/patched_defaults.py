@@ -19,11 +19,12 @@ from ....runtime.settings.post_init import OF_TRL
 from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
 from ...dating.release import release_of
 from ...receipts.marking import about
-from ...script.fill_from_tables import plain_version, table_of
+from ...script.fill_from_tables import config_table, is_given, plain_version, plain_versions, table_of
 from ...script.porting import Porting
 from ...script.sites import Site
 from ...script.subclasses import imported_base
 from ...script.training import Training, in_reach
+from ...steps.step import Phase, step
 
 UNSLOTH = "Unsloth"  # the file that such a default's origin names
 RAISED = "Unsloth raises it to num_generations"
@@ -58,7 +59,7 @@ def is_patched_class(porting: Training, name: cst.BaseExpression) -> bool:
 def _first_import(porting: Training) -> int | None:
     """Where the first import of unsloth stands that surely runs: in no `if`, unless the model is Unsloth's."""
     module = porting.module
-    surely = porting.model is not None and porting.model.qualified.startswith("unsloth.")
+    surely = any(site.qualified.startswith("unsloth.") for site in porting.of_role("model"))
     found = [
         module.span(binding.node)[0]
         for scope in module.scopes.values()
@@ -81,8 +82,24 @@ def _looked_up_at(porting: Training, name: cst.BaseExpression) -> int:
     return module.span(imports[0].node)[0] if imports else -1
 
 
-def fill_patched_defaults(porting: Training, table: FieldTable, versions: Mapping[str, str]) -> None:
-    """Unsloth's defaults of a config class, where the source says nothing."""
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("given values", "arguments", "arguments_object", "config"),
+    fills=("other defaults",),
+)
+def fill_patched_defaults(porting: Training) -> None:
+    """Unsloth's defaults of the trainer's config class, where the source says nothing."""
+    trainer = porting.trainer
+    assert trainer is not None
+    if porting.arguments is not None:
+        _fill_defaults(porting, table_of(porting, porting.arguments).table, plain_versions(porting))
+    elif not porting.arguments_object and not is_given(trainer.argument("args")):
+        if (base := config_table(porting)) is not None:
+            _fill_defaults(porting, base.table, plain_versions(porting))
+
+
+def _fill_defaults(porting: Training, table: FieldTable, versions: Mapping[str, str]) -> None:
     name = table.name.rsplit(".", 1)[-1]
     patched = porting.config if porting.config is not None else porting.trainer
     if name not in OF_TRL or not is_patched(porting, patched):
@@ -132,6 +149,13 @@ def is_of_unsloth(value: Value | None) -> bool:
     return value is not None and value.origin is not None and value.origin.file == UNSLOTH
 
 
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("script values", "config", "arguments_object", "model", "model.max_seq_length"),
+    settles=("data.max_length",),
+    fills=("unsloth_rows", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
+)
 def settle_patched(porting: Training) -> None:
     """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
     site = porting.trainer

@@ -19,14 +19,13 @@ from .....runtime.facts.generation_settings import DEFAULTS, IDLE, PIPELINE_SETT
 from .....source.calls import argument_of, calls_of, function_around
 from .....source.values import Unknown, evaluate
 from .....text.edits import line_end, line_start
-from ....answering.scoped_names import is_in_reach
 from ....receipts.marking import mark_of, stays
 from ....script.flow import binding_origins, held_by, unwraps
 from ....script.porting import Porting
 from ....script.sites import Argument, Site, read_site, shortened, shown
 from ....script.trainers import is_another
 from ....script.training import in_reach
-from ....script.uses_of_training import Use, role_uses
+from ....script.uses_of_training import Use, is_in_reach, role_uses
 from ....steps.step import Phase, step
 from ....tokens.numpy_tokens import settle_inputs, settle_outputs
 from ....tokens.tokenizers import tokenizer_load

@@ -1,0 +1,42 @@
+"""What the script does with its trainer that its writer has to know: whether it evaluates, resumes, is given away."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ..script.training import Training
+from ..script.uses_of_training import Use, is_in_reach, role_uses
+from ..steps.step import Phase, step
+from .resuming import resumed_from
+
+
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("model", "inject", "branch_injects", "arguments_object", "values"),
+    fills=("evaluates", "given_away", "used_elsewhere", "resumes", "resumes_from", "resume_test"),
+)
+def read_uses(porting: Training) -> None:
+    """The lines behind the trainer."""
+    uses_of_trainer = list(role_uses(porting, "trainer"))
+    if not any(use.match == "@trainer.train()" for use in uses_of_trainer) and _is_given_away(porting, uses_of_trainer):
+        porting.used_elsewhere = porting.given_away = True
+    trains: list[cst.Call] = []
+    for use in uses_of_trainer:
+        if use.kind != "bare" and not is_in_reach(porting, use.name):
+            porting.used_elsewhere = True
+        if use.match == "@trainer.evaluate()":
+            porting.evaluates = True
+        if use.match == "@trainer.train()":
+            assert isinstance(use.outer, cst.Call)
+            trains.append(use.outer)
+    porting.resumes = resumed_from(porting, trains)
+
+
+def _is_given_away(porting: Training, uses: list[Use]) -> bool:
+    """Whether the trainer leaves its function: it is returned, or an attribute of `self`."""
+    site = porting.trainer
+    assert site is not None
+    nodes = [site.node, *(use.name for use in uses)]
+    returned = any(isinstance(porting.module.parents[node], cst.Return) for node in nodes)
+    return returned or (site.variable is not None and "." in site.variable)
