@@ -224,7 +224,7 @@ def show_plan(found: Plan, *, no_color: bool = False) -> None:
     own = step.own_batch is not None  # micro-batches are the mesh's
     heads = ("candidate", *([] if own else ["micro-batches"]), f"GiB of {where.hbm / GIB:.0f}", "s a step")
     for name in (*heads, *parts, *([] if parts else ["tokens/s"]), "by", ""):
-        table.add_column(name, overflow="fold", no_wrap=name == "candidate" and own)
+        table.add_column(name, overflow="fold", no_wrap=name == "candidate" and bool(own or parts))
     for row in found.rows[:SHOWN]:
         by = row.how if row.how == "formula" else f"{row.how}, {' and '.join(map(str, row.compiled_layers))} layers"
         seconds = [row.seconds * row.micro_batches, *(one.seconds for one in row.passes)]

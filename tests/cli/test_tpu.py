@@ -139,7 +139,7 @@ def test_what_a_run_computes_beside_its_step_is_shown(
     monkeypatch.setattr(planning, "compile_step", lambda *a, **k: grpo())
     assert run(["plan", port, "--tpu", "v6e-4", "--candidates", "0"]) == 0
     said = capsys.readouterr().out
-    assert "GRPO, 32 rows of 512 tokens" in said and "sampling" in said and "fsdp=4,tp=1 remat" in said
+    assert "GRPO, 32 rows of 512 tokens" in said and "fsdp=1,tp=4 batch 8 no remat" in said
 
 
 def test_a_model_that_stands_for_several_is_told(port: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
