@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import InputError
-from ..source.gpu_of_run import capability_in
+from ..source.launch.gpu_of_run import capability_in
 from ..source.program import is_notebook, program_text, read_program
 from .comparing.compare import DEVICES, check_devices, compare, loss_floor
 from .comparing.left_behind import cut, not_compared

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from ..errors import InputError
+from ...errors import InputError
 
 if TYPE_CHECKING:
-    from .module import Module
-    from .scopes import Binding
+    from ..module import Module
+    from ..scopes import Binding
 
 CAPABILITY = "torch.cuda.get_device_capability"
 PROPERTIES = "torch.cuda.get_device_properties"
@@ -58,7 +58,7 @@ def gpu_of_run(module: Module) -> GpuOfRun:
 
 def capability_in(path: Path) -> tuple[int, int]:
     """The capability of the GPU that a file names; the usual one where it can't be read."""
-    from .parsing import read_module
+    from ..parsing import read_module
 
     try:
         return gpu_of_run(read_module(path)).capability
