@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import InputError
-from ..source.launch.gpu_of_run import capability_in
+from ..source.launch.gpu_of_run import USUAL, gpu_of_run
+from ..source.parsing import read_module
 from ..source.program import is_notebook, program_text, read_program
 from .comparing.compare import DEVICES, check_devices, compare, loss_floor
 from .comparing.left_behind import cut, not_compared
@@ -369,8 +370,7 @@ def settings_for(
     if source is not None:
         kept.write_text(json.dumps(project_sources(source)), encoding="utf-8")
         (Path(work) / "project").write_text(str(project_of(source)), encoding="utf-8")
-        seen = capability_in(source)
-        (Path(work) / "capability.json").write_text(json.dumps(seen), encoding="utf-8")
+        (Path(work) / "capability.json").write_text(json.dumps(_capability(source)), encoding="utf-8")
     widest = max(tp for _, tp in (*([options.mesh] if options.mesh else []), *(options.meshes or ()), (1, 1)))
     return Settings(
         work=work,
@@ -390,6 +390,14 @@ def settings_for(
         chance=options.chance,
         capability=tuple(json.loads((Path(work) / "capability.json").read_text(encoding="utf-8"))),
     )
+
+
+def _capability(source: Path) -> tuple[int, int]:
+    """The compute capability of the GPU that the source names; the usual one where it doesn't parse."""
+    try:
+        return gpu_of_run(read_module(source)).capability
+    except InputError:
+        return USUAL
 
 
 def _devices(count: int) -> str:

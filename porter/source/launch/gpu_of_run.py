@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
-
-from ...errors import InputError
 
 if TYPE_CHECKING:
     from ..module import Module
@@ -54,16 +51,6 @@ def gpu_of_run(module: Module) -> GpuOfRun:
         module.memory["gpu of the run"] = _in_notebook(module) or _of_modal(module) or GpuOfRun()
     found: GpuOfRun = module.memory["gpu of the run"]
     return found
-
-
-def capability_in(path: Path) -> tuple[int, int]:
-    """The capability of the GPU that a file names; the usual one where it can't be read."""
-    from ..parsing import read_module
-
-    try:
-        return gpu_of_run(read_module(path)).capability
-    except InputError:
-        return USUAL
 
 
 def _in_notebook(module: Module) -> GpuOfRun | None:
