@@ -21,7 +21,7 @@ from ..engine.tokens.tokenizers import is_tokenizer, tokenizes_alike
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
 from ..source.conditions import asks_for_gpu, bare, left_on_gpu
-from ..source.launch.gpu_of_run import asks_capability, gpu_of_run
+from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
 from ..source.values import TORCH_TYPES, Unknown, evaluate

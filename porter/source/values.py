@@ -15,7 +15,7 @@ from typing import Any
 import libcst as cst
 
 from ..recipe import Origin, Value, literal_code
-from .launch.gpu_of_run import CAPABILITY, capability_binding, gpu_of_run, is_properties
+from .machine.gpu_of_run import CAPABILITY, capability_binding, gpu_of_run, is_properties
 from .module import Module
 from .scopes import Binding
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import InputError
-from ..source.launch.gpu_of_run import USUAL, gpu_of_run
+from ..source.machine.gpu_of_run import USUAL, gpu_of_run
 from ..source.parsing import read_module
 from ..source.program import is_notebook, program_text, read_program
 from .comparing.compare import DEVICES, check_devices, compare, loss_floor

@@ -8,7 +8,7 @@ import pytest
 
 from porter.engine.pipeline import port_module
 from porter.port import Options, Port
-from porter.source.launch.gpu_of_run import gpu_of_run
+from porter.source.machine.gpu_of_run import gpu_of_run
 from porter.source.parsing import parse_module, parse_notebook
 
 from .porting import port, sft_script

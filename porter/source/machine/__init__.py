@@ -1,0 +1,1 @@
+"""The machine that a source ran on, as far as its file tells."""
