@@ -1,6 +1,7 @@
-"""trainer.push_to_hub() → `rt.save_adapter(...)` and `rt.push_to_hub(...)`.
+"""trainer.push_to_hub() → `rt.save_adapter(...)` and `rt.push_to_hub(folder)`; the model's → `rt.push_to_hub(model)`.
 
-What it does: saves the trained weights to the output folder, unless the line before did, and uploads it from one host.
+What it does: the trainer's saves the trained weights to the output folder, unless the line before did, and uploads that
+folder from one host; the model's uploads the files of the model, and nothing else that lies there.
 Why: Tunix has no upload of its own.
 Example: `trainer.push_to_hub()`
 Use instead: `rt.push_to_hub("out", "me/model")`, after `rt.save_adapter(model, "out")`
@@ -35,8 +36,9 @@ def apply(site, porting):
     names = porting.names
     folder = porting.output_dir()
     before = len(site.variable) + 3 if site.variable else 0
-    push = push_code(porting, site, before, of_trainer=site.qualified == "@trainer.push_to_hub()")
-    saved = (names.model, folder) in porting.saved
+    of_trainer = site.qualified == "@trainer.push_to_hub()"
+    push = push_code(porting, site, before, of_trainer=of_trainer)
+    saved = not of_trainer or (names.model, folder) in porting.saved
     if saved or not (site.alone or site.variable):
         porting.replace(site, push, REASON)
     else:

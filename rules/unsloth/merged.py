@@ -38,9 +38,10 @@ def apply(site, porting):
     token = site.argument("token")
     extra = f", token={token.text}" if pushes and token is not None else ""
     if method == "lora" and pushes:
-        porting.find(ID, "error", f"{name}: save the adapter, and push its folder.", FIX, site.line, site.column)
-        return
-    if method == "lora":
+        new = f"{porting.rt('push_to_hub')}({porting.names.model}, {folder.text}{extra})"
+        if tokenizer is not None:
+            new += f"\n{site.indent}{tokenizer.text}.push_to_hub({folder.text}{extra})"
+    elif method == "lora":
         own = f", tokenizer={tokenizer.text}" if tokenizer is not None else ""
         new = f"{porting.rt('save_adapter')}({porting.names.model}, {folder.text}{own})"
     else:

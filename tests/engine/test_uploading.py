@@ -38,16 +38,17 @@ def fates(found: Port, method: str) -> dict[str, str]:
         (", hub_private_repo=True", "trainer.push_to_hub()", "rt.push_to_hub('out', private=True)"),
         (", hub_private_repo=False", "trainer.push_to_hub()", "rt.push_to_hub('out')"),
         (", hub_revision='v2'", "trainer.push_to_hub()", "rt.push_to_hub('out', revision='v2')"),
-        ("", "trainer.model.push_to_hub('a/b', use_auth_token=True)", "rt.push_to_hub('out', 'a/b')"),
-        ("", "trainer.model.push_to_hub('a/b', use_auth_token=KEY)", "rt.push_to_hub('out', 'a/b', token=KEY)"),
-        ("", "trainer.model.push_to_hub('a/b', private=True)", "rt.push_to_hub('out', 'a/b', private=True)"),
-        (", hub_private_repo=True", "trainer.model.push_to_hub('a/b')", "rt.push_to_hub('out', 'a/b')"),
+        ("", "trainer.model.push_to_hub('a/b', use_auth_token=True)", "rt.push_to_hub(model, 'a/b')"),
+        ("", "trainer.model.push_to_hub('a/b', use_auth_token=KEY)", "rt.push_to_hub(model, 'a/b', token=KEY)"),
+        ("", "trainer.model.push_to_hub('a/b', private=True)", "rt.push_to_hub(model, 'a/b', private=True)"),
+        (", hub_private_repo=True", "trainer.model.push_to_hub('a/b')", "rt.push_to_hub(model, 'a/b')"),
     ],
 )
 def test_a_private_repository_stays_private(arguments: str, call: str, becomes: str) -> None:
     found = ported(f"trainer.train()\n{call}", arguments)
     assert found.status == "ported", found.findings
-    assert f"{SAVE}{becomes}\n" in found.after
+    saved = SAVE if call.startswith("trainer.push") else ""
+    assert f"{saved}{becomes}\n" in found.after and (saved or SAVE not in found.after)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_a_model_that_is_uploaded_elsewhere_too(end: str, repositories: list[str
     """The Trainer uploads to `hub_model_id`, whatever the script itself uploads to another repository."""
     found = ported(f"trainer.train()\n{end}", ", push_to_hub=True, hub_model_id='me/all'")
     assert found.status == "ported", found.findings
-    assert re.findall(r"rt\.push_to_hub\('out', ([^,\n]+?)(?:, .*)?\)\n", found.after) == repositories
+    assert re.findall(r"rt\.push_to_hub\((?:'out'|model), ([^,\n]+?)(?:, .*)?\)\n", found.after) == repositories
 
 
 @pytest.mark.parametrize(
@@ -221,3 +222,16 @@ def test_what_transformers_reads_past_at_an_upload() -> None:
     found = ported("trainer.train()\ntrainer.model.push_to_hub('a/b', use_temp_dir=False, check_pr=True)")
     assert found.status == "ported", found.findings
     assert fates(found, "push_to_hub") == {"use_temp_dir": "dropped", "check_pr": "dropped"}
+
+
+def test_unsloths_upload_of_the_adapter_is_the_adapters() -> None:
+    found = port(
+        "from datasets import load_dataset\n"
+        "from trl import SFTConfig, SFTTrainer\nfrom unsloth import FastLanguageModel\n"
+        "model, tokenizer = FastLanguageModel.from_pretrained('unsloth/Qwen3-0.6B', load_in_4bit=False)\n"
+        "model = FastLanguageModel.get_peft_model(model, r=8, target_modules=['q_proj'], lora_alpha=8)\n"
+        "trainer = SFTTrainer(model, SFTConfig('out'), train_dataset=load_dataset('a/b')['train'])\ntrainer.train()\n"
+        "model.push_to_hub_merged('me/it', tokenizer, save_method='lora', token=KEY)\n"
+    )
+    wanted = "rt.push_to_hub(model, 'me/it', token=KEY)\ntokenizer.push_to_hub('me/it', token=KEY)\n"
+    assert found.after.endswith(wanted), found.findings

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jax
@@ -14,8 +15,8 @@ from flax import nnx
 
 from ..models import weights
 from .adapters import adapter_state, apply_adapter
-from .main_process import push_to_hub
 from .save_model import save_whole, tensors_of
+from .uploads import upload_folder
 
 
 class MergedModel:
@@ -36,13 +37,13 @@ class MergedModel:
         save_whole(self.unmerged, Path(save_directory), _merged(self.unmerged, self._unquantized))
 
     def push_to_hub(self, repo_id: str, **settings: Any) -> str | None:
-        """Saves the merged weights into a folder of the repository's name, and uploads it from one host."""
-        folder = Path(repo_id.rsplit("/", 1)[-1])
-        self.save_pretrained(folder)
+        """Uploads the merged weights from one host; all processes call this."""
         known = {
             name: settings[name] for name in ("private", "revision", "token", "commit_message") if name in settings
         }
-        return push_to_hub(folder, repo_id, **known)
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return upload_folder(folder, repo_id, **known)
 
 
 def merge_and_unload(model: nnx.Module, *, unquantized: bool = False) -> MergedModel:

@@ -87,9 +87,9 @@ def watch_outputs(observer: Observer, runtime: ModuleType) -> None:
     for name in ("save_adapter", "save_model"):
         replace_everywhere(runtime, name, saving(name))
 
-    def pushed(folder: Any, repo_id: Any = None, *args: Any, **kwargs: Any) -> None:
+    def pushed(trained: Any, repo_id: Any = None, *args: Any, **kwargs: Any) -> None:
         tell("nothing was pushed to the Hub")
-        events.add("upload", items=[str(repo_id or Path(events.path(folder)).name)])
+        events.add("upload", items=[str(repo_id or Path(events.path(trained)).name)])
 
     replace_everywhere(runtime, "push_to_hub", pushed)
     merged = importlib.import_module(f"{runtime.__name__}.saving.merging").MergedModel

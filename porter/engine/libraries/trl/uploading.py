@@ -30,6 +30,7 @@ ARGUMENTS = {"private": "run.hub_private_repo", "revision": "run.hub_revision"}
 
 def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool = True) -> str:
     """`rt.push_to_hub(folder, repository, private=...)` at `site`; what a trainer's call leaves out its arguments say.
+    A model's own call uploads the files of the model alone: `rt.push_to_hub(model, repository)`.
 
     `before`: columns that are taken before it.
     """
@@ -41,7 +42,7 @@ def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool
     asking = mark(porting, "run.push_to_hub", "run.hub_strategy") if of_trainer else ""
     asking += mark_of(porting, site.arguments)
     named = mark(porting, "run.hub_model_id") + named if named and repository is None else named
-    arguments = [Arg(porting.output_dir()), *([Arg(named)] if named else [])]
+    arguments = [Arg(porting.output_dir() if of_trainer else porting.names.model), *([Arg(named)] if named else [])]
     for name in KEPT:
         argument = site.argument(name) or (_old_token(site) if name == "token" else None)
         value = porting.value(ARGUMENTS[name]) if of_trainer and name in ARGUMENTS else None
