@@ -8,7 +8,8 @@ Example: `model.resize_token_embeddings(len(tokenizer))`
 Use instead: `rt.resize_vocabulary(model, len(tokenizer))`
 Safety: exact where the mesh's tp axis divides the rows. Where it doesn't, the port ends at its start and asks for
 `pad_to_multiple_of=`; rows to spare stay then, their logits count a little in the loss, and a line says so. An adapter
-that is saved holds no rows of the embedding, where PEFT writes all of them beside it: they weren't trained.
+that is saved holds no rows of the embedding, where PEFT writes all of them beside it: they weren't trained. A finding
+says so.
 """
 
 from porter.packs.api import is_before
@@ -26,3 +27,7 @@ def apply(site, porting):
         given.append("mean_resizing=False")
     call = ", ".join([porting.module.code(site.node.func.value), *given])
     porting.replace(site, f"{porting.rt('resize_vocabulary')}({call})", "the same rows")
+    if porting.saves_adapter and site.qualified == MATCHES[0]:
+        message = "PEFT saves the resized embedding and head beside an adapter; the port saves the adapter alone."
+        fix = "They weren't trained: resize the base in the same way before the adapter is put on it."
+        porting.find(ID, "info", message, fix, site.line, site.column)
