@@ -96,6 +96,11 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
             porting.edit(*module.span(test), "True", ID, REASON)
         return True
     if known is True and isinstance(holder.orelse, cst.Else) and _only_for_cpu(porting, holder.orelse.body):
+        if any(isinstance(item, cst.Return) for item in small(holder.body)):  # what the function gives back is decided
+            if _needs_gpu(porting, holder.body):
+                return False
+            porting.edit(*module.span(test), "True", ID, REASON)
+            return True
         start = module.span(holder.orelse)[0]
         begin = line_start(module.text, start)
         porting.edit(begin, module.span(holder.orelse)[1], "", ID, GUARD)
@@ -159,6 +164,16 @@ def small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
             yield statement
 
 
+def _needs_gpu(porting: Porting, block: cst.CSTNode) -> bool:
+    """Whether something of a block that stays raises where there is no GPU."""
+    module = porting.module
+    return any(
+        (module.qualified(call.func) or "") in RAISING and not porting.covered(module.span(call)[0])
+        for call in module.calls
+        if block in module.ancestors(call)
+    )
+
+
 def _gives_up(porting: Porting, statement: cst.CSTNode) -> bool:
     """`return False`, `return 1`: a function that looks for a GPU tells its caller that there is none; `return` in one
     that trains, itself or by another function.
@@ -167,14 +182,8 @@ def _gives_up(porting: Porting, statement: cst.CSTNode) -> bool:
     """
     if not isinstance(statement, cst.Return):
         return False
-    module, function = porting.module, function_around(porting.module, statement)
-    if function is None or not gives_none(porting, statement):
-        return False
-    return not any(
-        (module.qualified(call.func) or "") in RAISING and not porting.covered(module.span(call)[0])
-        for call in module.calls
-        if function in module.ancestors(call)
-    )
+    function = function_around(porting.module, statement)
+    return function is not None and gives_none(porting, statement) and not _needs_gpu(porting, function)
 
 
 def gives_none(porting: Porting, statement: cst.Return) -> bool:

@@ -414,3 +414,10 @@ def test_what_decides_the_model_and_stays_is_an_error(before: str, names: str) -
     said = [finding for finding in port(mixed(before)).findings if finding.rule == "TP526"]
     assert [finding.severity for finding in said] == ["error" if names else "warning"]
     assert not names or f"it decides {names}, which" in said[0].message
+
+
+def test_a_function_that_says_whether_there_is_a_gpu_says_what_it_said_there() -> None:
+    before = "def check():\n    if torch.cuda.is_available():\n        print(torch.cuda.get_device_name(0))\n"
+    before += "        print('ready')\n        return True\n    else:\n        print('none')\n        return False\n\n"
+    after = port(script(f"{before}if not check():\n    sys.exit(1)\n")).after
+    assert "def check():\n    print('ready')\n    return True\n" in after
