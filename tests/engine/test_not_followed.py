@@ -79,7 +79,7 @@ def test_of_warmup_ratio_and_steps_the_releases_own_choice_counts(release: str, 
     assert warmup in after and f"0.0, 2e-5, {other}" not in after and ("math.ceil" in after) is (warmup != "7")
 
 
-def test_a_model_made_by_branches_is_said_to_be() -> None:
+def test_a_model_of_another_module_is_said_to_be_that_whatever_branch_adapts_it() -> None:
     text = f"""import sys
 from mine import load
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -91,8 +91,8 @@ else:
 trainer = {TRAINER.replace("'Qwen/Qwen3-0.6B'", "model", 1)}
 trainer.train()
 """
-    (message,) = [message for _, message in said(port(text)) if message.startswith("model ")]
-    assert message.startswith("model is made by PeftModel.from_pretrained or get_peft_model in one branch")
+    (message,) = [message for _, message in said(port(text)) if message.startswith("model")]
+    assert message == "model: where this model comes from is not a from_pretrained call in this file."
 
 
 def test_a_model_of_another_file_of_the_project_is_followed_in_its_folder(tmp_path: Path) -> None:

@@ -237,3 +237,21 @@ def test_evaluation_that_the_run_asks_for(default: str, status: str) -> None:
     assert found.status == status, found.findings
     (row,) = [field for field in found.fields if field.source.endswith("eval_strategy")]
     assert row.fate == "changed" and "doesn't sample to evaluate" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("engine", "written"), [("True", ""), ("False", '"defaults"'), ("VLLM", 'None if VLLM else "de')]
+)
+def test_unsloths_vllm_is_told_every_setting(tmp_path: Path, engine: str, written: str) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.24.0\ntransformers==4.57.0\nunsloth==2025.11.1\n")
+    (tmp_path / "train.py").write_text(
+        "import os\nfrom unsloth import FastLanguageModel\nfrom datasets import load_dataset\n"
+        "from trl import GRPOConfig, GRPOTrainer\nVLLM = 'X' in os.environ\n"
+        f"model, tokenizer = FastLanguageModel.from_pretrained('unsloth/Qwen3-0.6B', fast_inference={engine})\n"
+        "model = FastLanguageModel.get_peft_model(model, r=8, target_modules=['q_proj'], lora_alpha=8)\n"
+        "trainer = GRPOTrainer(model=model, processing_class=tokenizer, reward_funcs=lambda prompts, **_: [0.0],\n"
+        "    args=GRPOConfig('out', temperature=1.0, top_p=1.0), train_dataset=load_dataset('a/b')['train'])\n"
+        "trainer.train()\n"
+    )
+    after = port_file(tmp_path / "train.py").after
+    assert (f"checkpoint_fills={written}" in after) if written else ("checkpoint_fills" not in after and "rt." in after)

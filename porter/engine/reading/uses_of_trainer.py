@@ -13,7 +13,7 @@ from .resuming import resumed_from
 @step(
     Phase.READ,
     of="trainer",
-    reads=("model", "inject", "branch_injects", "arguments_object", "values"),
+    reads=("model", "inject", "branch_injects", "foreign_model", "arguments_object", "values"),
     fills=("evaluates", "given_away", "used_elsewhere", "resumes", "resumes_from", "resume_test"),
 )
 def read_uses(porting: Training) -> None:

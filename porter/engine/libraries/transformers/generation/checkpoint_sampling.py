@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from .....recipe import Value
 from .....runtime.facts import releases
 from .....runtime.facts.generation_settings import DEFAULTS
 from .....text.expressions import quoted
 from .....text.layout import Arg
 from ....script.fill_from_tables import plain_version
 from ....script.porting import Porting
+from ....script.training import in_reach
 
 # Recipe place → GenerationConfig's name.
 SETTINGS = {
@@ -29,7 +31,7 @@ def checkpoint_fills(porting: Porting, told: Collection[str] = ()) -> Arg | None
     """
     trl, transformers = (plain_version(porting.versions.get(name, "")) or None for name in ("trl", "transformers"))
     fills = releases.release(trl, transformers).checkpoint_fills
-    vllm = porting.value("rollout.vllm")
+    vllm = _sampled_by_vllm(porting)
     if fills is None or (vllm is not None and vllm.known and vllm.literal):
         return None
     settings = {place: name for place, name in SETTINGS.items() if name not in told}
@@ -39,6 +41,16 @@ def checkpoint_fills(porting: Porting, told: Collection[str] = ()) -> Arg | None
     _say(porting, fills, transformers or "", open_)
     code = quoted(fills) if vllm is None or vllm.known else f"None if {vllm.code} else {quoted(fills)}"
     return Arg(code, "checkpoint_fills", "# from its generation_config.json, as this release did")
+
+
+def _sampled_by_vllm(porting: Porting) -> Value | None:
+    """Whether vLLM sampled: TRL's `use_vllm`, or the engine that Unsloth makes beside a model, `fast_inference`."""
+    asked, site, trainer = porting.value("rollout.vllm"), porting.model, porting.trainer
+    engine = site.argument("fast_inference") if site is not None else None
+    if engine is None or engine.value.is_literal(None, False):
+        return asked
+    assert site is not None and trainer is not None
+    return engine.value if engine.value.known or in_reach(site.scope, trainer.scope) else asked
 
 
 def _is_replaced(porting: Porting, place: str, name: str, fills: str) -> bool:
