@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from porter.validate.running.script import run_script
 from porter.validate.stand_ins.command_line.variables import provide_environment
 from porter.validate.world.start import stand_in_world
-told = SimpleNamespace(note=lambda text: None, output=str, settings=SimpleNamespace(dtype="float32"))
+told = SimpleNamespace(note=lambda text: None, output=str, settings=SimpleNamespace(dtype="float32", capability=(8, 0)))
 stand_in_world(told, "source", [])
 provide_environment(sys.argv[1], told.note)
 sys.exit(run_script(sys.argv[1], [], Path(sys.argv[2])))
