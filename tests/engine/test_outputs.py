@@ -93,3 +93,24 @@ def test_special_tokens_of_the_config_are_kept_where_it_is_saved(keyword: str, a
     found = port(text)
     assert found.status == "ported" and ("rt.model_config(model).pad_token_id = 7\n" in found.after) is kept
     assert kept or "pad_token_id" not in found.after
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("print(model.config.hidden_size)", "print(rt.model_config(model).hidden_size)"),
+        ("n = getattr(model.config, 'pretraining_tp', 1)", "n = getattr(rt.model_config(model), 'pretraining_tp', 1)"),
+        ("open('c', 'w').write(model.config.to_json_string())", "write(rt.model_config(model).to_json_string())"),
+        ("model.config.pad_token_id = model.config.eos_token_id", "pad_token_id = rt.model_config(model).eos_token_id"),
+        ("print(f'{model.config}')", "print(f'{rt.model_config(model)}')"),
+    ],
+)
+def test_the_config_of_the_model_is_read_as_transformers_has_it(line: str, becomes: str) -> None:
+    found = port(sft_script(between=line, after="trainer.train()\ntrainer.save_model()"))
+    assert found.status == "ported" and becomes in found.after, found.findings
+
+
+def test_what_transformers_itself_is_given_is_its_own_config() -> None:
+    line = "from transformers import AutoModel\nother = AutoModel.from_config(model.config)"
+    found = port(sft_script(between=line, after="trainer.train()"))
+    assert "from_config(model.config)" in found.after and found.status == "partial"

@@ -53,6 +53,10 @@ def test_generation_settings_are_saved_as_transformers_saves_them(
     for each in (theirs.generation_config, rt.generation_config(model)):
         each.eos_token_id, each.max_new_tokens = [5, 7], 9
     theirs.config.pad_token_id = rt.model_config(model).pad_token_id = 3
+    read = ("hidden_size", "vocab_size", "model_type", "max_position_embeddings", "tie_word_embeddings", "pad_token_id")
+    assert [getattr(rt.model_config(model), name) for name in read] == [getattr(theirs.config, name) for name in read]
+    assert rt.model_config(model).name_or_path == str(folder) == theirs.config.name_or_path
+    assert not hasattr(rt.model_config(model), "no_such_value") and "Qwen3Config" in repr(rt.model_config(model))
     with pytest.raises(ValueError, match="hidden_size can't be set"):
         rt.model_config(model).hidden_size = 7
     theirs.save_pretrained(tmp_path / "theirs")

@@ -1,6 +1,6 @@
 """`model.generation_config.eos_token_id = ...`: settings that are saved with a whole model, and that sampling takes.
 
-`model.config.pad_token_id = ...` is saved with it, too.
+`model.config.pad_token_id = ...` is saved with it, too; what the script reads of `model.config` is transformers' own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from ..script.uses_of_training import Use
 
 RULE = "TP316"
 REASON = "saved in generation_config.json, and taken by rt.generate"
+LOOKS = ("print", "getattr", "hasattr", "str", "repr")
+CONFIG = "transformers' config of the same model"
 TOKENS = ("pad_token_id", "eos_token_id", "bos_token_id")
 SAVES = re.compile(r"\.(save_model|save_pretrained|push_to_hub)\(")
 SAMPLES = ("merge", ".generate(", "pipeline(")  # where an adapter's run takes the settings, too
@@ -47,6 +49,37 @@ def keep_setting(porting: Porting, use: Use, variable: str) -> bool:
     model = f"{variable}.model" if use.role == "trainer" else variable
     porting.edit(*porting.module.span(setting.value), f"{porting.rt(function)}({model})", RULE, reason)
     return True
+
+
+def read_config(porting: Porting, use: Use, variable: str) -> bool:
+    """`model.config` where the script reads it, calls a method of it or hands it on; whether it was that."""
+    parts = use.chain.split(".")
+    place = int(use.role == "trainer" and parts[0] == "model")
+    if (
+        parts[place : place + 1] != ["config"]
+        or use.kind not in ("read", "call")
+        or (use.role, place) == ("trainer", 0)
+    ):
+        return False
+    if len(parts) == place + 1 and not _is_looked_at(porting, use.outer):
+        return False
+    node = use.outer.func if isinstance(use.outer, cst.Call) else use.outer
+    for _ in parts[place + 1 :]:
+        assert isinstance(node, cst.Attribute)
+        node = node.value
+    model = f"{variable}.model" if use.role == "trainer" else variable
+    porting.edit(*porting.module.span(node), f"{porting.rt('model_config')}({model})", RULE, CONFIG)
+    return True
+
+
+def _is_looked_at(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether an object is printed, asked for a value, or gets a name: what transformers itself is given is another."""
+    module = porting.module
+    parent = module.parents[node]
+    call = module.parents[parent]
+    if isinstance(parent, cst.Arg) and isinstance(call, cst.Call):
+        return module.code(call.func) in LOOKS
+    return isinstance(parent, cst.FormattedStringExpression | cst.Assign)
 
 
 def unused_setting(rules: Mapping[str, object], use: Use) -> Rewrite | None:

@@ -22,7 +22,7 @@ from ..script.training import Training
 from ..script.uses_of_training import Use, is_in_reach, role_uses
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
-from .generation_settings import keep_setting, unused_setting
+from .generation_settings import keep_setting, read_config, unused_setting
 from .python_rules import answer, in_turn
 from .scoped_names import named_at
 
@@ -79,7 +79,8 @@ def apply_members(porting: Porting) -> None:
                 if answer(porting, turn, use.outer, use.role, use.match, match):
                     break
             else:
-                _unknown(porting, use)
+                if not read_config(porting, use, text):
+                    _unknown(porting, use)
 
 
 def _drop_set(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:

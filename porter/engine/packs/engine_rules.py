@@ -96,7 +96,7 @@ Other models that are loaded again stay torch's; where they generate, a warning 
 
 What it does: reads and sets the settings of Tunix's model. Where the script saves adapters alone and samples nothing,
 a line that sets one goes: PEFT saves no such file. `model.config.pad_token_id = ...` becomes `rt.model_config(model)`'s
-where a whole model is saved.
+where a whole model is saved, and what is read of `model.config` is read of that: transformers' config of the model.
 Why: they are saved in generation_config.json, and end what samples from the model.
 Example: `trainer.model.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids("<|im_end|>")`
 Safety: exact.

@@ -29,7 +29,11 @@ class GenerationConfig:
 
 
 class ModelConfig:
-    """The values of config.json by name. One that is set is saved with the whole model, and changes nothing else."""
+    """transformers' config of the model: values and methods by name, its class's defaults where config.json is silent.
+
+    A value that is set is saved with the whole model, and changes nothing else. AttributeError for a name that
+    transformers' config hasn't either.
+    """
 
     def __init__(self, model: Any) -> None:
         object.__setattr__(self, "_model", model)
@@ -37,7 +41,19 @@ class ModelConfig:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._model.porter.config.get(name)
+        return getattr(self._as_transformers(), name)
+
+    def __repr__(self) -> str:
+        return repr(self._as_transformers())
+
+    def _as_transformers(self) -> Any:
+        from transformers import AutoConfig
+
+        info = self._model.porter
+        config = AutoConfig.for_model(**info.config, name_or_path=info.id)
+        if info.vocabulary is not None:
+            config.get_text_config().vocab_size = info.vocabulary
+        return config
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in TOKENS:
@@ -48,7 +64,7 @@ class ModelConfig:
 
 
 def model_config(model: Any) -> ModelConfig:
-    """transformers' `model.config`, of a model that `rt.load_model` has loaded: its special tokens can be set.
+    """transformers' `model.config`, of a model that `rt.load_model` has loaded: read it; its special tokens can be set.
 
     ValueError for any other value.
     """

@@ -10,8 +10,7 @@ from porter import runtime as rt
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("google/gemma-2-2b-it", mesh)
 tokenizer = AutoTokenizer.from_pretrained("google/gemma-2-2b-it")
-# TODO(tpu-port TP190): model.config.hidden_size: this is Tunix's model now; its attributes differ from transformers'. Check this line.
-print(model.config.hidden_size)
+print(rt.model_config(model).hidden_size)
 rt.resize_vocabulary(model, len(tokenizer))
 batches = rt.SFTBatches(
     load_dataset("trl-lib/Capybara", split="train"),
