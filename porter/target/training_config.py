@@ -93,9 +93,19 @@ def _evaluates_every(porting: Porting, steps: str) -> Arg:
         unread(porting, "nothing is evaluated", *(f"eval.{name}" for name in OF_EVALUATION), "batch.eval_per_device")
         if not porting.evaluates and porting.known("eval.strategy", "?") not in ("no", False, None):
             unread(porting, "there is nothing to evaluate", "eval.strategy")
+            _say_nothing_is_evaluated(porting)
         return marked(Arg(steps, "eval_every_n_steps"), mark(porting, "eval.strategy"))
     arg = Arg(_every(porting, "eval", steps), "eval_every_n_steps")
     return remarked(porting, arg, "eval.strategy", "eval.steps")
+
+
+def _say_nothing_is_evaluated(porting: Porting) -> None:
+    value, site = porting.value("eval.strategy"), porting.trainer
+    if site is None or value is None or value.origin is None:
+        return
+    message = "The trainer is asked for evaluations and given no eval_dataset: the source ends with an error there."
+    fix = "The port trains and evaluates nothing. Give eval_dataset=, or check that this is the script that was run."
+    porting.find(site.rule, "warning", message, fix, site.line, site.column, todo=False)
 
 
 # What a run reads of its evaluations, where there are any.

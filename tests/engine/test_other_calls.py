@@ -56,6 +56,34 @@ def test_a_config_by_condition_is_judged_as_the_runtime_will() -> None:
     assert any("use_dora=True" in finding.message for finding in ported.findings if finding.severity == "error")
 
 
+def test_a_keyword_that_a_config_does_not_have_is_an_error() -> None:
+    """PEFT ends there; a keyword that BitsAndBytesConfig doesn't know it reads past."""
+    chosen = "config = LoraConfig(r=8, dropout=0.1) if len('x') else None\n"
+    ported = port(TRAINER + chosen + TRAINED.format(more="peft_config=config,"))
+    assert {row.source: row.fate for row in ported.fields}["LoraConfig.dropout"] == "manual"
+    [error] = [finding for finding in ported.findings if finding.severity == "error"]
+    assert error.message.startswith("LoraConfig.dropout is not a keyword of LoraConfig 0.")
+    handed = "import helper\nhelper.use(BitsAndBytesConfig(load_in_8bit=True, bits=8))\n"
+    ported = port(TRAINER + handed + TRAINED.format(more=""))
+    assert {row.source: row.fate for row in ported.fields}["BitsAndBytesConfig.bits"] != "manual"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "rows", "said"),
+    [
+        ('eval_strategy="steps"', "", True),
+        ('eval_strategy="no"', "", False),
+        ("eval_steps=5", "", False),
+        ('eval_strategy="steps"', "eval_dataset=rows,", False),
+    ],
+)
+def test_evaluations_of_no_rows_are_said(keywords: str, rows: str, said: bool) -> None:
+    """transformers ends with an error at the trainer, or in older releases at the first evaluation."""
+    trained = TRAINED.format(more=rows).replace("max_steps=5", f"max_steps=5, {keywords}")
+    found = port(TRAINER + "rows = load_dataset('some/rows', split='test')\n" + trained).findings
+    assert any("given no eval_dataset" in each.message for each in found) == said
+
+
 def test_what_is_inside_a_keyword_has_its_fate() -> None:
     config = "config = LoraConfig(r=8, eva_config=EvaConfig(rho=2.0))\n"
     source = TRAINER.replace("LoraConfig\n", "EvaConfig, LoraConfig\n") + config

@@ -25,6 +25,7 @@ from ..script.sites import assigned_name, shown
 from ..script.training import Training
 
 LIBRARIES = ("trl", "peft", "transformers", "unsloth")
+TAKES_ANY = frozenset({"BitsAndBytesConfig"})  # what it doesn't know it reads past
 CONFIGURES = re.compile(rf"^({'|'.join(LIBRARIES)})\.\w*(Config|Arguments|Trainer)$")
 
 
@@ -123,10 +124,16 @@ def _judged(
     node: cst.BaseExpression, row: Field, rule: TableRule | None, porting: Training, versions: Mapping[str, str]
 ) -> Field:
     """The fate that the runtime's class of the same name gives a keyword when the script runs."""
-    name = row.source.rpartition(".")[2]
+    short, _, name = row.source.rpartition(".")
     known = rule.table.rows(versions).get(name) or rule.table.row(name) if rule is not None else None
-    if known is None or rule is None:
+    if rule is None or (known is None and short in TAKES_ANY):
         return row
+    if known is None:
+        reason = f"{short} {rule.table.version(versions)} has no such keyword"
+        message = f"{row.source} is not a keyword of {short} {rule.table.version(versions)}: the port ends there."
+        fix = "Check the spelling, or name the version with --source-trl."
+        porting.find(rule.id, "error", message, fix, row.line, row.column)
+        return replace(row, fate="manual", target="", reason=reason, rule=rule.id)
     value = read_value(porting.module, node)
     fate, reason = judge(value, known)
     if fate == "manual" and value.known:

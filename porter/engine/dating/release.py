@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...releases.history import history
 from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
-from ...releases.versions import fits
+from ...releases.versions import fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.project.pins import INSTALLED
 from ..packs.facts import known_releases, release_by_use
@@ -236,6 +236,8 @@ def date(porting: Training, library: str) -> Date | None:
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
     for where, pins in pins_for(porting, library):
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
+        if len(fitting) > 1:
+            fitting = [release for release in fitting if _runs_beside(porting, library, release)] or fitting
         said = f"{where}: {library}{','.join(f'{sign}{version}' for sign, version in pins)}"
         if not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
             continue  # a lower bound alone
@@ -257,6 +259,17 @@ def date(porting: Training, library: str) -> Date | None:
     older = [release for release in releases if _before(release, [row])]
     gone = short_version(row.gone or "")
     return Date(older[-1], f"the newest release with {row.text} ({library} {gone} has none)") if older else None
+
+
+def _runs_beside(porting: Training, library: str, release: str) -> bool:
+    """Whether a release's metadata takes an accelerate that the project's pins allow: its Trainer ends without one."""
+    pins = next((pins for _, pins in pins_for(porting, "accelerate")), [])
+    allowed = [one for one in history().releases("accelerate") if all(fits(one, *pin) for pin in pins)]
+    if not pins or not allowed:
+        return True
+    asked = (line.rpartition("] ")[2].partition(" ") for line in history().requires(library, release))
+    bounds = [pin for name, _, said in asked if name == "accelerate" for pin in pins_of(said)]
+    return any(all(fits(one, *bound) for bound in bounds) for one in allowed)
 
 
 def _before(release: str, rows: list[Evidence]) -> bool:

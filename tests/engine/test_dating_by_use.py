@@ -1,0 +1,114 @@
+"""Which release a script was written for by what it does and by the keywords that act, against its pins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+
+from .porting import port
+from .test_dating import SCRIPT
+
+ADAPTED = """from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+config = LoraConfig(task_type="CAUSAL_LM")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+{model}
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows{config})
+trainer.train()
+"""
+PUT_IN = "model = get_peft_model(model, config)"
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "version"),
+    [
+        (
+            PUT_IN,
+            ", peft_config=config",
+            "0.26.2 (the newest release with SFTTrainer(get_peft_model(...), peft_config=)",
+        ),
+        (PUT_IN, "", "1.16.0 (newest table)"),
+        (PUT_IN, ", peft_config=None", "1.16.0 (newest table)"),
+        ("", ", peft_config=config", "1.16.0 (newest table)"),
+        ("if rows:\n    " + PUT_IN, ", peft_config=config", "1.16.0 (newest table)"),
+        ("", ", peft_config=config)\n" + PUT_IN + "\nprint(model", "1.16.0 (newest table)"),
+    ],
+)
+def test_a_model_with_adapters_and_a_config_of_them_is_of_before_trl_0_27(
+    model: str, config: str, version: str
+) -> None:
+    found = port(ADAPTED.format(model=model, config=config)).recipe.versions["trl"]
+    assert found.startswith(version)
+
+
+POLICY = """from datasets import load_dataset
+from trl import {kind}Config, {kind}Trainer
+
+rows = load_dataset("x", split="train")
+config = {kind}Config("out"{config})
+trainer = {kind}Trainer("Qwen/Qwen3-0.6B", reward_funcs=len, args=config, train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "version"),
+    [
+        ("GRPO", ", max_prompt_length=256", "0.25.1 (the newest release with GRPOConfig(max_prompt_length=) in effect"),
+        ("RLOO", ", max_prompt_length=256", "0.26.2 (the newest release with RLOOConfig(max_prompt_length=) in effect"),
+        ("GRPO", "", "1.16.0 (newest table)"),
+        # what came when it did nothing any more: then the release that still takes it
+        ("GRPO", ", max_prompt_length=256, vllm_structured_outputs_regex='a'", "0.27.2 (the newest release with"),
+    ],
+)
+def test_a_keyword_dates_to_the_releases_in_which_it_acts(kind: str, config: str, version: str) -> None:
+    assert port(POLICY.format(kind=kind, config=config)).recipe.versions["trl"].startswith(version)
+
+
+def test_a_keyword_without_effect_contradicts_no_pin() -> None:
+    found = port("# trl==0.27.0\n" + POLICY.format(kind="GRPO", config=", max_prompt_length=256"))
+    assert found.recipe.versions["trl"].startswith("0.27.0 (the script")
+    assert not [each for each in found.findings if "doesn't have" in each.message]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("uv.lock", '[[package]]\nname = "trl"\nversion = "1.7.0"\n', "uv.lock"),
+        ("requirements.txt", "trl==1.7.0\n", "requirements.txt"),
+        ("requirements.txt", "trl>=0.20,<1\n", "requirements.txt"),
+    ],
+)
+def test_a_pin_that_the_script_cannot_run_on_is_not_read(file: str, text: str, said: str, tmp_path: Path) -> None:
+    """A lock file that came later, or that nobody installed from: TRL 1.7 takes no max_seq_length."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('SFTConfig("out")', 'SFTConfig("out", max_seq_length=9)'))
+    (tmp_path / file).write_text(text)
+    found = port_file(script)
+    assert found.recipe.versions["trl"].startswith("0.19.1 (the newest release with SFTConfig(max_seq_length=)")
+    [info] = [each for each in found.findings if "not read" in each.message]
+    assert info.message.startswith(f"{said} ") and "goes against what the script uses: SFTConfig(max" in info.message
+
+
+def test_of_a_script_that_no_release_can_run_the_pin_is_read(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('SFTConfig("out")', 'SFTConfig("out", max_seq_length=9, loss_type="dft")'))
+    (tmp_path / "requirements.txt").write_text("trl==1.7.0\n")
+    assert port_file(script).recipe.versions["trl"].startswith("1.7.0 (requirements.txt")
+
+
+def test_a_file_that_the_script_cannot_run_on_dates_no_other_library_either(tmp_path: Path) -> None:
+    """Releases of one lock file are of one day: transformers 5.12 beside TRL 0.19 is nobody's environment."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('SFTConfig("out")', 'SFTConfig("out", max_seq_length=9)'))
+    (tmp_path / "requirements.txt").write_text("trl==1.7.0\ntransformers==5.12.1\n")
+    assert port_file(script).recipe.versions["transformers"].startswith("4.53 (of the day of TRL 0.19.1)")
+    (tmp_path / "requirements.txt").write_text("transformers==4.54.1\n")
+    assert port_file(script).recipe.versions["transformers"].startswith("4.54.1 (requirements.txt")
