@@ -8,6 +8,7 @@ takes more than `--longest` seconds of processor time.
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import re
 import sys
@@ -17,6 +18,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from porter.cli import RARELY
 from porter.engine.pipeline import port_module
 from porter.errors import InputError
 from porter.port import Options, Port
@@ -76,6 +78,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--longest", type=float, default=1.0)
     given = parser.parse_args()
+    gc.set_threshold(*RARELY)  # as the command does
     port_module(parse_module(b"import trl\n", "first.py"), Options())  # the rules are read
     results = [tried(path) for path in drawn(given.folder, given.count, given.seed)]
     bad = [result for result in results if result.said or result.seconds > given.longest]

@@ -77,7 +77,13 @@ def argument_of(module: Module, call: cst.Call, parameter: str) -> cst.BaseExpre
 
 
 def returned(module: Module, function: cst.FunctionDef) -> list[cst.BaseExpression]:
-    """What a function returns, bare `return` and `return None` left out."""
+    """What a function returns, in the order of its lines; bare `return` and `return None` left out."""
+    found = _all_returned(module).get(function, [])
+    return sorted(found, key=lambda value: module.span(value)[0]) if len(found) > 1 else list(found)
+
+
+def _all_returned(module: Module) -> Mapping[cst.FunctionDef, list[cst.BaseExpression]]:
+    """What every function of the file returns, in no order: places take a walk through the whole file to know."""
     if "returned" not in module.memory:
         found: dict[cst.FunctionDef, list[cst.BaseExpression]] = {}
         for node in module.parents:
@@ -86,10 +92,8 @@ def returned(module: Module, function: cst.FunctionDef) -> list[cst.BaseExpressi
             around = function_around(module, node)
             if around is not None and not (isinstance(node.value, cst.Name) and node.value.value == "None"):
                 found.setdefault(around, []).append(node.value)
-        module.memory["returned"] = {
-            around: sorted(values, key=lambda value: module.span(value)[0]) for around, values in found.items()
-        }
-    return list(module.memory["returned"].get(function, ()))
+        module.memory["returned"] = found
+    return module.memory["returned"]  # type: ignore[no-any-return]
 
 
 def given_back(module: Module, binding: Binding) -> cst.BaseExpression | None:
@@ -101,7 +105,7 @@ def given_back(module: Module, binding: Binding) -> cst.BaseExpression | None:
         return None
     found = module.scope(call).lookup(call.func.value)
     function = found[1][0].node if found is not None and len(found[1]) == 1 else None
-    values = returned(module, function) if isinstance(function, cst.FunctionDef) else []
+    values = _all_returned(module).get(function, []) if isinstance(function, cst.FunctionDef) else []
     if len(values) != 1 or binding.index is None:
         return values[0] if len(values) == 1 else None
     parts = values[0].elements if isinstance(values[0], cst.Tuple) else ()
