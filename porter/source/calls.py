@@ -93,7 +93,7 @@ def _all_returned(module: Module) -> Mapping[cst.FunctionDef, list[cst.BaseExpre
             if around is not None and not (isinstance(node.value, cst.Name) and node.value.value == "None"):
                 found.setdefault(around, []).append(node.value)
         module.memory["returned"] = found
-    return module.memory["returned"]  # type: ignore[no-any-return]
+    return module.memory["returned"]
 
 
 def given_back(module: Module, binding: Binding) -> cst.BaseExpression | None:
