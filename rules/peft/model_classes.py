@@ -71,9 +71,9 @@ def decide_classes(porting: Porting) -> None:
             porting.find(ID, "error", message, FIX, *porting.module.location(call))
         elif answer:
             _ask_config(porting, node, call, answer)
-    for call in decided:  # all of a condition at once
-        assert isinstance(call, cst.Call)
-        decide_condition(porting, call, decided.get, ID, REASON)
+    for asked in decided:  # all of a condition at once
+        assert isinstance(asked, cst.BaseExpression)
+        decide_condition(porting, asked, decided.get, ID, REASON)
 
 
 def _answer(porting: Porting, node: cst.BaseExpression, call: cst.Call) -> bool | str | None:

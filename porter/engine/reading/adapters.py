@@ -85,7 +85,8 @@ def _say_second_config(porting: Training) -> None:
         return
     kind, trl = table_of(porting, trainer).kind, plain_versions(porting).get("trl", "")
     does, config = _of_both(kind, trl), porting.inject.argument("peft_config")
-    same = config is not None and is_same(porting.module, config.node, given.node)
+    first, second = config.node if config is not None else None, given.node
+    same = first is not None and second is not None and is_same(porting.module, first, second)
     if does not in ("ignores", "refuses") and not same and not porting.inject.qualified.startswith("unsloth."):
         what = "merges the model's adapters" if does == "merges" else "puts adapters into those that the model has"
         message = f"{short_name(trainer)} of TRL {trl} {what} and trains new ones of peft_config={given.text}."

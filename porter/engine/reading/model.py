@@ -33,10 +33,9 @@ from ..script.flow import binding_origins, is_itself, origins, unprepared
 from ..script.reaching import is_behind, not_behind
 from ..script.sites import PAIRS, Argument, Site
 from ..script.training import Training
-from ..script.where_models_come_from import WHERE_FROM, where_from
+from ..script.where_models_come_from import WHERE_FROM, store_of, where_from
 from ..steps.step import Phase, step
 from .precision import read_precision
-from .stored_models import store_of
 
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
 
