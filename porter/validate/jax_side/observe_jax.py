@@ -16,6 +16,7 @@ import importlib
 import math
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +34,7 @@ from ..stand_ins.command_line.variables import provide_environment
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
     Substitutes,
+    patch_adapters,
     patch_from_pretrained,
     patch_loaders,
     patch_save_pretrained,
@@ -68,6 +70,7 @@ def main() -> int:
         patch_runtime(observer, runtime)
         watch_outputs(observer, runtime)
         observer.replay(runtime)
+        leave_gguf_out(runtime, substitutes.note)
     patch_trainer(observer)
     provide_environment(script, substitutes.note)
     answer_questions(substitutes.note)
@@ -101,6 +104,11 @@ def patch_torch_models(substitutes: Substitutes) -> None:
         if hasattr(transformers, name):
             patch_from_pretrained(getattr(transformers, name), substitutes, adjust)
     patch_save_pretrained(transformers.PreTrainedModel, substitutes)
+    with contextlib.suppress(ImportError):
+        import peft
+
+        patch_save_pretrained(peft.PeftModel, substitutes)
+        patch_adapters(peft.PeftModel, substitutes)
 
 
 def without_torch() -> None:
@@ -126,6 +134,17 @@ def runtimes(script: Path) -> list[ModuleType]:
         sys.path.insert(1, str(script.absolute().parent))
         found.append(importlib.import_module("porter_runtime"))
     return found
+
+
+def leave_gguf_out(runtime: ModuleType, note: Callable[[str], None]) -> None:
+    """The merged model is saved, and llama.cpp makes no file of it, as on the source's side."""
+    home = importlib.import_module(f"{runtime.__name__}.saving.gguf")
+
+    def converted(*arguments: Any) -> list[str]:
+        note("no GGUF was written")
+        return []
+
+    home.__dict__.update(find_llama_cpp=lambda: None, _convert=converted)
 
 
 def patch_mesh(settings: Settings) -> None:
