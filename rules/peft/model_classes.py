@@ -10,7 +10,7 @@ Example: `if isinstance(trainer.model, PeftModel): ...`
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Literal
 
 import libcst as cst
@@ -42,38 +42,50 @@ Kind = Literal["adapted", "whole", "unknown"]
 
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def decide_classes(porting: Porting) -> None:
-    """Decide every `isinstance`, `hasattr(model, "peft_config")` and `type` of the model."""
+    """Decide every `isinstance` and `hasattr(model, "peft_config")` of the model."""
     decided: dict[cst.CSTNode, bool] = {}
+    for call, answer in _asked(porting, "isinstance", "hasattr"):
+        if isinstance(answer, bool):
+            decided[call] = answer
+        elif answer:
+            _ask_config(porting, call, answer)
+    for asked in decided:  # all of a condition at once
+        assert isinstance(asked, cst.BaseExpression)
+        decide_condition(porting, asked, decided.get, ID, REASON)
+
+
+# Last, so that what other rules take out is not named.
+@step(Phase.NAME, of="trainer")
+def name_classes(porting: Porting) -> None:
+    """An error for each question that nobody can answer, and for what is made of `type(model)`."""
+    for call, answer in _asked(porting, "isinstance", "hasattr"):
+        if answer is None:
+            code = " ".join(porting.module.code(call).split())
+            message = f"{code}: which class the model had can't be told here, and the port's is Tunix's."
+            porting.find(ID, "error", message, FIX, *porting.module.location(call))
+    for call, _ in _asked(porting, "type"):
+        _name_type(porting, call)
+
+
+def _asked(porting: Porting, *functions: str) -> Iterator[tuple[cst.Call, bool | str | None]]:
+    """The calls of `functions` that ask for the class of the model and still stand, with what `_answer` says."""
     uses = role_uses(porting)
     models: set[cst.CSTNode] = {use.outer for use in uses if use.match in ("@model", "@trainer.model")}
     named = models | {use.name for use in uses if use.role == "model"}
     for call in porting.module.calls:
         called = porting.module.code(call.func)
-        if called not in ("isinstance", "hasattr", "type") or not call.args:
+        if called not in functions or not call.args or porting.covered(porting.module.span(call)[0]):
             continue
         node = call.args[0].value
-        if porting.covered(porting.module.span(call)[0]) or not (node in models or _is_merged(porting, node, named)):
+        if node not in models and not _is_merged(porting, node, named):
             continue
         if called == "isinstance" and len(call.args) == 2:
             answer = _answer(porting, node, call)
-            answer = None if answer and isinstance(answer, str) and node not in models else answer
+            yield call, None if answer and isinstance(answer, str) and node not in models else answer
         elif called == "hasattr" and porting.module.code(call.args[-1].value)[1:-1] == "peft_config":
-            answer = {"adapted": True, "whole": False}.get(_kind(porting, node))
-        else:
-            if called == "type":
-                _name_type(porting, call)
-            continue
-        if isinstance(answer, bool):
-            decided[call] = answer
-        elif answer is None:
-            code = " ".join(porting.module.code(call).split())
-            message = f"{code}: which class the model had can't be told here, and the port's is Tunix's."
-            porting.find(ID, "error", message, FIX, *porting.module.location(call))
-        elif answer:
-            _ask_config(porting, node, call, answer)
-    for asked in decided:  # all of a condition at once
-        assert isinstance(asked, cst.BaseExpression)
-        decide_condition(porting, asked, decided.get, ID, REASON)
+            yield call, {"adapted": True, "whole": False}.get(_kind(porting, node))
+        elif called == "type":
+            yield call, None
 
 
 def _answer(porting: Porting, node: cst.BaseExpression, call: cst.Call) -> bool | str | None:
@@ -97,8 +109,8 @@ def _is_merged(porting: Porting, node: cst.BaseExpression, models: Collection[cs
     return any(isinstance(f, cst.Attribute) and f.attr.value in WHOLE and f.value in models for f in made)
 
 
-def _ask_config(porting: Porting, node: cst.BaseExpression, call: cst.Call, model_type: str) -> None:
-    new = f'{porting.rt("model_config")}({porting.module.code(node)}).model_type == "{model_type}"'
+def _ask_config(porting: Porting, call: cst.Call, model_type: str) -> None:
+    new = f'{porting.rt("model_config")}({porting.module.code(call.args[0].value)}).model_type == "{model_type}"'
     alone = isinstance(porting.module.parents[call], cst.If | cst.Assert | cst.Assign | cst.Arg | cst.Return)
     porting.edit(*porting.module.span(call), new if alone else f"({new})", ID, REASON)
 
