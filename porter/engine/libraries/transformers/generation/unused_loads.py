@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....source.module import Module
-from ...script.fill_from_tables import tables_by_class
-from ...script.porting import Porting
-from ...script.sites import assigned_name, shortened
-from ...script.trainers import is_behind
-from ...steps.step import Phase, step
-from .generation.reload_arguments import QUANTISES, WHOLE
+from .....source.module import Module
+from ....script.fill_from_tables import tables_by_class
+from ....script.porting import Porting
+from ....script.sites import assigned_name, shortened
+from ....script.trainers import is_behind
+from ....steps.step import Phase, step
+from .reload_arguments import QUANTISES, WHOLE
 
 RULE = "TP314"
 REASON = "nothing uses this model"
