@@ -18,7 +18,6 @@ from ..safety.shown import one_line
 from ..source.launch.launch_config import read_launch_config
 from ..source.merged import Merged
 from ..source.module import Module
-from ..target.write import write
 from ..text.edits import line_start
 from .answering.pack_steps import take
 from .answering.unclaimed_configs import say_other_calls
@@ -28,25 +27,20 @@ from .assembling.whole_port import finish
 from .dating.release import say_release, versions_in
 from .libraries.peft.merged_adapters import note_merged
 from .libraries.torch.loops.loop_trainer import LOOP, find_loops
-from .libraries.trl.collator_masks import write_padding_mask
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
 from .reading.release_tests import answer_release_tests
-from .reading.resuming import write_resume_test
 from .reading.unknown_training import find_unknown_training
-from .script.dead_blocks import drop_dead_code
 from .script.fill_from_tables import find_other_trainer, find_sites
 from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
 from .script.training import Training
 from .script.uses_of_training import role_uses
-from .settling.ignored_keywords import drop_ignored
-from .settling.release_asserts import drop_release_asserts
 from .steps.order import BadSteps, by_phase
 from .steps.step import Phase, Step
 
-STEPS = "porter.engine"  # the package whose modules declare steps
+STEPS = ("porter.engine", "porter.target")  # the packages whose modules declare steps
 MOST_ROUNDS = 8
 # What is followed in one file: its trainers, and for all of several together the uses of them and of their models.
 MOST_TRAINERS, MOST_USES = 100, 20_000
@@ -141,8 +135,7 @@ def _port_module(module: Module, options: Options) -> Port:
     if not possible:
         return finish(merge(views), "unsupported")
     for view in possible:
-        _write(view)
-        _take(view, "trainer", Phase.ANSWER, Phase.CARRY)
+        _take(view, "trainer", Phase.WRITE, Phase.ANSWER, Phase.CARRY)
     porting = merge(views)
     porting.trainers = tuple(possible)
     _take(porting, "file", Phase.ANSWER)
@@ -153,16 +146,6 @@ def _port_module(module: Module, options: Options) -> Port:
     porting = merge_findings(porting, views)
     _take(porting, "file", Phase.NAME)
     return finish(porting, None)
-
-
-def _write(porting: Porting) -> None:
-    """Everything that one trainer of the file becomes."""
-    drop_ignored(porting)
-    write_padding_mask(porting)
-    write_resume_test(porting)
-    drop_dead_code(porting)
-    drop_release_asserts(porting)
-    write(porting, porting.family, porting.sizes, porting.mesh)
 
 
 def _take(porting: Training, of: str, *phases: Phase) -> None:

@@ -28,6 +28,7 @@ from ..engine.script.porting import TRAINER, Porting
 from ..engine.script.reaching import is_behind
 from ..engine.script.sites import PAIRS, Site, indentation
 from ..engine.script.training import in_reach
+from ..engine.steps.step import Phase, step
 from ..recipe import Field, Value
 from ..runtime.facts.families import Family
 from ..runtime.facts.lora_targets import Rule
@@ -55,11 +56,10 @@ BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {
 FUSED = ("kv_einsum", "qkv_einsum")
 
 
-def write(
-    porting: Porting, family: Family | None, sizes: Mapping[str, Any] | None, mesh: tuple[int, int] | None
-) -> None:
+@step(Phase.WRITE, of="trainer", reads=("dropped", "emptied"), fills=("written",))
+def write(porting: Porting) -> None:
     """Plan the edits of the model, the adapters, the config and the trainer."""
-    trainer = porting.trainer
+    trainer, family, sizes, mesh = porting.trainer, porting.family, porting.sizes, porting.mesh
     assert trainer is not None
     _choose_names(porting)
     without_dropout(porting)

@@ -85,6 +85,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"(?:KeyError: |Column name |\"?Column )['\"]?([\w.-]+)['\"]?.*",
         "the rows lack {0}: --data FILE with the script's own columns",
     ),
+    (
+        r"element 0 of tensors does not require grad",
+        "the source ends so on a GPU, too: gradient checkpointing that is switched on behind get_peft_model needs "
+        "model.enable_input_require_grads()",
+    ),
     (r"IndexError|DatasetGenerationError|Couldn't infer", "the rows aren't what it expects: --data FILE with its own"),
     (
         r"(?:Address already in use|EADDRINUSE)",
@@ -163,8 +168,11 @@ def crash_of(output: str, script: str | Path) -> Crash:
 
 
 def is_environment(output: str, reason: str) -> bool:
-    """Whether a port failed for what this machine lacks: that says nothing of the port."""
+    """Whether a port failed for what this machine lacks: that says nothing of the port. Memory, too: what a TPU
+    computes piece by piece its stand-in holds whole."""
     missing = re.search(r"No module named '(\w+)", last_error(output))
+    if re.search(r"RESOURCE_EXHAUSTED|MemoryError", last_error(output)):
+        return True
     return bool(re.search(r"exit status -9\b", reason)) or bool(missing and missing[1] in PORT_NEEDS)
 
 
@@ -178,7 +186,6 @@ OF_PORTS: Sequence[tuple[str, str]] = (
     (r"KeyError: ['\"]?([\w.-]+)", "the port reads {0}, which its rows or settings lack"),
     (r"FileNotFoundError", "the port reads a file that the source doesn't, or writes it elsewhere"),
     (r"(?:shape|dimension|incompatible|divisible|Sharding|sharding)", "shapes: the mesh, the batch size or the model"),
-    (r"(?:RESOURCE_EXHAUSTED|MemoryError)", "memory: the batch, the sequence's length, or rematerialisation"),
     (r"without training|no trainer was started", "the port never reaches its trainer"),
     (r"TypeError", "something of torch, or of another release, is handed to Tunix or the runtime"),
 )

@@ -52,6 +52,11 @@ def test_a_step_of_a_pack_is_taken(tmp_path: Path) -> None:
     assert "\nacme_run()" in port(SCRIPT, rules=(folder,), ignore=("ACME1",)).after
 
 
+def test_one_that_writes_comes_before_all_that_answers(tmp_path: Path) -> None:
+    folder = pack(tmp_path / "acme", "Phase.WRITE, of='trainer', reads=('written',)")
+    assert "\nacme_run()" not in port(SCRIPT, rules=(folder,)).after
+
+
 def test_it_stands_where_it_says(tmp_path: Path) -> None:
     """The second reads what the first fills, and finds its edit there; without that it would come before it."""
     say = "porting.find('ACME1', 'warning', f'{len([e for e in porting.edits if e.rule == chr(90)])} before', '', 1, 1)"
@@ -97,6 +102,7 @@ BAD = [
     ("'answer'", r"run\.py:12: pack acme: has a step, go, of the phase 'answer'"),
     ("Phase.ANSWER, of='folder'", r"run\.py:12: pack acme: has a step, go, of the phase .* and of 'folder'"),
     ("Phase.READ", r"run\.py:12: pack acme: has a step, go, that reads, and isn't of a trainer"),
+    ("Phase.WRITE", r"run\.py:12: pack acme: has a step, go, that writes, and isn't of a trainer"),
     ("Phase.LATER", r"run\.py:12: pack acme: fails to load: AttributeError"),
 ]
 

@@ -42,7 +42,7 @@ def test_what_reads_has_no_edits() -> None:
     assert all(hasattr(Porting, name) or name in Porting.__dataclass_fields__ for name in EDITS)
 
 
-READERS = [each for each in steps_in([pipeline.STEPS]) if each.phase is Phase.READ]
+READERS = [each for each in steps_in(pipeline.STEPS) if each.phase is Phase.READ]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_edit_while_reading_raises(reader: str | Step, monkeypatch: pytest.Mo
 
     monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
     if isinstance(reader, Step):
-        steps = [replace(each, run=edits) if each is reader else each for each in steps_in([pipeline.STEPS])]
+        steps = [replace(each, run=edits) if each is reader else each for each in steps_in(pipeline.STEPS)]
         monkeypatch.setattr(pipeline, "by_phase", lambda *_: arranged(steps))
     else:
         monkeypatch.setattr(pipeline, reader, edits)

@@ -77,7 +77,6 @@ def check_saved(out: Path, one: Path) -> None:
         assert np.allclose(array, theirs[name], rtol=1e-4, atol=1e-6) if added else (array == theirs[name]).all(), name
 
 
-@pytest.mark.long
 def test_two_and_four_processes_train_as_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
     """Tensor parallelism lies between the processes: fed as Tunix feeds them, each trained on rows of its own."""
     model = tiny("qwen3", num_hidden_layers=1)

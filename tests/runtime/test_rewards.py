@@ -85,6 +85,11 @@ def test_wrong_numbers_are_named() -> None:
 def test_equal_rewards_move_nothing() -> None:
     equal = np.full((4, 1), 0.7, np.float32)
     assert not group_advantages(equal, np.ones(1), 2).any()
+    for generations in range(2, 17):  # whose mean in float32 isn't the reward itself
+        for reward in (0.1, 0.3, 0.7, 1.1):
+            rewards = np.full((generations, 1), reward, np.float32)
+            assert not group_advantages(rewards, np.ones(1, np.float32), generations).any()
+            assert not leave_one_out_advantages(rewards, np.ones(1, np.float32), generations).any()
     assert not leave_one_out_advantages(equal, np.ones(1), 2).any()
 
 

@@ -84,6 +84,17 @@ def test_a_source_that_does_not_parse() -> None:
     assert find_columns(["def ("]) == {"messages": "messages"}
 
 
+def test_a_prompt_of_messages_has_answers_of_messages() -> None:
+    source = """
+from trl import DPOTrainer
+rows = load_dataset("x")
+print(rows["valid"]["prompt"][0][0]["content"])
+trainer = DPOTrainer(model=model, train_dataset=rows["train"])
+"""
+    told = {"prompt": "message prompt", "chosen": "message answer", "rejected": "message answer"}
+    assert find_columns([source]) == told
+
+
 def test_enough_rows_for_select() -> None:
     assert rows_wanted(["d.select(range(10_000))"], 240) == 2_000
     assert rows_wanted(["d.select(range(min(len(d), 900)))"], 240) == 900

@@ -100,4 +100,5 @@ def test_why_a_port_crashes(output: str, reason: str, words: str) -> None:
 def test_a_machine_without_the_ports_libraries_says_nothing_of_the_port() -> None:
     assert is_environment("ModuleNotFoundError: No module named 'tunix'", "crashed (exit status 1)")
     assert is_environment("", "crashed (exit status -9)")
+    assert is_environment("jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory", "crashed (exit status 1)")
     assert not is_environment("ModuleNotFoundError: No module named 'torch'", "crashed (exit status 1)")

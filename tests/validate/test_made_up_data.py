@@ -89,7 +89,8 @@ INDEX = json.dumps({"weight_map": {"a": "model-1-of-2.safetensors", "b": "model-
         ({"model.safetensors.index.json": INDEX, "pytorch_model.bin": "x"}, False),  # whole in the other form
         ({"model.safetensors.index.json": "[]", "model.safetensors": "x"}, False),
         ({"model.safetensors": "x"}, False),
-        ({"tokenizer.json": "{}"}, False),
+        ({"tokenizer.json": "{}"}, True),  # all but the weights, which are fetched before the script runs
+        ({"tokenizer.json": "{}", "config.json": ""}, False),  # a tokenizer's folder
     ],
 )
 def test_a_model_folder_without_its_weights_has_a_stand_in(
@@ -99,7 +100,8 @@ def test_a_model_folder_without_its_weights_has_a_stand_in(
     local = tmp_path / "mistral"
     local.mkdir()
     for name, text in {"config.json": "{}", **files}.items():
-        (local / name).write_text(text)
+        if text:
+            (local / name).write_text(text)
     substitutes = Substitutes(Settings(work=str(tmp_path / "work")), "source", [], tmp_path / "work" / "source")
     monkeypatch.setattr(substitutes, "_stand_in", lambda name, config: ("made", "mistral", ""))
     assert substitutes.model(str(local)) == ("made" if stands else str(local))
@@ -231,6 +233,9 @@ def test_rows_that_are_held_out_by_the_real_data_s_size(project: tuple[Path, Pat
         "print(*map(len, parts), count)",
         "print(*map(len, rows.train_test_split(test_size=10**6, train_size=10**7, shuffle=False).values()))",
         "assert len(rows.select(range(0))) == len(rows.select([])) == 0",
+        "assert len(rows.select(range(2))) == 2",
+        "assert len(rows.select(range(int(0.004 * len(rows))))) > 8",  # a share of many more
+        "assert rows.add_column(rows.column_names[0], [7] * count)[0][rows.column_names[0]] == 7",
     )
     settings(work, script, "\n".join(lines))
     run = observed(work, "source", script)

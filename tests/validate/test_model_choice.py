@@ -175,6 +175,12 @@ def test_a_model_whose_queries_have_keys_of_their_own(name: str, own: bool) -> N
     assert (config.num_attention_heads, config.num_key_value_heads) == (8, 8 if own else 4)
 
 
+@pytest.mark.parametrize(("release", "rope"), [((4, 41), "default"), ((4, 45), "llama3")])
+def test_a_release_gets_the_rotary_scaling_that_it_reads(release: tuple[int, int], rope: str) -> None:
+    config = make_model("llama3", "meta-llama/Llama-3.2-1B", release=release).config
+    assert config.rope_parameters["rope_type"] == rope
+
+
 def test_answers_are_found_by_all_tokens_of_their_mark(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 

@@ -137,9 +137,9 @@ def _steps(module: ModuleType, file: Path, pack: str, id: str) -> tuple[Step, ..
         if not isinstance(made.phase, Phase) or made.of not in ("trainer", "file"):
             said = f"has a step, {made.run.__name__}, of the phase {made.phase!r} and of {made.of!r}"
             raise InputError(said, file, line, fix='write a Phase, and of="trainer" or of="file"')
-        if made.phase is Phase.READ and made.of != "trainer":
-            said = f"has a step, {made.run.__name__}, that reads, and isn't of a trainer"
-            raise InputError(said, file, line, fix='write @step(Phase.READ, of="trainer")')
+        if made.phase in (Phase.READ, Phase.WRITE) and made.of != "trainer":
+            said = f"has a step, {made.run.__name__}, that {made.phase.value}s, and isn't of a trainer"
+            raise InputError(said, file, line, fix=f'write @step({made.phase}, of="trainer")')
         for thing in (made.reads, made.fills, made.settles):
             if not isinstance(thing, tuple) or not all(isinstance(name, str) for name in thing):
                 said = f"has a step, {made.run.__name__}, that declares {thing!r}"

@@ -32,6 +32,7 @@ from ..libraries.transformers.own_checkpoints import finds_last
 from ..script.flow import origins
 from ..script.porting import Porting
 from ..script.training import Training
+from ..steps.step import Phase, step
 
 RULE = "TP111"
 NAMED = "checkpoint-"  # how transformers' checkpoints begin
@@ -71,6 +72,7 @@ def resumed_from(porting: Training, calls: Sequence[cst.Call]) -> str:
     return f"({resume_code(porting, value)} if {code} else None)"
 
 
+@step(Phase.WRITE, of="trainer")
 def write_resume_test(porting: Porting) -> None:
     """Ask for checkpoints where the script does, as Orbax names them."""
     if porting.resume_test is not None:

@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from ...source.module import Module
+from ..steps.step import Phase, step
 from .porting import Porting
 
 RULE = "TP717"
@@ -28,6 +29,7 @@ def is_dead(module: Module, node: cst.CSTNode) -> bool:
     return dead[node]
 
 
+@step(Phase.WRITE, of="trainer", fills=("dropped",))
 def drop_dead_code(porting: Porting) -> None:
     """Take out the blocks that never run and would need Unsloth; others stay as they are."""
     module = porting.module

@@ -11,10 +11,12 @@ import libcst as cst
 from ...text.edits import whole_lines
 from ..script.porting import Porting
 from ..script.sites import Argument
+from ..steps.step import Phase, step
 
 REASON = "transformers ignores what it doesn't know here"
 
 
+@step(Phase.WRITE, of="trainer", fills=("dropped",))
 def drop_ignored(porting: Porting) -> None:
     """Take out what was read as ignored."""
     for rule, arguments in porting.ignored:

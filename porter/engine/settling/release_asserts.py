@@ -13,6 +13,7 @@ import re
 import libcst as cst
 
 from ..script.porting import Porting
+from ..steps.step import Phase, step
 
 RULE = "TP006"
 REASON = "it asks for the GPU environment's release"
@@ -20,6 +21,7 @@ LIBRARIES = "transformers|trl|peft|accelerate|bitsandbytes|unsloth|deepspeed|fla
 ASKS = re.compile(rf"\b_import_structure\b|\b(?:{LIBRARIES})\.__version__|\bversion\(\s*[\"'](?:{LIBRARIES})[\"']")
 
 
+@step(Phase.WRITE, of="trainer", reads=("dropped",), fills=("emptied",))
 def drop_release_asserts(porting: Porting) -> None:
     """Take out `assert` statements about the release of a library of the GPU's side."""
     module = porting.module

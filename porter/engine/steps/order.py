@@ -98,10 +98,10 @@ def _sorted(graph: dict[Step, set[Step]], choose: Choice) -> tuple[Step, ...]:
 
 
 @cache
-def by_phase(package: str, more: tuple[Step, ...] = ()) -> dict[tuple[Phase, str], tuple[Step, ...]]:
-    """The steps of a package, and `more` of packs, in order, by phase and what they are of. BadSteps where they can't
+def by_phase(packages: tuple[str, ...], more: tuple[Step, ...] = ()) -> dict[tuple[Phase, str], tuple[Step, ...]]:
+    """The steps of packages, and `more` of packs, in order, by phase and what they are of. BadSteps where they can't
     be put in one."""
-    return arranged((*steps_in([package]), *more))
+    return arranged((*steps_in(packages), *more))
 
 
 def arranged(steps: Iterable[Step], choose: Choice = first) -> dict[tuple[Phase, str], tuple[Step, ...]]:

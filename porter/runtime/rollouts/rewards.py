@@ -170,7 +170,7 @@ def group_advantages(
     if scale not in ("group", "batch", "none"):
         raise ValueError(f"scale_rewards={scale!r} is not known; choose one of group, batch, none")
     if aggregation == "normalize_then_sum":
-        apart = rewards.reshape(-1, generations, rewards.shape[-1])
+        apart = rewards.reshape(-1, generations, rewards.shape[-1]).astype(np.float64)
         scaled = (apart - _mean(apart, axis=1)) / (_std(apart, axis=1) + EPSILON)
         total = weighted(scaled.reshape(rewards.shape), weights)
         advantages = (total - _mean(total)) / (_std(total) + EPSILON)
@@ -217,8 +217,12 @@ def leave_one_out_advantages(
 
 
 def weighted(rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The weighted sum over functions, (rows,); NaN for rows that none of them judged."""
-    total = np.nansum(rewards * weights, axis=1)
+    """The weighted sum over functions, (rows,); NaN for rows that none of them judged.
+
+    In float64: of a group with one reward the mean is then that reward, as it is in a GPU's sum by halves. The last bit
+    of a float32, divided by `EPSILON`, is an advantage that Adam makes a whole step of.
+    """
+    total = np.nansum(rewards * weights, axis=1).astype(np.float64)
     return np.where(np.isnan(rewards).all(axis=1), np.nan, total)
 
 

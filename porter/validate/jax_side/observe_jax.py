@@ -33,6 +33,7 @@ from ..stand_ins.command_line.variables import provide_environment
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
     Substitutes,
+    patch_adapters,
     patch_from_pretrained,
     patch_loaders,
     patch_save_pretrained,
@@ -101,6 +102,11 @@ def patch_torch_models(substitutes: Substitutes) -> None:
         if hasattr(transformers, name):
             patch_from_pretrained(getattr(transformers, name), substitutes, adjust)
     patch_save_pretrained(transformers.PreTrainedModel, substitutes)
+    with contextlib.suppress(ImportError):
+        import peft
+
+        patch_save_pretrained(peft.PeftModel, substitutes)
+        patch_adapters(peft.PeftModel, substitutes)
 
 
 def without_torch() -> None:

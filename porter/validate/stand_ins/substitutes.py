@@ -33,6 +33,7 @@ OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter
 AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
 MIRROR = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 WEIGHTS = ("*.safetensors", "*.bin")
+SAVED_AS = (*WEIGHTS, "*.pt", "*.pth", "*.h5", "*.msgpack", "*.gguf", "*.ckpt*")
 
 
 class Substitutes:
@@ -311,6 +312,21 @@ def patch_save_pretrained(cls: Any, substitutes: Substitutes) -> None:
     cls.save_pretrained = save_pretrained
 
 
+def patch_adapters(cls: Any, substitutes: Substitutes) -> None:
+    """An adapter that the script has saved is loaded from where it went, one that isn't here is made up."""
+    original = cls.__dict__["from_pretrained"].__func__
+
+    @classmethod  # type: ignore[misc]
+    @functools.wraps(original)
+    def from_pretrained(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = by_place(original, args, kwargs, 3)
+        base = getattr(args[1], "name_or_path", "") if len(args) > 1 else ""
+        found = (substitutes.adapter(name, base, kwargs.get("subfolder")) for name in args[2:3])
+        return original(*args[:2], *found, *args[3:], **kwargs)
+
+    cls.from_pretrained = from_pretrained
+
+
 def cut_selections() -> None:
     """`Dataset.select` leaves out rows that a stand-in doesn't have: scripts select by the size of the real data.
 
@@ -332,9 +348,14 @@ def cut_selections() -> None:
 
 def _holds_model(folder: Path) -> bool:
     """Whether there is a model, tokenizer or adapter that two runs on a CPU can bear, with all of its weights."""
-    if not folder.is_dir() or not any(folder.iterdir()) or _lacks_weights(folder):
+    if not folder.is_dir() or not any(folder.iterdir()) or _lacks_weights(folder) or _only_configured(folder):
         return False
     return sum(file.stat().st_size for pattern in WEIGHTS for file in folder.glob(pattern)) <= LARGEST_LOCAL_MODEL
+
+
+def _only_configured(folder: Path) -> bool:
+    """Whether a folder of the project has all of a model but its weights, which are fetched before the script runs."""
+    return (folder / "config.json").is_file() and not any(file for form in SAVED_AS for file in folder.glob(form))
 
 
 def _lacks_weights(folder: Path) -> bool:

@@ -150,6 +150,7 @@ def watch_outputs(observer: Observer) -> None:
     trainer = transformers.Trainer
 
     def pushed(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.save_model(_internal_call=True)  # as transformers does first
         tell("nothing was pushed to the Hub")
         events.add("upload", items=[repository(self.args)])
 

@@ -35,6 +35,7 @@ from ..stand_ins.sampled import distilled, rollouts
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
     Substitutes,
+    patch_adapters,
     patch_from_pretrained,
     patch_loaders,
     patch_save_pretrained,
@@ -173,21 +174,6 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
         without_dropout(peft.LoraConfig, substitutes)
     else:
         own_chance(peft.tuners.lora.layer.LoraLayer, settings.chance)
-
-
-def patch_adapters(cls: Any, substitutes: Substitutes) -> None:
-    """An adapter that the script has saved is loaded from where it went, one that isn't here is made up."""
-    original = cls.__dict__["from_pretrained"].__func__
-
-    @classmethod  # type: ignore[misc]
-    @functools.wraps(original)
-    def from_pretrained(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = by_place(original, args, kwargs, 3)
-        base = getattr(args[1], "name_or_path", "") if len(args) > 1 else ""
-        found = (substitutes.adapter(name, base, kwargs.get("subfolder")) for name in args[2:3])
-        return original(*args[:2], *found, *args[3:], **kwargs)
-
-    cls.from_pretrained = from_pretrained
 
 
 def own_chance(cls: Any, seed: int) -> None:

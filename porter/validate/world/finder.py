@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
@@ -59,12 +61,33 @@ class StandInModule(ModuleType):
         return super().__getattribute__(name)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__" and (line := asking_line()) is not None:  # from pynvml import *
+            return sorted(unbound(line[0]) - sys._getframe(1).f_globals.keys())
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         path = f"{self.__name__}.{name}"
         if any(part == path or part.startswith(path + ".") for part in self.__dict__["_parts"]):
             return importlib.import_module(path)  # bnb.nn without `import bitsandbytes.nn`
         return self.__dict__["_other"](path)
+
+
+def unbound(file: str) -> set[str]:
+    """The names that a file reads and nothing in it binds: what a `from library import *` is there for."""
+    with contextlib.suppress(OSError, SyntaxError, ValueError):
+        tree = ast.parse(Path(file).read_text("utf-8"))
+        read: set[str] = set()
+        bound = set(dir(builtins))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                bound.add(node.name)
+            elif isinstance(node, ast.alias):
+                bound.add((node.asname or node.name).partition(".")[0])
+            elif isinstance(node, ast.arg):
+                bound.add(node.arg)
+        return read - bound
+    return set()
 
 
 class StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,20 @@ UPLOADS = (
 )
 LOGGED_IN = "nobody was logged in to the Hub"
 UPLOADED = "nothing was pushed to the Hub"
+
+
+def _fetching(original: Callable[..., str], note: Callable[[str], None]) -> Callable[..., str]:
+    """`snapshot_download(repo_id, local_dir=...)` of what can't be had gives the name by which a stand-in is loaded."""
+
+    @functools.wraps(original)
+    def snapshot_download(repo_id: str, *args: Any, **kwargs: Any) -> str:
+        try:
+            return original(repo_id, *args, **kwargs)
+        except (OSError, ValueError) as error:
+            note(f"{repo_id} was not downloaded ({type(error).__name__})")
+            return str(kwargs.get("local_dir") or repo_id)
+
+    return snapshot_download
 
 
 def patch_hub(note: Callable[[str], None]) -> None:
@@ -54,6 +69,7 @@ def patch_hub(note: Callable[[str], None]) -> None:
     for card in ("ModelCard", "RepoCard", "DatasetCard"):
         getattr(huggingface_hub, card).push_to_hub = uploaded
     _patch_datasets(uploaded)
+    huggingface_hub.__dict__["snapshot_download"] = _fetching(huggingface_hub.snapshot_download, note)
     # Libraries of an older day take the errors from where they were.
     sys.modules.setdefault("huggingface_hub.utils._errors", getattr(huggingface_hub, "errors", huggingface_hub.utils))
 

@@ -140,3 +140,22 @@ def test_errors_of_the_hub_are_where_they_were(tmp_path: Path) -> None:
         "from huggingface_hub.utils._errors import RepositoryNotFoundError\nprint(RepositoryNotFoundError is today)\n"
     )
     assert run(tmp_path, text).splitlines()[0] == "True"
+
+
+STARRED = """
+from json import *
+from pynvml import *
+from huggingface_hub import snapshot_download
+
+def memory():
+    nvmlInit()
+    return nvmlDeviceGetCount()
+
+print(bool(memory()), loads("[1]"), snapshot_download("nobody/model", local_dir="here"))
+"""
+
+
+def test_names_of_a_library_that_stands_in_come_by_a_star_and_models_are_not_fetched(tmp_path: Path) -> None:
+    printed = run(tmp_path, STARRED).splitlines()
+    assert printed[0] == "True [1] here"
+    assert any("nobody/model was not downloaded" in line for line in printed)

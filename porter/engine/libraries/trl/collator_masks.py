@@ -96,6 +96,7 @@ def _mask_padding(porting: Training, argument: Argument, call: cst.Call) -> None
     porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason=reason)
 
 
+@step(Phase.WRITE, of="trainer")
 def write_padding_mask(porting: Porting) -> None:
     """The collator of a variable becomes the runtime's, which masks the same."""
     if porting.padding_mask is not None:

@@ -207,7 +207,10 @@ def _trained(columns: dict[str, Kind], made: set[str], sources: Sequence[str]) -
             columns |= {name: kind for name, kind in KTO.items() if name not in have}
     elif PAIRS.search(whole):
         if columns and not {"chosen", "rejected"} & made and not _paired(have):
-            columns |= {name: kind for name, kind in PAIR.items() if name not in have}
+            told = columns.get("prompt") == "messages"  # then they are all turns of one conversation
+            pair = dict.fromkeys(("chosen", "rejected"), "message answer") if told else PAIR
+            columns |= {name: kind for name, kind in pair.items() if name not in have}
+            columns |= {"prompt": "message prompt"} if told else {}
     elif re.search(r"\bSFTTrainer\(", whole) and columns and not TRAINED & have and "formatting_func" not in whole:
         columns["messages"] = "messages"
     for name in ("chosen", "rejected"):

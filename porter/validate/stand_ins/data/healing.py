@@ -7,12 +7,13 @@ late holds what it would have held from the start, as it does in the port's proc
 from __future__ import annotations
 
 import functools
+import linecache
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
 from .columns import TRAINED
-from .plan import DataPlan
+from .plan import DataPlan, users_frame
 from .rows import made_up_value
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ SAME_PLACES = (
     "with_format",
 )
 SPLIT = re.compile(r"^(train|test|val|dev|eval|validation|unlabeled|sft|all)", re.IGNORECASE)
+SHARE = re.compile(r"\*\s*len\(|\blen\([^()]*\)\s*(?:\*|//)")
 KEPT = 4  # rows for each step, which a filter leaves at least
 MARK = "_made_up"
 
@@ -143,6 +145,10 @@ def _healing(name: str, original: Any, needed: int) -> Any:
         made = getattr(self, MARK, None)
         if made is None:
             return original(self, *args, **kwargs)
+        if name == "add_column":
+            self = _without(self, args[0] if args else kwargs.get("name"), made)
+        if name == "select":
+            args, kwargs = _of_enough(args, kwargs, len(self), needed)
         args, kwargs = _only_what_is_there(name, self, args, kwargs)
         before, places = origins(self), _selected(args, kwargs, len(self)) if name == "select" else None
         for _ in range(12):
@@ -172,6 +178,28 @@ def _without_new_ones(kwargs: dict[str, Any], before: set[str], columns: list[st
     if not isinstance(removed, list) or not before or not before <= set(removed):
         return kwargs
     return {**kwargs, "remove_columns": [*dict.fromkeys([*removed, *columns])]}
+
+
+def _without(data: Any, name: Any, made: MadeUp) -> Any:
+    """Made-up rows without a column that the script adds: the real ones hadn't it."""
+    if name not in data.column_names:
+        return data
+    alone = len(data.column_names) == 1  # rows of no column are none
+    found = _originals["rename_column"](data, name, f"{name}_") if alone else _originals["remove_columns"](data, [name])
+    setattr(found, MARK, MadeUp(made.substitutes, made.plan, made.entry, list(origins(data) or made.origin)))
+    return found
+
+
+def _of_enough(args: tuple[Any, ...], kwargs: dict[str, Any], count: int, needed: int) -> tuple[Any, Any]:
+    """A share of the rows by its size, `range(int(0.005 * len(rows)))`, is so many at least that training has enough:
+    it was one of many more rows."""
+    wanted, frame = args[0] if args else kwargs.get("indices"), users_frame(("datasets",))
+    if not isinstance(wanted, range) or len(wanted) >= needed or wanted.start or wanted.step != 1 or frame is None:
+        return args, kwargs
+    if SHARE.search(linecache.getline(frame.f_code.co_filename, frame.f_lineno)) is None:
+        return args, kwargs
+    enough = range(min(count, needed))
+    return ((enough, *args[1:]), kwargs) if args else (args, {**kwargs, "indices": enough})
 
 
 def _selected(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[int]:

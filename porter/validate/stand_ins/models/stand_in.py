@@ -22,6 +22,7 @@ SMALL = re.compile(r"(0\.5b|0\.6b|1\.5b|1\.7b|1b|3b|4b)(\b|-)", re.IGNORECASE)
 
 FAMILIES = ("gemma", "gemma2", "gemma3", "gemma4", "llama3", "mistral", "qwen2", "qwen3")
 WINDOWED = (4, 48)  # transformers applies Mistral's window on the CPU from here on
+SCALED = (4, 43)  # and reads Llama 3.1's rotary scaling
 WROTE = "4.40.0"  # the release that the files say they are from: they have the form of that time
 
 # Mistral's turns; TRL carries no template of theirs.
@@ -149,6 +150,8 @@ def make_model(
         config.num_key_value_heads = config.num_attention_heads
     if family == "mistral" and config.sliding_window and release and release < WINDOWED:
         config.sliding_window = 4096  # the published one: these leave it out on the CPU where no row is padded
+    if release and release < SCALED and (config.rope_parameters or {}).get("rope_type") == "llama3":
+        config.rope_parameters = {"rope_type": "default", "rope_theta": config.rope_parameters["rope_theta"]}
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():

@@ -58,16 +58,27 @@ def which_converted(model: Any, skip: list[str] | None) -> Callable[[str], bool]
         from transformers.quantizers.base import HfQuantizer
         from transformers.quantizers.quantizers_utils import should_convert_module
     except ImportError:  # before 4.5x
-        try:
-            from transformers.integrations import get_keys_to_not_convert
-        except ImportError:  # before 4.33
-            from transformers.utils.bitsandbytes import get_keys_to_not_convert
-
-        whole = list(skip) if skip is not None else list(get_keys_to_not_convert(model))
+        whole = list(skip) if skip is not None else list(_keys_to_not_convert()(model))
         # A layer of that name, or below a module of that name.
         return lambda name: not any(key == name.split(".")[-1] or key in name for key in whole)
     kept = HfQuantizer.get_modules_to_not_convert(model, skip, model._keep_in_fp32_modules)
     return lambda name: bool(should_convert_module(name, kept))
+
+
+def _keys_to_not_convert() -> Callable[[Any], list[str]]:
+    """transformers' own of before 4.5x."""
+    import builtins
+
+    import torch
+
+    builtins.torch = torch  # type: ignore[attr-defined]  # 4.41 annotates with it, and imports it beside bitsandbytes only
+    try:
+        from transformers.integrations.bitsandbytes import get_keys_to_not_convert
+    except ImportError:  # before 4.33
+        from transformers.utils.bitsandbytes import get_keys_to_not_convert
+    finally:
+        del builtins.torch  # type: ignore[attr-defined]
+    return get_keys_to_not_convert
 
 
 def held(weight: Any, kind: str) -> Any:
