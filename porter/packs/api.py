@@ -92,7 +92,9 @@ def condition_of(porting: Porting, site: Site) -> cst.If | None:
 
 def is_before(porting: Porting, library: str, release: str) -> bool:
     """Whether the script was written for an older release of a library than `release`; False where none is known."""
-    known = porting.versions.get(library, "").partition(" ")[0] or release_of(porting, library) or ""
+    said = porting.versions.get(library, "")
+    told = "" if said.endswith("(newest table)") else said.partition(" ")[0]
+    known = told or release_of(porting, library) or ""
     return bool(known) and version_key(known) < version_key(release)
 
 

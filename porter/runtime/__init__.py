@@ -40,6 +40,7 @@ _HOMES = {
     "rows.tokenizers_of_4": ("as_transformers_4",),
     "lora.lora_provider": ("PEFT_INIT", "LoraProvider"),
     "losses.token_loss": ("chunked_token_loss", "model_inputs", "token_loss"),
+    "saving.gguf": ("save_gguf",),
     "saving.main_process": ("main_print",),
     "saving.merging": ("merge_adapter", "merge_and_unload"),
     "training.metrics_files": ("log_metrics", "save_metrics"),

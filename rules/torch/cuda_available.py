@@ -275,7 +275,8 @@ def _take_value(porting: Porting, call: cst.Call) -> None:
     if not isinstance(holder, cst.If | cst.IfExp) or holder.test is not test or known in (None, False):
         return
     if isinstance(holder, cst.If):
-        if _names_device(porting, holder.body) or not _gives(porting, holder.body):
+        named = [line for line in small(holder.body) if not _is_switch(porting, line)]
+        if any(_names_device(porting, line) for line in named) or not _gives(porting, holder.body):
             return
         if known is True and _keep_values(porting, holder):
             return
@@ -285,6 +286,13 @@ def _take_value(porting: Porting, call: cst.Call) -> None:
         porting.edit(*module.span(holder), module.code(holder.body), ID, REASON)
         return
     porting.edit(*module.span(test), bare(str(known)), ID, REASON)
+
+
+def _is_switch(porting: Porting, line: cst.CSTNode) -> bool:
+    """`device_pin_memory = True`, where settings of the training alone read it: no place, whatever its name says."""
+    if not isinstance(line, cst.Assign) or not isinstance(known_value(porting, line.value), bool):
+        return False
+    return _read_by_settings(porting, line)
 
 
 def _gives(porting: Porting, body: cst.BaseSuite) -> bool:

@@ -46,7 +46,7 @@ def apply(site, porting):
         new = f"{porting.rt('save_adapter')}({porting.names.model}, {folder.text}{own})"
     else:
         call = "push_to_hub" if pushes else "save_pretrained"
-        whole = ", unquantized=True" if _adds_to_checkpoint(porting) else ""
+        whole = ", unquantized=True" if adds_to_checkpoint(porting) else ""
         new = f"{porting.rt('merge_and_unload')}({porting.names.model}{whole}).{call}({folder.text}{extra})"
         if tokenizer is not None:
             new += f"\n{site.indent}{tokenizer.text}.{call}({folder.text}{extra})"
@@ -61,7 +61,7 @@ def _method(site):
     return method.value.literal if method.value.is_literal("merged_16bit", "lora") else None
 
 
-def _adds_to_checkpoint(porting):
+def adds_to_checkpoint(porting):
     """Whether Unsloth's release leaves a base in 4 bits out, and merges into the 16-bit checkpoint."""
     return _is_quantized(porting) and not is_before(porting, "unsloth", "2025.6")
 

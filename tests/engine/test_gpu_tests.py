@@ -191,6 +191,16 @@ def test_a_value_of_the_gpu_run_is_taken(asked: str, left: str) -> None:
     assert "is_available" not in ported.after
 
 
+def test_a_switch_of_settings_is_no_place_whatever_its_name() -> None:
+    asked = "if torch.cuda.is_available():\n    rows = 1\n    {0} = True\nelse:\n    rows = 1\n    {0} = False\n"
+    pinned = ", per_device_train_batch_size=rows, dataloader_pin_memory={}"
+    taken = port(script(asked.format("device_pin_memory"), extra=pinned.format("device_pin_memory")))
+    assert taken.status == "ported" and "is_available" not in taken.after
+    moves = asked.format("on_device") + "if on_device:\n    print(torch.zeros(2).cuda())\n"
+    left = port(script(moves, extra=pinned.format("False")))
+    assert left.status == "partial" and "is_available" in left.after
+
+
 def test_a_place_stays_as_it_is() -> None:
     asked = "if torch.cuda.is_available():\n    place = torch.device(0)\nelse:\n    place = 0\nprint(place)\n"
     ported = port(script(asked))

@@ -183,3 +183,45 @@ def test_rows_that_unsloth_refuses_are_said(column: str, trainer: str, refused: 
     assert [finding.severity for finding in said] == ["error"] * refused
     own = "class Plain:\n    pass\n\n" + text.replace("from unsloth import FastLanguageModel\n", "")
     assert "refuses these rows" not in str(port(own.replace(LOAD, "load()\n").replace(PUT_IN, "")).findings)
+
+
+SAVES = "model.save_pretrained_gguf('out', tokenizer{})\n"
+PINNED = "# /// script\n# dependencies = ['unsloth=={}']\n# ///\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "behind", "left"),
+    [
+        ("", "", "", "rt.save_gguf(model, 'out', tokenizer)\n"),
+        (", quantization_method='q4_k_m'", "", "", "rt.save_gguf(model, 'out', tokenizer, 'q4_k_m')\n"),
+        ("", "", "import os\nprint(os.listdir('out'))\n", 'tokenizer, layout="folder")\n'),
+        ("", "", "print('out/unsloth.Q8_0.gguf')\n", 'tokenizer, layout="folder")\n'),
+        ("", PINNED.format("2025.3.19"), "", 'tokenizer, layout="folder")\n'),
+        ("", PINNED.format("2026.1.1"), "", 'tokenizer, layout="working folder")\n'),
+        ("", PINNED.format("2026.3.1"), "", "rt.save_gguf(model, 'out', tokenizer)\n"),
+    ],
+)
+def test_gguf_files_are_made_by_llama_cpp(given: str, before: str, behind: str, left: str) -> None:
+    ported = port(before + script() + SAVES.format(given) + behind)
+    assert ported.status == "ported" and left in ported.after
+    assert [finding.severity for finding in ported.findings if finding.rule == "TP722"] == ["warning"]
+
+
+@pytest.mark.parametrize(("pin", "whole"), [("", True), ("2025.3.19", False), ("2025.6.1", True)])
+def test_a_base_in_4_bits_is_merged_as_its_release_does(pin: str, whole: bool) -> None:
+    text = (PINNED.format(pin) if pin else "") + script().replace("load_in_4bit=False", "load_in_4bit=True")
+    ported = port(text + SAVES.format("") + "model.save_pretrained_merged('whole', tokenizer)\n")
+    assert ported.after.count("unquantized=True") == (2 if whole else 0)
+
+
+@pytest.mark.parametrize(
+    ("saves", "says"),
+    [
+        (SAVES.format("") + "print(open('out_gguf/Modelfile').read())\n", "writes no Modelfile"),
+        (SAVES.format(", first_conversion='f16'"), "has no such method"),
+        ("made = " + SAVES.format(""), "has no such method"),
+    ],
+)
+def test_what_the_port_has_not_of_gguf_files_is_an_error(saves: str, says: str) -> None:
+    ported = port(script() + saves)
+    assert ported.status == "partial" and says in str(ported.findings)

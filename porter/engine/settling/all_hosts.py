@@ -19,7 +19,7 @@ from .kept_branch import keep_branch
 RULE = "TP535"
 REASON = "every host takes part in it; the first one writes"
 FIRST = r"\(?jax\.process_index\(\) (?:== 0|in \((?:0, -1|-1, 0)\)|in \[(?:0, -1|-1, 0)\]|< 1|<= 0)\)?"
-TOGETHER = r"save_adapter|save_model|merge_and_unload|save_pretrained|generate|evaluate|load_best"
+TOGETHER = r"save_adapter|save_model|save_gguf|merge_and_unload|save_pretrained|generate|evaluate|load_best"
 
 
 @step(Phase.SETTLE, settles=("conditions",))

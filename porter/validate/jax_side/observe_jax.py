@@ -16,6 +16,7 @@ import importlib
 import math
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -69,6 +70,7 @@ def main() -> int:
         patch_runtime(observer, runtime)
         watch_outputs(observer, runtime)
         observer.replay(runtime)
+        leave_gguf_out(runtime, substitutes.note)
     patch_trainer(observer)
     provide_environment(script, substitutes.note)
     answer_questions(substitutes.note)
@@ -132,6 +134,17 @@ def runtimes(script: Path) -> list[ModuleType]:
         sys.path.insert(1, str(script.absolute().parent))
         found.append(importlib.import_module("porter_runtime"))
     return found
+
+
+def leave_gguf_out(runtime: ModuleType, note: Callable[[str], None]) -> None:
+    """The merged model is saved, and llama.cpp makes no file of it, as on the source's side."""
+    home = importlib.import_module(f"{runtime.__name__}.saving.gguf")
+
+    def converted(*arguments: Any) -> list[str]:
+        note("no GGUF was written")
+        return []
+
+    home.__dict__.update(find_llama_cpp=lambda: None, _convert=converted)
 
 
 def patch_mesh(settings: Settings) -> None:

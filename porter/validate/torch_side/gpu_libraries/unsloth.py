@@ -238,6 +238,7 @@ def with_methods(model: Any, note: Callable[[str], None], output: Callable[[Any]
             tokenizer.save_pretrained(folder)
 
     def gguf(self: Any, folder: Any, tokenizer: Any = None, *args: Any, **kwargs: Any) -> None:
+        merged(self, folder, tokenizer)
         note("no GGUF was written")
 
     def pushed(self: Any, repo_id: Any = None, tokenizer: Any = None, *args: Any, **kwargs: Any) -> None:

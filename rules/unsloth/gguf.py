@@ -1,0 +1,62 @@
+"""model.save_pretrained_gguf(folder, tokenizer) → `rt.save_gguf(model, folder, tokenizer)`.
+
+What it does: the model with its adapters merged in and its tokenizer are written, and llama.cpp makes the GGUF file of
+them, under the name and in the folder of Unsloth's release.
+Why: Tunix's model has no such method.
+Example: `model.save_pretrained_gguf("out", tokenizer, quantization_method="q4_k_m")`
+Use instead: `rt.save_gguf(model, "out", tokenizer, "q4_k_m")`
+Safety: exact up to the rounding of the merge. Unsloth fetches and builds llama.cpp by itself, the port needs it there;
+Ollama's Modelfile isn't written. A script that reads it, a `first_conversion=` and uploads are findings.
+"""
+
+import re
+
+import libcst as cst
+
+from porter.packs.api import is_before
+
+from .merged import adds_to_checkpoint
+
+ID = "TP722"
+MATCHES = ("@model.save_pretrained_gguf()",)
+POSITIONAL = ("save_directory", "tokenizer", "quantization_method")
+INSTEAD_OF = ("TP714",)
+WITHOUT_EFFECT = frozenset({"maximum_memory_usage", "temporary_location", "max_shard_size", "safe_serialization"})
+FIX = "Build llama.cpp beside the port or in ~/.unsloth; `rt.save_gguf` says the commands where it isn't there."
+
+
+def apply(site, porting):
+    folder, tokenizer = site.argument("save_directory"), site.argument("tokenizer")
+    named = {argument.name for argument in site.arguments} - WITHOUT_EFFECT
+    if folder is None or tokenizer is None or site.unknown_keywords or not named <= set(POSITIONAL):
+        return porting.NOT_MINE
+    if not isinstance(porting.module.parents[site.node], cst.Expr):
+        return porting.NOT_MINE  # newer releases give back where the files are
+    if re.search(r"""/Modelfile["']""", porting.module.text):
+        message = "model.save_pretrained_gguf(...): the port writes no Modelfile for Ollama, and the script uses it."
+        fix = "Write one by hand (`FROM ./FILE.gguf` and a template) behind rt.save_gguf(model, folder, tokenizer)."
+        porting.find(ID, "error", message, fix, site.line, site.column)
+        return
+    method, layout = site.argument("quantization_method"), _layout(porting, folder)
+    given = [porting.module.code(site.node.func.value), folder.text, tokenizer.text]
+    given += [method.text] if method is not None else []
+    given += ["unquantized=True"] if adds_to_checkpoint(porting) else []
+    given += [f'layout="{layout}"'] if layout is not None else []
+    new = f"{porting.rt('save_gguf')}({', '.join(given)})"
+    porting.edit(*porting.module.span(site.node), new, ID, "the same weights, converted by llama.cpp")
+    message = (
+        "rt.save_gguf needs llama.cpp on the TPU machine, which Unsloth builds by itself, and writes no Modelfile."
+    )
+    porting.find(ID, "warning", message, FIX, site.line, site.column)
+
+
+def _layout(porting, folder):
+    """Where Unsloth's release puts the files, and how it names them; None for the newest, the runtime's default.
+
+    A script that looks for `unsloth.Q4_K_M.gguf`, or for such files in the folder itself, was written for an older one.
+    """
+    name = re.escape(folder.text.strip("\"'"))
+    own = rf"""unsloth\.\w+\.gguf|["']{name}/[^"'\n]*\.gguf|\b(?:listdir|scandir|walk|Path)\(["']{name}/?["']\)"""
+    if re.search(own, porting.module.text) or is_before(porting, "unsloth", "2025.10.2"):
+        return "folder"
+    return "working folder" if is_before(porting, "unsloth", "2026.2") else None
