@@ -18,6 +18,7 @@ from ..engine.settling.unused import drop_device_maps
 from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
 from ..engine.tokens.tokenizers import is_tokenizer, tokenizes_alike
+from ..runtime.facts.families import find_family
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
 from ..source.conditions import asks_for_gpu, bare, left_on_gpu
@@ -45,6 +46,7 @@ __all__ = [
     "decide_condition",
     "drop_device_maps",
     "evaluate",
+    "find_family",
     "flatten",
     "function_around",
     "gpu_of_run",

@@ -6,12 +6,13 @@ rollouts, optimizer, trainer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engine.libraries.transformers.generation.checkpoint_sampling import checkpoint_fills
+from ..engine.libraries.transformers.generation.checkpoint_sampling import checkpoint_fills, sampled_by_vllm
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
@@ -133,8 +134,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     loss = [] if rloo else [_loss(porting)]
     arguments = [*data, functions, *loss, *run_arguments(porting, writing), *_keywords(porting, settings)]
     release = plain_version(porting.versions.get("trl", ""))
-    if release and releases.release(release).ends_at_eos_token:
-        arguments.append(Arg("True", "only_eos_token", "# completions end there alone before TRL 1.15"))
+    if release and releases.release(release).ends_at_eos_token and (code := _unless_vllm(porting)):
+        arguments.append(Arg(code, "only_eos_token", "# completions end there alone before TRL 1.15"))
     if release and (dealing := releases.release(release).dealing) != "shuffled":
         arguments.append(Arg(quoted(dealing), "dealing", "# micro-steps keep a prompt's completions before TRL 0.18"))
     fills = checkpoint_fills(porting)
@@ -146,6 +147,14 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     usual = [place for place, (_, default) in settings.items() if _is_usual(porting, place, default)]
     silent = unwritten(porting, {**RUN, **settings}) + mark(porting, *usual)
     return assign(names.batches, Call(silent + runtime, arguments, spread=True), indent)
+
+
+def _unless_vllm(porting: Porting) -> str:
+    """When completions end at the tokenizer's end token alone: vLLM ends at those of generation_config.json, too."""
+    vllm = sampled_by_vllm(porting)
+    if vllm is None or vllm.known:
+        return "" if vllm is not None and vllm.literal else "True"
+    return f"not {vllm.code}" if re.fullmatch(r"[\w.]+(?:\[[^\[\]]*\])*", vllm.code) else f"not ({vllm.code})"
 
 
 def _is_usual(porting: Porting, place: str, default: Any) -> bool:

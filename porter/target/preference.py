@@ -227,7 +227,13 @@ def _loss(porting: Porting, kind: str) -> Call:
 
 
 def _with_likelihood(porting: Porting, arguments: list[Arg]) -> list[Arg]:
-    """`rpo_alpha=1.0`: the chosen answer's likelihood beside the loss, which TRL 1.16 calls the loss type sft."""
+    """`rpo_alpha=1.0`: the chosen answer's likelihood beside the loss, which TRL 1.16 calls the loss type sft.
+
+    What the run decides, whether it is None and beside which loss, the runtime puts together.
+    """
+    decided = [value.known for place in ("loss.rpo_alpha", "loss.type") if (value := porting.value(place)) is not None]
+    if not all(decided):
+        return [*arguments, placed(porting, "loss.rpo_alpha", "rpo_alpha")]
     types = _loss_types(porting) or ["sigmoid"]
     names = ", ".join(f'"{name}"' for name in [*types, "sft"])
     weights = ", ".join(["1.0"] * len(types) + [porting.text("loss.rpo_alpha")])

@@ -55,9 +55,9 @@ def answer_launcher_variables(porting: Porting) -> None:
     if "environ" not in porting.module.text and "getenv" not in porting.module.text:
         return
     for node, key in _reads(porting):
-        names = _values(porting, key)
+        names = values_of(porting, key)
         start, end = porting.module.span(node)
-        if not names & set(ALONE) or porting.covered(start) or _is_set(porting, names, start):
+        if not names & set(ALONE) or porting.covered(start) or is_set(porting, names, start):
             continue
         if is_tested(porting.module, node, key):
             continue
@@ -118,8 +118,8 @@ def _say_guards(porting: Porting) -> None:
 
 def _unset(porting: Porting, before: int, key: cst.BaseExpression) -> set[str]:
     """The launcher's variables that a key may be, none where the script sets them itself."""
-    names = _values(porting, key) & set(ALONE)
-    return set() if _is_set(porting, names, before) else names
+    names = values_of(porting, key) & set(ALONE)
+    return set() if is_set(porting, names, before) else names
 
 
 def _raised(module: Module, body: cst.BaseSuite) -> frozenset[str]:
@@ -167,7 +167,7 @@ def _is_conditional(module: Module, node: cst.CSTNode) -> bool:
     return any("__name__" not in module.code(test) for test in conditions)
 
 
-def _values(porting: Porting, key: cst.BaseExpression) -> set[str]:
+def values_of(porting: Porting, key: cst.BaseExpression) -> set[str]:
     """What a key may be: a text, or what a loop goes through, `for name in ("RANK", "WORLD_SIZE")`."""
     try:
         return {str(evaluate(porting.module, key))}
@@ -186,7 +186,7 @@ def _values(porting: Porting, key: cst.BaseExpression) -> set[str]:
     return set()
 
 
-def _is_set(porting: Porting, names: set[str], before: int) -> bool:
+def is_set(porting: Porting, names: set[str], before: int) -> bool:
     """Whether the script itself sets a variable above: `os.environ["MASTER_PORT"] = "29500"`."""
     places = [key for node, key in written(porting.module) if porting.module.span(node)[0] < before]
-    return bool(names) and any(_values(porting, key) >= names for key in places)
+    return bool(names) and any(values_of(porting, key) >= names for key in places)

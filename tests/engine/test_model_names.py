@@ -175,3 +175,41 @@ def test_a_parameter_is_what_all_calls_of_its_function_give(tmp_path: Path) -> N
     ):
         found = usual_value("name", made + calls, script)
         assert (found[0] if found else None) == value, calls
+
+
+HELP = (
+    "import argparse\np = argparse.ArgumentParser()\np.add_argument('--model', required=True, help='{}')\n"
+    "args = p.parse_args()"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "model"),
+    [
+        ('A model of the Hub (e.g., "gpt2").', "gpt2"),
+        ("For example EleutherAI/pythia-70m.", "EleutherAI/pythia-70m"),
+        ("gpt2 or Qwen/Qwen3-0.6B", ""),
+        ("The path of a checkpoint", ""),
+    ],
+)
+def test_a_model_of_another_family_that_a_help_text_names_is_a_warning(tmp_path: Path, said: str, model: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(before=HELP.format(said), name="args.model"))
+    found = [each for each in port_file(script).findings if "this model's family" in each.message]
+    assert [each.severity for each in found] == (["warning"] if model else [])
+    assert not model or f"{model} (the help of --model)" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "named"), [("microsoft/phi-2", True), ("Qwen/Qwen3-0.6B", False), ("../other", False)]
+)
+def test_the_tokenizer_of_another_family_tells_what_a_folder_holds(tmp_path: Path, tokenizer: str, named: bool) -> None:
+    before = HELP.format("The path").replace("required=True", "default='../sft/final'")
+    text = SCRIPT.format(before=before, name="args.model")
+    script = tmp_path / "train.py"
+    script.write_text(
+        text.replace("AutoTokenizer.from_pretrained(args.model)", f"AutoTokenizer.from_pretrained('{tokenizer}')")
+    )
+    found = [each for each in port_file(script).findings if "this model's family" in each.message]
+    assert [each.severity for each in found] == (["error"] if named else [])
+    assert not named or "whose tokenizer it takes" in found[0].message

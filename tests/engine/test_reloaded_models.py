@@ -2,7 +2,7 @@
 
 import pytest
 
-from .porting import port
+from .porting import port, sft_script
 
 SCRIPT = """\
 import torch
@@ -74,3 +74,91 @@ def test_what_isnt_known_stays_torch_s(old: str, new: str) -> None:
     ported = port(SCRIPT.replace(old, new).replace("GIVEN", ""))
     assert "base = AutoModelForCausalLM.from_pretrained(NAME, " in ported.after
     assert "model.generate(" in ported.after.replace("rt.generate(", "") and "rt.generate" not in ported.after
+
+
+IMPORTS = """\
+import torch
+from peft import AutoPeftModelForCausalLM, LoraConfig, PeftConfig, PeftModel
+from transformers import BitsAndBytesConfig, TextIteratorStreamer, pipeline
+"""
+ASKS = "print(tuned.generate(torch.tensor([[1, 2]]), max_new_tokens=3))"
+
+
+def reloaded(lines: str, before: str = "") -> tuple[str, list[tuple[str, str]]]:
+    """The port of a script that trains adapters and then runs `lines`: its text, its warnings and errors."""
+    behind = f"trainer.train()\nmodel.save_pretrained('./adapter')\nmodel.push_to_hub('me/one')\n{lines}\n"
+    ported = port(sft_script(before, imports=IMPORTS, trainer=", peft_config=LoraConfig(r=8)", after=behind))
+    return ported.after, [(f.severity, f.message) for f in ported.findings if f.rule in ("TP536", "TP314", "TP311")]
+
+
+@pytest.mark.parametrize("folder", ["'adapter'", "'./adapter/'", "place"])
+def test_a_folder_is_the_same_however_it_is_written(folder: str) -> None:
+    lines = f"place = 'adapter'\ntuned = AutoPeftModelForCausalLM.from_pretrained({folder}, load_in_4bit=True)\n{ASKS}"
+    after, said = reloaded(lines)
+    assert f'tuned = rt.load_trained({folder}, mesh, quantization="fp4")' in after and said == []
+    assert "rt.generate(tuned, " in after
+
+
+def test_the_base_that_an_adapter_names() -> None:
+    load = "AutoModelForCausalLM.from_pretrained(config.base_model_name_or_path, load_in_8bit=True)"
+    lines = f"config = PeftConfig.from_pretrained('me/one')\nbase = {load}\nprint(base.get_memory_footprint())\n"
+    after, said = reloaded(f"{lines}tuned = PeftModel.from_pretrained(base, 'me/one')\n{ASKS}")
+    assert 'base = rt.load_trained(config.base_model_name_or_path, mesh, quantization="int8")' in after
+    assert "print(rt.memory_footprint(base))" in after and "tuned = rt.apply_adapter(base, 'me/one', mesh)" in after
+    assert said == []
+    assert [severity for severity, _ in reloaded(lines.replace("me/one", "they/two"))[1]] == ["error"]
+
+
+def test_a_quantised_model_whose_family_isnt_known() -> None:
+    load = "tuned = AutoModelForCausalLM.from_pretrained({}, load_in_4bit=True)\n"
+    after, said = reloaded(load.format("'me/another'") + ASKS)
+    assert "tuned = rt.load_trained('me/another', mesh, " in after
+    assert [severity for severity, _ in said] == ["warning"] and "of which family" in said[0][1]
+    after, said = reloaded(load.format("'they/another'") + ASKS)
+    assert "AutoModelForCausalLM.from_pretrained('they/another'" in after
+    assert ("error" in [severity for severity, _ in said]) and "rt.load_trained" not in after
+
+
+def test_a_name_that_means_another_model_behind_the_training() -> None:
+    named = sft_script("name = 'Qwen/Qwen3-0.6B'", imports=IMPORTS, after="trainer.train()\nLINES").replace(
+        'from_pretrained("Qwen/Qwen3-0.6B", ', "from_pretrained(name, "
+    )
+    again = f"tuned = AutoModelForCausalLM.from_pretrained(name, load_in_4bit=True)\n{ASKS}"
+    assert "tuned = rt.load_model(name, mesh, " in port(named.replace("LINES", again)).after
+    other = port(named.replace("LINES", f"name = 'Qwen/Qwen3-4B'\n{again}")).after
+    assert "tuned = rt.load_trained(name, mesh, " in other
+
+
+def test_settings_that_are_made_again() -> None:
+    made = "half = BitsAndBytesConfig(load_in_4bit=True)"
+    load = "tuned = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', quantization_config=half)"
+    after, said = reloaded(f"{made}\n{load}\n{ASKS}", before=made)
+    assert "tuned = rt.load_model('Qwen/Qwen3-0.6B', mesh, quantization=half)" in after and said == []
+
+
+def test_a_quantised_model_that_is_not_asked_yet() -> None:
+    base = "base = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', load_in_4bit=True)"
+    after, said = reloaded(f"{base}\ntuned = PeftModel.from_pretrained(base, 'adapter')\ntuned.eval()")
+    assert "tuned = rt.apply_adapter(base, 'adapter', mesh)" in after and "eval()" not in after and said == []
+
+
+def test_a_function_behind_the_training_that_makes_a_pipeline() -> None:
+    function = (
+        "def make():\n"
+        "    base = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', load_in_4bit=True)\n"
+        "    tuned = PeftModel.from_pretrained(base, 'adapter')\n"
+        "    tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+        "    streamer = TextIteratorStreamer(tokenizer)\n"
+        "    return pipeline('text-generation', model=tuned, tokenizer=tokenizer, streamer=streamer), streamer\n\n\n"
+        "asked, streamer = make()\nprint(asked('a'))"
+    )
+    after, said = reloaded(function)
+    assert "return rt.TextGenerationPipeline(tuned, tokenizer, streamer=streamer), streamer" in after and said == []
+    early = port(sft_script(function.replace("\n\n\n", "\n\n\nmake()\n"), imports=IMPORTS)).after
+    assert "AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', load_in_4bit=True)" in early
+
+
+def test_a_pipeline_that_loads_in_4_bits_itself() -> None:
+    given = "model_kwargs={'load_in_4bit': True}"
+    after, said = reloaded(f"asked = pipeline('text-generation', model='Qwen/Qwen3-0.6B', {given})\nprint(asked('a'))")
+    assert "rt.load_trained('Qwen/Qwen3-0.6B', mesh, quantization=\"fp4\")" in after and said == []

@@ -98,13 +98,22 @@ def test_settings_and_lengths(pair: Callable[[str], tuple[Any, Any, Any]]) -> No
 
 
 def test_streamers_and_samples(pair: Callable[[str], tuple[Any, Any, Any]], capsys: pytest.CaptureFixture[str]) -> None:
-    from transformers import TextStreamer
+    from transformers import TextStreamer, pipeline
 
     from porter import runtime as rt
 
     model, theirs, tokenizer = pair("qwen3")
     streamer = TextStreamer(tokenizer)
     printed = []
+    pipes: list[Any] = [
+        pipeline("text-generation", theirs, tokenizer=tokenizer, streamer=streamer),
+        rt.TextGenerationPipeline(model, tokenizer, streamer=streamer),
+    ]
+    for pipe in pipes:
+        pipe(PROMPTS[1], do_sample=False, max_new_tokens=20)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] and printed.pop().strip()
+    printed.clear()
     for generate, kind in ((theirs.generate, "pt"), (lambda **given: rt.generate(model, **given), "np")):
         generate(**tokenizer(PROMPTS[1], return_tensors=kind), streamer=streamer, max_new_tokens=20)
         printed.append(capsys.readouterr().out)

@@ -90,6 +90,35 @@ def test_the_librarys_collators_return_numpy_arrays() -> None:
     assert without_torch(len) is len
 
 
+def test_what_torch_makes_no_tensor_of_ends_here_too() -> None:
+    from transformers import (
+        DataCollatorForLanguageModeling,
+        DataCollatorForSeq2Seq,
+        DataCollatorWithPadding,
+        default_data_collator,
+    )
+
+    from .byte_tokens import byte_tokenizer
+
+    texts = [{"input_ids": [5, 6], "text": "a"}, {"input_ids": [7], "text": "b"}]
+    ragged = [{"input_ids": [5, 6], "labels": [5, 6]}, {"input_ids": [7], "labels": [7]}]
+    numbered = [{"input_ids": [5, 6], "id": 1}, {"input_ids": [7], "id": 2}]
+    tokenizer = byte_tokenizer()
+    language = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    for collator in (language, DataCollatorForSeq2Seq(tokenizer), DataCollatorWithPadding(tokenizer)):
+        for rows, column in ((texts, "text"), (ragged, "labels")):
+            if (isinstance(collator, DataCollatorForSeq2Seq), column) == (True, "labels"):
+                assert without_torch(collator)(rows)["labels"].shape == (2, 2)
+                continue
+            with pytest.raises(ValueError):
+                collator(rows)  # as torch does
+            with pytest.raises(ValueError, match=f"can be made of '{column}'"):
+                without_torch(collator)(rows)
+        assert without_torch(collator)(numbered)["id"].tolist() == collator(numbered)["id"].tolist()
+    same = [{"input_ids": [5], "labels": [5], "text": "a"}]
+    assert list(without_torch(default_data_collator)(same)) == list(default_data_collator(same))
+
+
 def test_a_model_called_with_the_ids_for_labels_trains_padding() -> None:
     batch = {"input_ids": [[5, 6, 0]], "labels": [[-100, 6, -100]], "attention_mask": [[1, 1, 0]]}
     inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask", "labels": "input_ids", "position_ids": "at"}

@@ -84,7 +84,8 @@ def test_trl_shields_its_settings_since_it_does_and_vllm_is_told_all() -> None:
     found = {trl: trl_arguments(trl, "GRPOConfig", transformers="4.57.6") for trl in ("0.19.1", "0.26.1", "0.26.2")}
     fills = [shared_settings(kind(output_dir="out"), 1)["checkpoint_fills"] for kind in found.values()]
     assert fills == ["defaults", "defaults", None]
-    assert shared_settings(found["0.19.1"](output_dir="out", use_vllm=True), 1)["checkpoint_fills"] is None
+    by_vllm = shared_settings(found["0.19.1"](output_dir="out", use_vllm=True), 1)
+    assert by_vllm["checkpoint_fills"] is None and not by_vllm["only_eos_token"]
 
 
 def test_unsloth_s_config_raises_its_batch() -> None:

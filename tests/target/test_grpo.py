@@ -254,4 +254,6 @@ def test_unsloths_vllm_is_told_every_setting(tmp_path: Path, engine: str, writte
         "trainer.train()\n"
     )
     after = port_file(tmp_path / "train.py").after
+    alone = {"True": "", "False": "only_eos_token=True", "VLLM": "only_eos_token=not VLLM"}[engine]
+    assert alone in after if alone else "only_eos_token" not in after  # vLLM ends at every end token
     assert (f"checkpoint_fills={written}" in after) if written else ("checkpoint_fills" not in after and "rt." in after)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ...runtime.facts.field_tables import version_key
 from ..libraries.peft.all_linear import read_linear_names
 from ..libraries.peft.saved_adapters import is_saved, read_saved
 from ..libraries.unsloth.fast_model import read_adapters
@@ -20,7 +21,7 @@ from ..script.fill_from_tables import (
     short_name,
     table_of,
 )
-from ..script.flow import origins
+from ..script.flow import is_same, origins
 from ..script.may_be_none import may_be_none
 from ..script.sites import Argument
 from ..script.training import Training
@@ -77,13 +78,39 @@ def read_lora(porting: Training) -> None:
 
 
 def _say_second_config(porting: Training) -> None:
-    """A trainer whose model has adapters takes no notice of its `peft_config`; TRL refuses both from 0.27 on."""
+    """A trainer is given a model with adapters and a `peft_config`: what its release makes of both."""
     trainer = porting.trainer
     given = trainer.argument("peft_config") if trainer is not None else None
     if trainer is None or porting.inject is None or given is None or given.value.is_literal(None):
         return
-    reason = "the model has its adapters already: TRL before 0.27 takes no notice of it, newer ones refuse both"
+    kind, trl = table_of(porting, trainer).kind, plain_versions(porting).get("trl", "")
+    does, config = _of_both(kind, trl), porting.inject.argument("peft_config")
+    first, second = config.node if config is not None else None, given.node
+    same = first is not None and second is not None and is_same(porting.module, first, second)
+    if does not in ("ignores", "refuses") and not same and not porting.inject.qualified.startswith("unsloth."):
+        what = "merges the model's adapters" if does == "merges" else "puts adapters into those that the model has"
+        message = f"{short_name(trainer)} of TRL {trl} {what} and trains new ones of peft_config={given.text}."
+        fix = "Give the trainer a model without adapters, merged before, and peft_config; or leave peft_config out."
+        porting.find(trainer.rule, "error", message, fix, given.line, given.column)
+    reason = {
+        "ignores": f"the model has its adapters already, and TRL {trl} takes no notice of it",
+        "refuses": f"the model has its adapters already; TRL {trl} refuses both",
+    }.get(does, "the model has adapters of the same config, which nothing has trained")
     porting.change_fate(f"{short_name(trainer)}.peft_config", fate="dropped", target="", reason=reason)
+
+
+# What a release makes of a PeftModel beside a peft_config, as its trainers' source says: newest first.
+OF_BOTH = {
+    "sft": (("0.27", "refuses"), ("0.22", "merges"), ("0.20", "nests"), ("0", "ignores")),
+    "grpo": (("0.27", "refuses"), ("0.22", "merges"), ("0", "nests")),
+    "preferences": (("0.27", "refuses"), ("0", "merges")),
+}
+
+
+def _of_both(kind: str, trl: str) -> str:
+    """`ignores` the config, `merges` the adapters into the base, `nests` new ones in them, or `refuses` both."""
+    group = {"sft": "sft", "gkd": "sft", "grpo": "grpo", "rloo": "grpo"}.get(kind, "preferences")
+    return next((does for since, does in OF_BOTH[group] if version_key(trl or "99") >= version_key(since)), "ignores")
 
 
 def _refuse_other_config(porting: Training, config: Argument) -> None:

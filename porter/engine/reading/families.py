@@ -16,10 +16,12 @@ from ...runtime.facts.families import Family, find_family, read_family, refusal
 from ...runtime.facts.families import families as known_families
 from ...runtime.facts.mesh import mesh_problems
 from ...safety.model_sizes import sizes_in
-from ...source.project.model_names import usual_values
+from ...source.project.model_names import named_in_help, usual_values
+from ...source.values import read_value
 from ..draft.findings import NO_FAMILY
 from ..script.training import Training, families
 from ..steps.step import Phase, step
+from ..tokens.tokenizers import LOADS
 
 
 @step(
@@ -165,6 +167,9 @@ def _check_usual_model(porting: Training) -> None:
         if reason is not None or is_known_without(identifier):
             refusals.append((identifier, where, reason))
     if not refusals:
+        refusals = [(name, "whose tokenizer it takes", None) for name in _foreign_tokenizers(porting)]
+    if not refusals:
+        _check_help(porting, value)
         return
     identifier, where, reason = refusals[-1]
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
@@ -172,6 +177,28 @@ def _check_usual_model(porting: Training) -> None:
     message = f"{identifier}{f' ({where})' if where else ''}: Tunix {said}; the port can't start with it."
     names = ", ".join(sorted({each.name for each in known_families()}))
     porting.find("TP302", "error", message, f"Give it a model of another family: {names}.", line, column)
+
+
+def _foreign_tokenizers(porting: Training) -> list[str]:
+    """The names of the tokenizers that the script loads, where all are those of models which Tunix has not."""
+    module = porting.module
+    calls = [call for call in module.calls if LOADS.fullmatch(module.qualified(call.func) or "") and call.args]
+    values = [read_value(module, call.args[0].value) for call in calls]
+    names = [value.literal for value in values if value.known and isinstance(value.literal, str)]
+    return names if len(names) == len(values) and all(map(is_known_without, names)) else []
+
+
+def _check_help(porting: Training, value: Value) -> None:
+    """A warning where the help of the argument that names the model has an example of a family that Tunix has not."""
+    words = named_in_help(value.code, porting.module.text, Path(porting.module.path))
+    if any(find_family(hub_id=word) is not None for word, _ in words):
+        return
+    foreign = next(((word, where) for word, where in words if is_known_without(word)), None)
+    if foreign is not None:
+        line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+        message = f"{foreign[0]} ({foreign[1]}): Tunix doesn't have this model's family; the port can't start with it."
+        names = ", ".join(sorted({family.name for family in known_families()}))
+        porting.find("TP302", "warning", message, f"Give it a model of another family: {names}.", line, column)
 
 
 def _foreign_targets(porting: Training) -> str:

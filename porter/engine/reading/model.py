@@ -33,7 +33,7 @@ from ..script.flow import binding_origins, is_itself, origins, unprepared
 from ..script.reaching import is_behind, not_behind
 from ..script.sites import PAIRS, Argument, Site
 from ..script.training import Training
-from ..script.where_models_come_from import WHERE_FROM, where_from
+from ..script.where_models_come_from import WHERE_FROM, store_of, where_from
 from ..steps.step import Phase, step
 from .precision import read_precision
 
@@ -82,6 +82,9 @@ def read_model(porting: Training) -> None:
         return
     if not model.value.known and _is_model_object(porting, model):
         (message, fix), key = where_from(porting, model), WHERE_FROM
+        if store := store_of(porting.module, model.node):
+            message = f"{model.text} is one of the models in {store}, which are not followed: they stay torch's."
+            fix, key = f"Make {model.text} with rt.load_model and the mesh.", ""
         if is_frozen_adapter(porting, source):
             message = f"{model.text} holds a saved adapter that isn't trained (no is_trainable=True)."
             fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
@@ -199,8 +202,8 @@ def _is_model_object(porting: Training, model: Argument) -> bool:
     if isinstance(node, cst.Call):
         return True
     if isinstance(node, cst.Attribute):
-        return model.text == "self.model"
-    return any(
+        return model.text == "self.model" or bool(store_of(porting.module, node))
+    return bool(store_of(porting.module, node)) or any(
         (isinstance(binding.value, cst.Call) and not _makes_text(porting, binding.value))
         or binding.kind == "unpack"
         or (binding.kind == "parameter" and re.search("name|path|id", model.text) is None)

@@ -28,6 +28,9 @@ def decide(porting: Porting, node: cst.BaseExpression, answers: Answers, rule: s
     if isinstance(known, bool) and isinstance(holder, cst.If) and holder.test is test:
         if keep_branch(porting, holder, known, rule, reason):
             return
+    if known is True and isinstance(holder, cst.Assert):
+        porting.remove_statement(holder, rule, reason)
+        return
     porting.edit(*module.span(test), bare(str(known)), rule, reason)
 
 

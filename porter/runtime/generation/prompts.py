@@ -100,7 +100,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "top_k": args.top_k,
         "min_p": args.min_p,
         "repetition_penalty": args.repetition_penalty,
-        "only_eos_token": release(args.of_trl).ends_at_eos_token,
+        "only_eos_token": not args.use_vllm and release(args.of_trl).ends_at_eos_token,
         "dealing": release(args.of_trl).dealing,
         "checkpoint_fills": None if args.use_vllm else release(args.of_trl, args.of_transformers).checkpoint_fills,
         "raise_batch_size": args.of_unsloth is not None,

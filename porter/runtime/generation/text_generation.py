@@ -27,11 +27,13 @@ class TextGenerationPipeline:
     of `num_return_sequences`; a list of them gives a list of such lists. The generated text is the prompt with its
     continuation, of a chat the messages with the assistant's; `return_full_text=False` leaves the prompt out, and
     `return_tensors=True` gives `{"generated_token_ids": ...}`. `settings`, here and at a call, are the pipeline's own
-    and those of `rt.generate`; without any, 256 tokens are sampled at a temperature of 0.7.
+    and those of `rt.generate`; without any, 256 tokens are sampled at a temperature of 0.7. A `streamer` gets each
+    prompt and its tokens when they are all there.
     """
 
     def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
         self.model, self.tokenizer = model, tokenizer
+        self._streamer = settings.pop("streamer", None)
         if tokenizer.padding_side == "right":
             tokenizer.padding_side = "left"  # as transformers does for a decoder
         self._own, given = _parted(settings)
@@ -43,6 +45,7 @@ class TextGenerationPipeline:
 
     def __call__(self, text_inputs: Any, **settings: Any) -> Any:
         """Records for a text or a chat; for a list (or an iterator) of them a list of such lists."""
+        streamer = settings.pop("streamer", self._streamer)
         called, given = _parted(settings)
         own = {**self._own, **called}
         if own.get("stop_sequence") is not None:
@@ -57,11 +60,17 @@ class TextGenerationPipeline:
         prompts = [text_inputs] if single else list(text_inputs)
         model = getattr(self.model, "unmerged", self.model)
         asked = settle(model, self.tokenizer, config, given, {} if config is not None else self._base)
-        found = list(self._records(model, prompts, asked, own, tokenizing))
+        found = list(self._records(model, prompts, asked, own, tokenizing, streamer))
         return found[0] if single else found
 
     def _records(
-        self, model: Any, prompts: Sequence[Any], asked: Settings, own: Mapping[str, Any], tokenizing: Mapping[str, Any]
+        self,
+        model: Any,
+        prompts: Sequence[Any],
+        asked: Settings,
+        own: Mapping[str, Any],
+        tokenizing: Mapping[str, Any],
+        streamer: Any,
     ) -> Iterator[list[dict[str, Any]]]:
         """The records of each prompt, in turn."""
         encoded = [self._encode(prompt, own, tokenizing) for prompt in prompts]
@@ -74,7 +83,9 @@ class TextGenerationPipeline:
             real = np.zeros((len(some), width), np.int64)
             for place, tokens in enumerate(some):
                 ids[place, width - len(tokens) :], real[place, width - len(tokens) :] = tokens, 1
-            rows = sample(model, ids, real, asked)[:, width:].reshape(len(some), asked.num_return_sequences, -1)
+            rows = sample(model, ids, real, asked, streamer)[:, width:].reshape(
+                len(some), asked.num_return_sequences, -1
+            )
             for prompt, tokens, completions in zip(prompts[first : first + size], some, rows, strict=True):
                 longest = max(_length(row, asked.ends) for row in completions)
                 yield [self._record(prompt, tokens, row[:longest].tolist(), own) for row in completions]

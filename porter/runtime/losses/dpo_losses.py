@@ -237,12 +237,18 @@ def dpo_loss(
     use_weighting: bool = False,
     discopop_tau: float = 0.05,
     reference_free: bool = False,
+    rpo_alpha: float | None = None,
 ) -> DPOLoss:
     """The loss of TRL 1.16's DPOTrainer; the arguments are DPOConfig's, with its names, defaults and meaning.
 
     `loss_type`: one of `DPO_TYPES`, or several with their `loss_weights` (1 each by default). `reference_free` is older
-    TRL's: a reference that gives every answer the same probability. ValueError where TRL refuses too.
+    TRL's: a reference that gives every answer the same probability. `rpo_alpha` is older TRL's, too: what the chosen
+    answer's likelihood counts beside the loss, a loss type `sft` of its own; None leaves it out. ValueError where TRL
+    refuses too.
     """
+    if rpo_alpha is not None:
+        loss_type = [*([loss_type] if isinstance(loss_type, str) else loss_type), "sft"]
+        loss_weights = [*(loss_weights or [1.0] * (len(loss_type) - 1)), rpo_alpha]
     names = tuple(known_type(name, DPO_TYPES) for name in ([loss_type] if isinstance(loss_type, str) else loss_type))
     weights = tuple(float(weight) for weight in loss_weights or [1.0] * len(names))
     if len(weights) != len(names):

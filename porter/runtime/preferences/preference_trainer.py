@@ -99,10 +99,5 @@ def preference_loss(training_args: Any, **own: Any) -> PreferenceLoss:
     if name not in makers:
         raise ValueError(f"{name} has no settings of a preference loss; expected one of {', '.join(makers)}")
     names = [name for name in inspect.signature(makers[name]).parameters if hasattr(training_args, name)]
-    likelihood = own.pop("rpo_alpha", getattr(training_args, "rpo_alpha", None))
     settings = {name: getattr(training_args, name) for name in names} | own
-    if likelihood is not None:  # TRL 1.16 has it as a loss type
-        types = [settings["loss_type"]] if isinstance(settings["loss_type"], str) else list(settings["loss_type"])
-        settings["loss_type"] = [*types, "sft"]
-        settings["loss_weights"] = [*(settings["loss_weights"] or [1.0] * len(types)), likelihood]
     return makers[type(training_args).__name__](**settings)

@@ -27,6 +27,11 @@ COLUMNS = frozenset(
     output_attentions output_hidden_states return_dict token_type_ids label label_ids
     """.split()
 )
+# Collators of transformers that pad by `tokenizer.pad`, and the columns that it brings to one length.
+_PADDED_BY_TOKENIZER = frozenset({"input_ids", "attention_mask", "token_type_ids", "special_tokens_mask"})
+PADDED = dict.fromkeys(
+    ("DataCollatorForLanguageModeling", "DataCollatorForSeq2Seq", "DataCollatorWithPadding"), _PADDED_BY_TOKENIZER
+)
 # What a collator may return that changes the loss and has no counterpart here.
 _OTHER_INPUTS = ("inputs_embeds", "pixel_values", "input_features", "shift_labels", "encoder_outputs")
 
@@ -146,7 +151,37 @@ def without_torch(collator: Collator) -> Collator:
         raise ValueError("mlm=True trains a masked language model; a causal one takes mlm=False")
     plain = copy.copy(collator)
     plain.return_tensors = "np"  # type: ignore[attr-defined]
-    return _reading_tensors(plain)
+    return _reading_tensors(_without_texts(plain))
+
+
+def _without_texts(collator: Collator) -> Collator:
+    """A collator that pads by its tokenizer, which makes a tensor of each column that is left: NumPy makes one of texts
+    and of lists of several lengths, too, where torch ends the run."""
+    name = type(collator).__name__
+    if name not in PADDED:
+        return collator
+
+    def collate(features: list[Any]) -> Mapping[str, Any]:
+        first = features[0] if features and isinstance(features[0], Mapping) else {}
+        labels = {"label" if "label" in first else "labels"} if name == "DataCollatorForSeq2Seq" else set()
+        refused = [each for each in first if each not in PADDED[name] | labels and not _is_tensor(features, each)]
+        if refused:
+            raise ValueError(
+                f"{name}: no tensor can be made of {', '.join(map(repr, refused))} (texts, or lists of several "
+                "lengths), by torch neither: the source ends here, too. Leave such columns out of the rows with "
+                "remove_columns=, or let remove_unused_columns be True"
+            )
+        return collator(features)
+
+    return collate
+
+
+def _is_tensor(features: list[Any], column: str) -> bool:
+    """Whether torch makes a tensor of a column: numbers, in lists of one length."""
+    try:
+        return np.asarray([feature[column] for feature in features]).dtype.kind not in "OUS"
+    except (KeyError, ValueError):  # a row without it, lists of several lengths
+        return False
 
 
 def _reading_tensors(collator: Collator) -> Collator:

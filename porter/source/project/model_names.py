@@ -24,6 +24,7 @@ CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
 CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
 PARTED = frozenset("split rsplit partition rpartition".split())
 DOWNLOADS = ("snapshot_download", "model_download")  # of huggingface_hub, modelscope and kagglehub
+WORD = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+)?(?<!\.)")
 DEEPEST = 6  # names that lead to one another
 MOST_CALLS = 8  # of a function, that are followed to what they give
 LARGEST = 200_000  # characters of a file beside
@@ -50,6 +51,16 @@ def usual_value(code: str, text: str, script: Path) -> tuple[str, str] | None:
         return None
 
 
+def named_in_help(code: str, text: str, script: Path) -> list[tuple[str, str]]:
+    """The words in the help of the argument that expression `code` reads, where it has neither default nor choices."""
+    try:
+        finder = _Finder(text, script)
+        finder.of(parsed(code))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    return [(word, where) for where, said in finder.helps.items() for word in WORD.findall(said)]
+
+
 class _Finder:
     def __init__(self, text: str, script: Path) -> None:
         self.text, self.script = text, script
@@ -57,6 +68,7 @@ class _Finder:
         self.shown: dict[str, str] = {"": ""}
         self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
         self.chosen: dict[str, str] = {}
+        self.helps: dict[str, str] = {}  # of such arguments, by their flags
 
     def of_choices(self, node: ast.expr) -> list[tuple[str, str]]:
         """What `node` holds; where that hangs on one argument without a default, for each of its choices."""
@@ -226,6 +238,8 @@ class _Finder:
                     elif isinstance(choices := words.get("choices"), ast.List | ast.Tuple):
                         values = [each.value for each in choices.elts if isinstance(each, ast.Constant)]
                         self.choices[name] = [value for value in values if isinstance(value, str) and value]
+                    elif isinstance(said := words.get("help"), ast.Constant):
+                        self.helps[f"the help of {flag}"] = str(said.value)
                 elif isinstance(node, ast.ClassDef):
                     for target_name, value in _fields(node):
                         if target_name == name and (held := self.of(value, "", depth)):

@@ -52,6 +52,6 @@ judge = PeftModel.from_pretrained(judge, "other/adapter").merge_and_unload()
 place = "cuda:0"
 # TODO(tpu-port TP536): AutoModelForCausalLM.from_pretrained(...) needs a GPU, and the port comes here: torch raises on a TPU machine. Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`.
 small = AutoModelForCausalLM.from_pretrained(
-    "Qwen/Qwen3-1.7B", quantization_config=BitsAndBytesConfig(load_in_4bit=True), device_map=place
+    "facebook/opt-350m", quantization_config=BitsAndBytesConfig(load_in_4bit=True), device_map=place
 )
 feelings = pipeline("sentiment-analysis", device=0 if torch.cuda.is_available() else -1)

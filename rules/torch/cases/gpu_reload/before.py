@@ -15,6 +15,6 @@ judge = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", device_map={"": 
 judge = PeftModel.from_pretrained(judge, "other/adapter").merge_and_unload()
 place = "cuda:0"
 small = AutoModelForCausalLM.from_pretrained(
-    "Qwen/Qwen3-1.7B", quantization_config=BitsAndBytesConfig(load_in_4bit=True), device_map=place
+    "facebook/opt-350m", quantization_config=BitsAndBytesConfig(load_in_4bit=True), device_map=place
 )
 feelings = pipeline("sentiment-analysis", device=0 if torch.cuda.is_available() else -1)

@@ -31,7 +31,7 @@ def checkpoint_fills(porting: Porting, told: Collection[str] = ()) -> Arg | None
     """
     trl, transformers = (plain_version(porting.versions.get(name, "")) or None for name in ("trl", "transformers"))
     fills = releases.release(trl, transformers).checkpoint_fills
-    vllm = _sampled_by_vllm(porting)
+    vllm = sampled_by_vllm(porting)
     if fills is None or (vllm is not None and vllm.known and vllm.literal):
         return None
     settings = {place: name for place, name in SETTINGS.items() if name not in told}
@@ -43,7 +43,7 @@ def checkpoint_fills(porting: Porting, told: Collection[str] = ()) -> Arg | None
     return Arg(code, "checkpoint_fills", "# from its generation_config.json, as this release did")
 
 
-def _sampled_by_vllm(porting: Porting) -> Value | None:
+def sampled_by_vllm(porting: Porting) -> Value | None:
     """Whether vLLM sampled: TRL's `use_vllm`, or the engine that Unsloth makes beside a model, `fast_inference`."""
     asked, site, trainer = porting.value("rollout.vllm"), porting.model, porting.trainer
     engine = site.argument("fast_inference") if site is not None else None

@@ -29,7 +29,8 @@ from ....script.uses_of_training import Use, is_in_reach, role_uses
 from ....steps.step import Phase, step
 from ....tokens.numpy_tokens import settle_inputs, settle_outputs
 from ....tokens.tokenizers import tokenizer_load
-from .reloaded_model import has_mesh_of_file, is_tunixs, port_reloaded
+from .reload_arguments import QUANTISES, is_tunixs, quantization_of
+from .reloaded_model import has_mesh_of_file, port_reloaded
 
 RULE = "TP311"
 PIPELINE = "TP313"
@@ -72,7 +73,7 @@ class _Model:
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def apply_generation(porting: Porting) -> None:
     """Calls of generate and text-generation pipelines over the model that this trainer trains."""
-    if not any(word in porting.module.text for word in ("generate(", "pipeline(", "setup_chat_format(")):
+    if not any(word in porting.module.text for word in ("generate(", "pipeline(", "setup_chat_format(", *QUANTISES)):
         return
     again = [_Model(name, name.value, trained=False) for name in port_reloaded(porting)]
     for model in [*again, *_models(porting)]:
@@ -142,7 +143,8 @@ def _answer_others(porting: Porting) -> None:
             port = _port_generate if generates else _port_pipeline
             port(porting, call, _Model(model, module.code(model), trained=True))
         elif model is not None and made is False and not generates and _can_load(porting, call, model):
-            new = f"{porting.rt('load_trained')}({module.code(model)}, {porting.names.mesh})"
+            words = [module.code(model), porting.names.mesh, *_quantised(porting, call)]
+            new = f"{porting.rt('load_trained')}({', '.join(words)})"
             _port_pipeline(porting, call, _Model(model, new, trained=True))
         elif model is not None and made is False:
             message = f"{shortened(module.code(call.func))}(...): this model is torch's, and generates on the host."
@@ -161,6 +163,17 @@ def _can_load(porting: Porting, call: cst.Call, model: cst.BaseExpression) -> bo
         and is_tunixs(porting, model)
         and in_reach(trainer.scope, module.scope(call))
     )
+
+
+def _quantised(porting: Porting, call: cst.Call) -> list[str]:
+    """`quantization=` of a pipeline's `model_kwargs={"load_in_4bit": True}`."""
+    given = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "model_kwargs"]
+    items = [item for value in given if isinstance(value, cst.Dict) for item in value.elements]
+    asked = {
+        porting.module.code(item.key).strip("\"'"): item.value for item in items if isinstance(item, cst.DictElement)
+    }
+    found = [quantization_of(porting, name, asked[name]) for name in QUANTISES if name in asked]
+    return [f"quantization={one}" for one in found if one][:1]
 
 
 def _is_text(porting: Porting, node: cst.BaseExpression) -> bool:

@@ -16,31 +16,27 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from .....runtime.facts.families import UnknownFamily, find_family
-from .....source.calls import function_around, parameter_of
-from .....source.module import Module
-from .....source.values import Unknown, evaluate
+from .....source.calls import calls_of, function_around, parameter_of
+from ....answering.member_uses import apply_rewrite, member_rules
+from ....packs.packs import Rewrite
 from ....script.fill_from_tables import tables_by_class
-from ....script.flow import CHAT_FORMAT, origins
+from ....script.flow import CHAT_FORMAT
 from ....script.porting import Porting
-from ....script.reaching import reaching
+from ....script.sites import shortened
 from ....script.trainers import is_behind
 from ....script.training import in_reach
+from .reload_arguments import WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
 
 RULE = "TP314"
-WHOLE = "transformers.AutoModelForCausalLM.from_pretrained"
 ADAPTED = "peft.AutoPeftModelForCausalLM.from_pretrained"
 ADAPTER = ("peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained")
 MERGE = "merge_and_unload"
 PLACES = frozenset({"eval", "train", "to", "cuda", "half", "float"})
-SAVES = frozenset({"save_model", "save_pretrained", "push_to_hub"})
 OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
 # Keywords of PeftModel.from_pretrained that say where and how torch's model lies, or what is so anyway.
 IDLE = frozenset("device_map dtype torch_dtype is_trainable offload_folder low_cpu_mem_usage offload_dir".split())
-CONFIG = "transformers.BitsAndBytesConfig"
-# The keywords that ask bitsandbytes to quantise, and its formats.
-QUANTISES = {"quantization_config": "", "load_in_4bit": '"fp4"', "load_in_8bit": '"int8"'}
+MAX_DEPTH = 4  # functions that call one another
 REASON = "the model that generates is Tunix's, too"
 
 
@@ -49,11 +45,14 @@ class _Chain:
     """The names that hold one model loaded again: what becomes of each place, and where it generates."""
 
     edits: list[tuple[int, int, str]] = field(default_factory=list)
+    rewrites: list[tuple[Rewrite, cst.Call, str]] = field(default_factory=list)
     removed: list[cst.BaseExpression] = field(default_factory=list)
     uses: list[cst.Name] = field(default_factory=list)
     generates: bool = False
     is_formatted: bool = False  # by TRL's setup_chat_format, which a port has for Tunix's model alone
     is_saved: bool = False
+    is_quantised: bool = False  # torch's ends the port then, whatever is done with it
+    is_sure: bool = True  # that the model is of a family that Tunix has
 
 
 def port_reloaded(porting: Porting) -> list[cst.Name]:
@@ -64,43 +63,27 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
         name = module.qualified(call.func)
         if (name == ADAPTED or name in whole) and _is_candidate(porting, call):
             chain = _Chain()
-            if _load(porting, call, chain) and (chain.generates or (chain.is_formatted and chain.is_saved)):
+            if not _load(porting, call, chain):
+                continue
+            if chain.generates or chain.is_quantised or (chain.is_formatted and chain.is_saved):
                 found += chain.uses
-                for start, end, new in chain.edits:
-                    porting.edit(start, end, new, RULE, REASON)
-                for place in chain.removed:
-                    porting.remove_statement(place, RULE, "it is where the mesh says")
+                _write(porting, call, chain)
     return found
 
 
-def is_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
-    """Whether what stands there is surely Tunix's: the trained model's name, what the script saves, a known family."""
-    module = porting.module
-    trained = [porting.value(place) for place in ("model.id", "run.output_dir")]
-    if any(value is not None and module.code(path) in (value.text, value.code) for value in trained):
-        return True
-    name = _known(module, path)
-    if name is not None and name == porting.known("run.output_dir"):
-        return True
-    saves = (call for call in module.calls if isinstance(call.func, cst.Attribute) and call.func.attr.value in SAVES)
-    saved = [argument.value for call in saves for argument in call.args]
-    if any(value.deep_equals(path) or (name is not None and _known(module, value) == name) for value in saved):
-        return True
-    given = [binding.value for binding in reaching(module, path)] if isinstance(path, cst.Name) else []
-    if given and all(each is not None and any(value.deep_equals(each) for value in saved) for each in given):
-        return True
-    try:
-        return name is not None and find_family(hub_id=str(name)) is not None
-    except UnknownFamily:
-        return False
-
-
-def _known(module: Module, node: cst.BaseExpression) -> object:
-    """What an expression surely is; None for one that is decided when the script runs."""
-    try:
-        return evaluate(module, node)
-    except Unknown:
-        return None
+def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
+    """Makes the changes that a chain has found."""
+    for start, end, new in chain.edits:
+        porting.edit(start, end, new, RULE, REASON)
+    for place in chain.removed:
+        porting.remove_statement(place, RULE, "it is where the mesh says")
+    for rule, use, name in chain.rewrites:
+        apply_rewrite(porting, rule, use, name, "call")
+    if not chain.is_sure:
+        path = next((shortened(porting.module.code(argument.value)) for argument in call.args[:1]), "")
+        message = f"{path}: of which family this model is, isn't known at port time; the port loads it with Tunix."
+        fix = "Check it: rt.load_trained names the family of one that Tunix hasn't, behind the training."
+        porting.find(RULE, "warning", message, fix, *porting.module.location(call))
 
 
 def _is_candidate(porting: Porting, call: cst.Call) -> bool:
@@ -118,7 +101,30 @@ def _is_apart(porting: Porting, call: cst.Call) -> bool:
     """Whether a function that trains nothing loads the model for itself, and the mesh is the file's."""
     function = function_around(porting.module, call)
     trains = {function_around(porting.module, site.node) for site in porting.sites if site.role == "trainer"}
-    return function is not None and function not in trains and has_mesh_of_file(porting)
+    if function is None or function in trains:
+        return False
+    return has_mesh_of_file(porting) or (_has_mesh(porting, call) and _runs_behind(porting, function))
+
+
+def _has_mesh(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether the mesh that the port makes for a trainer at the top of the file is known where `node` stands."""
+    trainer = porting.trainer
+    return trainer is not None and in_reach(trainer.scope, porting.module.scope(node))
+
+
+def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) -> bool:
+    """Whether a function is defined, or called, behind the training only."""
+    module = porting.module
+    if is_behind(porting, function):
+        return True
+    calls = calls_of(module, function)
+    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
+    if depth > MAX_DEPTH or not calls or len(uses) > len(calls):
+        return False
+    around = [(call, function_around(module, call)) for call in calls]
+    return all(
+        is_behind(porting, call) if outer is None else _runs_behind(porting, outer, depth + 1) for call, outer in around
+    )
 
 
 def has_mesh_of_file(porting: Porting) -> bool:
@@ -130,64 +136,21 @@ def has_mesh_of_file(porting: Porting) -> bool:
 def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
     """`AutoModelForCausalLM.from_pretrained(path, dtype=...)` → `rt.load_model(path, mesh, dtype=...)`."""
     module = porting.module
-    arguments = _loading(porting, call)
+    arguments = reload_arguments(porting, call)
     if arguments is None:
         return False
     path = next((a.value for a in call.args if module.code(a.value) == arguments[0]), None)
-    if path is None or not is_tunixs(porting, path):
+    if path is None:
         return False
-    identifier = porting.value("model.id")
-    base = identifier is not None and arguments[0] in (identifier.text, identifier.code)
-    function = porting.rt("load_model" if base else "load_trained")
+    chain.is_quantised = any(argument.startswith("quantization=") for argument in arguments)
+    chain.is_sure = is_tunixs(porting, path)
+    if not chain.is_sure and not (chain.is_quantised and may_be_tunixs(porting, path)):
+        return False
+    function = porting.rt("load_model" if is_base(porting, path) else "load_trained")
     new = f"{function}({arguments[0]}, {', '.join([porting.names.mesh, *arguments[1:]])})"
     whole, rest = _without_places(porting, call)
     chain.edits.append((module.span(call)[0], module.span(whole)[1], new))
     return rest and _held(porting, whole, chain, merged=False)
-
-
-def _loading(porting: Porting, call: cst.Call) -> list[str] | None:
-    """What of a loading call `rt.load_model` takes; None where a keyword has no counterpart there."""
-    module = porting.module
-    rows = tables_by_class(porting.packs)[WHOLE].table
-    first, kept = "", []
-    for place, argument in enumerate(call.args):
-        name = argument.keyword.value if argument.keyword is not None else ""
-        code = module.code(argument.value)
-        if argument.star or (not name and place):
-            return None
-        row = rows.row(name) if name else None
-        if not name or name == "pretrained_model_name_or_path":
-            first = code
-        elif name in ("dtype", "torch_dtype"):
-            kept += [] if code.strip("\"'") in ("auto", "None") else [f"dtype={code}"]
-        elif name == "revision":
-            kept.append(f"revision={code}")
-        elif name in QUANTISES:
-            if (format_of := _format(porting, name, argument.value)) is None:
-                return None
-            kept += [f"quantization={format_of}"] if format_of else []
-        elif name != "return_dict" and (row is None or row.fate not in ("dropped", "changed")):
-            if not _is_off(porting, argument.value):
-                return None
-    return [first, *kept] if first else None
-
-
-def _format(porting: Porting, keyword: str, value: cst.BaseExpression) -> str | None:
-    """What `rt.load_model(quantization=)` takes for a keyword: "" for nothing, None for what it hasn't."""
-    if _is_off(porting, value):
-        return ""
-    made = [*origins(porting.module, value)][-1:]
-    if keyword == "quantization_config":
-        is_known = any(isinstance(call, cst.Call) and porting.module.qualified(call.func) == CONFIG for call in made)
-        return porting.module.code(value) if is_known else None
-    return QUANTISES[keyword] if porting.module.code(value) == "True" else None
-
-
-def _is_off(porting: Porting, node: cst.BaseExpression) -> bool:
-    try:
-        return evaluate(porting.module, node) in (None, False)
-    except Unknown:
-        return False
 
 
 def _without_places(porting: Porting, call: cst.Call) -> tuple[cst.Call, bool]:
@@ -264,6 +227,10 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         if name == MERGE and not merged and isinstance(module.parents[outer], cst.Expr):
             chain.removed.append(outer)  # merged in place: the same tokens
             return True
+        rule = member_rules(porting).get(f"@model.{name}()")
+        if isinstance(rule, Rewrite) and rule.action == "replace" and not merged:
+            chain.rewrites.append((rule, outer, use.value))
+            return True
         if name == MERGE and not merged:
             chain.edits.append((*module.span(outer), f"{porting.rt(MERGE)}({use.value})"))
             return _held(porting, outer, chain, merged=True)
@@ -303,7 +270,7 @@ def _adapter(porting: Porting, use: cst.Name, call: cst.Call, chain: _Chain) -> 
             given[name] = argument.value
         elif name in ("subfolder", "revision"):
             kept.append(f"{name}={module.code(argument.value)}")
-        elif name and name not in IDLE and not _is_off(porting, argument.value):
+        elif name and name not in IDLE and not is_off(porting, argument.value):
             return False
     if set(given) != {"model", "model_id"} or given["model"] is not use:
         return False

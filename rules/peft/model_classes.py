@@ -1,0 +1,203 @@
+"""`isinstance(model, PeftModel)`, `isinstance(model, LlamaForCausalLM)`: decided as it was for the torch model.
+
+What it does: which class the model had follows from what loads it and from where adapters are put in; a condition keeps
+the branch that ran, an `assert` that held goes. Where the port alone learns the architecture, it asks the model's
+config. What can't be told is an error, and so is what is decided by `type(model)`.
+Why: the port's model is Tunix's, which is none of these classes: the script would go the other way, or end.
+Example: `if isinstance(trainer.model, PeftModel): ...`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Literal
+
+import libcst as cst
+
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import (
+    Binding,
+    Module,
+    binding_origins,
+    decide_condition,
+    find_family,
+    origins,
+    reaching,
+    role_uses,
+)
+
+ID = "TP213"
+REASON = "what the source's model was, which is Tunix's now"
+FIX = "Write the branch that the GPU run took."
+LIBRARIES = ("transformers.", "peft.", "unsloth.", "torch.nn.Module")
+ADAPTED = re.compile(r"peft\.(?:\w+\.)*Peft(?:Mixed)?Model(?:ForCausalLM)?$")
+ANY_MODEL = ("Module", "PushToHubMixin")
+UNADAPTED = ("PreTrainedModel", "GenerationMixin", "ModuleUtilsMixin")
+PUTS_IN = re.compile(r"peft\.(?:Auto)?PeftModel(?:ForCausalLM)?\.from_pretrained")
+WHOLE = ("merge_and_unload", "unload", "get_base_model")
+PRINTS = re.compile(r"(?:^|\.)(?:print|log|info|debug|warning|rprint)$")
+Kind = Literal["adapted", "whole", "unknown"]
+
+
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
+def decide_classes(porting: Porting) -> None:
+    """Decide every `isinstance`, `hasattr(model, "peft_config")` and `type` of the model."""
+    decided: dict[cst.CSTNode, bool] = {}
+    uses = role_uses(porting)
+    models: set[cst.CSTNode] = {use.outer for use in uses if use.match in ("@model", "@trainer.model")}
+    named = models | {use.name for use in uses if use.role == "model"}
+    for call in porting.module.calls:
+        called = porting.module.code(call.func)
+        if called not in ("isinstance", "hasattr", "type") or not call.args:
+            continue
+        node = call.args[0].value
+        if porting.covered(porting.module.span(call)[0]) or not (node in models or _is_merged(porting, node, named)):
+            continue
+        if called == "isinstance" and len(call.args) == 2:
+            answer = _answer(porting, node, call)
+            answer = None if answer and isinstance(answer, str) and node not in models else answer
+        elif called == "hasattr" and porting.module.code(call.args[-1].value)[1:-1] == "peft_config":
+            answer = {"adapted": True, "whole": False}.get(_kind(porting, node))
+        else:
+            if called == "type":
+                _name_type(porting, call)
+            continue
+        if isinstance(answer, bool):
+            decided[call] = answer
+        elif answer is None:
+            code = " ".join(porting.module.code(call).split())
+            message = f"{code}: which class the model had can't be told here, and the port's is Tunix's."
+            porting.find(ID, "error", message, FIX, *porting.module.location(call))
+        elif answer:
+            _ask_config(porting, node, call, answer)
+    for asked in decided:  # all of a condition at once
+        assert isinstance(asked, cst.BaseExpression)
+        decide_condition(porting, asked, decided.get, ID, REASON)
+
+
+def _answer(porting: Porting, node: cst.BaseExpression, call: cst.Call) -> bool | str | None:
+    """One `isinstance`: true where one of its classes is the model's, false where none is; a model_type where its
+    config tells, None where nobody can, and an empty text where no class of a library is asked for."""
+    asked = _classes(porting.module, call.args[1].value)
+    names = [porting.module.qualified(each) or "" for each in asked]
+    if not any(name.startswith(LIBRARIES) for name in names):
+        return ""  # `isinstance(model, str)`, a class of the file
+    kind = _kind(porting, node)
+    said = [_is_of(porting, name, kind) for name in names]
+    if True in said or all(each is False for each in said):
+        return True in said
+    types = {each for each in said if isinstance(each, str)}
+    return types.pop() if len(types) == 1 and None not in said else None
+
+
+def _is_merged(porting: Porting, node: cst.BaseExpression, models: Collection[cst.CSTNode]) -> bool:
+    """Whether a value is `model.merge_and_unload()` of the model."""
+    made = (value.func for value in origins(porting.module, node) if isinstance(value, cst.Call))
+    return any(isinstance(f, cst.Attribute) and f.attr.value in WHOLE and f.value in models for f in made)
+
+
+def _ask_config(porting: Porting, node: cst.BaseExpression, call: cst.Call, model_type: str) -> None:
+    new = f'{porting.rt("model_config")}({porting.module.code(node)}).model_type == "{model_type}"'
+    alone = isinstance(porting.module.parents[call], cst.If | cst.Assert | cst.Assign | cst.Arg | cst.Return)
+    porting.edit(*porting.module.span(call), new if alone else f"({new})", ID, REASON)
+
+
+def _name_type(porting: Porting, call: cst.Call) -> None:
+    """`type(model)` is named where more than a line of a log is made of it."""
+    for around in porting.module.ancestors(call):
+        if isinstance(around, cst.Call) and PRINTS.search(porting.module.code(around.func)):
+            return
+        if isinstance(around, cst.BaseStatement):
+            break
+    message = f"{porting.module.code(call)} is Tunix's class now, not transformers' or PEFT's."
+    porting.find(ID, "error", message, FIX, *porting.module.location(call))
+
+
+def _classes(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The classes that an `isinstance` names: one, a tuple, `A | B`, or a name of these."""
+    if isinstance(node, cst.Tuple):
+        return [inner for element in node.elements for inner in _classes(module, element.value)]
+    if isinstance(node, cst.BinaryOperation):
+        return [inner for part in (node.left, node.right) for inner in _classes(module, part)]
+    made = module.single_binding(node) if module.qualified(node) is None else None
+    if made is not None and isinstance(made.value, cst.Tuple | cst.BinaryOperation):
+        return _classes(module, made.value)
+    return [node]
+
+
+def _kind(porting: Porting, node: cst.BaseExpression) -> Kind:
+    """Whether what stands there was a PeftModel when the source came there, or transformers' model."""
+    module = porting.module
+    trainers = {use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.model"}
+    perhaps = False  # a branch puts adapters in
+    for value in (node, *origins(module, node)):
+        if value in trainers:
+            return _trained_kind(porting)
+        if _puts_in(porting, value):
+            return "adapted"
+        perhaps = perhaps or any(
+            binding.conditional and _adapts(porting, binding) for binding in reaching(module, value)
+        )
+        if perhaps and isinstance(value, cst.Call):
+            return "unknown"
+        if porting.model is not None and value is porting.model.node:
+            return "whole"
+        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in WHOLE:
+            return "whole"
+    return "unknown" if porting.foreign_model or porting.inject is not None or porting.branch_injects else "whole"
+
+
+def _puts_in(porting: Porting, value: cst.BaseExpression) -> bool:
+    name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
+    return name is not None and (name.endswith(".get_peft_model") or PUTS_IN.fullmatch(name) is not None)
+
+
+def _adapts(porting: Porting, binding: Binding) -> bool:
+    return any(_puts_in(porting, value) for value in binding_origins(porting.module, binding))
+
+
+def _trained_kind(porting: Porting) -> Kind:
+    """The same of the trainer's model, which the trainer may have put adapters into."""
+    given = porting.trainer.argument("model") if porting.trainer is not None else None
+    if given is not None and given.node is not None and not given.value.known:
+        kind = _kind(porting, given.node)
+        if kind != "whole":
+            return kind
+    if porting.inject is None and porting.lora is not None:
+        return "adapted"
+    return "unknown" if porting.foreign_model or porting.lora_object else "whole"
+
+
+def _is_of(porting: Porting, name: str, kind: Kind) -> bool | str | None:
+    """Whether a model of a kind is of a class; a model_type where its config tells, None where nobody can."""
+    short = name.rpartition(".")[2]
+    if short in ANY_MODEL and not name.startswith("peft."):
+        return True
+    if ADAPTED.match(name):
+        return None if kind == "unknown" else kind == "adapted"
+    if name.startswith("peft."):
+        return False if short.startswith("Peft") and "Model" in short else None
+    if not name.startswith("transformers."):
+        return None
+    if kind != "whole":
+        return False if kind == "adapted" else None
+    if short in UNADAPTED:
+        return True
+    return _is_architecture(porting, short)
+
+
+def _is_architecture(porting: Porting, short: str) -> bool | str | None:
+    """The same of a class of transformers, for a model without adapters."""
+    if short.startswith(("AutoModel", "TF", "Flax")):
+        return False  # factories, and models of other frameworks
+    if porting.model is not None and short in porting.model.qualified.split("."):
+        return True
+    family = find_family(short)
+    if family is None:
+        return False if re.search(r"(?:Model|LMHead|For[A-Z]\w+)$", short) else None
+    if porting.family is not None and porting.family.name != family.name:
+        return False
+    if len(family.architectures) > 1:
+        return None  # the checkpoint may be the multimodal one, whose class is another
+    return True if porting.family is not None else family.model_types[0]

@@ -1,0 +1,94 @@
+"""`isinstance` of the model against classes of transformers and PEFT, which Tunix's model is none of."""
+
+import pytest
+
+from .porting import port, sft_script
+
+PEFT = ("LoraConfig", "PeftModel", "get_peft_model")
+CLASSES = ("LlamaForCausalLM", "PreTrainedModel", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+ADAPTERS = ', peft_config=LoraConfig(target_modules=["q_proj"])'
+TOLD = "{}\n    print('it is')\nelse:\n    print('it is not')"
+
+
+def _imports(code: str) -> str:
+    asked = (("peft", PEFT), ("transformers", CLASSES))
+    return "\n".join(
+        ["import sys", *(f"from {home} import {name}" for home, names in asked for name in names if name in code)]
+    )
+
+
+def ported(condition: str, *, trainer: str = "", between: str = "", load: str = '"Qwen/Qwen3-0.6B"'):
+    after = f"trainer.train()\n{TOLD.format(f'if {condition}:')}"
+    script = sft_script(imports=_imports(condition + between + trainer), trainer=trainer, between=between, after=after)
+    return port(script.replace('from_pretrained("Qwen/Qwen3-0.6B", dtype', f"from_pretrained({load}, dtype"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "answer"),
+    [
+        ("isinstance(model, Qwen3ForCausalLM)", True),
+        ("isinstance(model, LlamaForCausalLM)", False),
+        ("isinstance(model, (LlamaForCausalLM, Qwen3ForCausalLM))", True),
+        ("isinstance(model, LlamaForCausalLM | Qwen2ForCausalLM)", False),
+        ("isinstance(model, PreTrainedModel) and not isinstance(model, PeftModel)", True),
+        ("isinstance(trainer.model, PeftModel)", False),
+        ("hasattr(trainer.model, 'peft_config')", False),
+    ],
+)
+def test_a_whole_model_is_its_family(condition: str, answer: bool) -> None:
+    found = ported(condition)
+    assert found.status == "ported" and "isinstance" not in found.after and "PreTrained" not in found.after
+    assert ("print('it is')" in found.after, "print('it is not')" in found.after) == (answer, not answer)
+
+
+@pytest.mark.parametrize(
+    ("condition", "answer"),
+    [
+        ("isinstance(trainer.model, PeftModel)", True),
+        ("not isinstance(trainer.model, PeftModel)", False),
+        ("isinstance(trainer.model, Qwen3ForCausalLM)", False),
+        ("isinstance(model, PeftModel)", False),  # the trainer wraps it
+        ("hasattr(trainer.model, 'peft_config')", True),
+    ],
+)
+def test_adapters_of_the_trainer_are_its_own(condition: str, answer: bool) -> None:
+    found = ported(condition, trainer=ADAPTERS)
+    assert found.status == "ported" and "isinstance" not in found.after
+    assert ("print('it is')" in found.after, "print('it is not')" in found.after) == (answer, not answer)
+
+
+def test_a_model_is_adapted_from_where_adapters_are_put_in() -> None:
+    put_in = 'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\nassert isinstance(model, PeftModel)'
+    asked = "assert not isinstance(model, PeftModel)\n" + put_in
+    found = ported("isinstance(model, PeftModel)", between=asked)
+    assert found.status == "ported" and "assert" not in found.after and "print('it is not')" not in found.after
+    merged = ported("isinstance(whole, Qwen3ForCausalLM)", between=put_in).before
+    merged = merged.replace("trainer.train()\n", "trainer.train()\nwhole = model.merge_and_unload()\n")
+    assert "print('it is not')" not in port(merged).after
+
+
+def test_an_architecture_that_running_tells_is_asked_of_the_config() -> None:
+    found = ported("isinstance(model, LlamaForCausalLM)", load="sys.argv[1]")
+    assert 'if rt.model_config(model).model_type == "llama":' in found.after and found.status == "ported"
+    by_class = sft_script(
+        imports=_imports("LlamaForCausalLM"), after="trainer.train()\nassert isinstance(model, LlamaForCausalLM)"
+    )
+    asked = 'AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"'
+    assert "assert" not in port(by_class.replace(asked, "LlamaForCausalLM.from_pretrained(sys.argv[1]")).after
+
+
+def test_what_nobody_can_tell_is_an_error() -> None:
+    either = "if len(sys.argv) > 1:\n    model = get_peft_model(model, LoraConfig(target_modules=['q_proj']))"
+    found = ported("isinstance(model, PeftModel)", between=either)
+    assert [one.line for one in found.findings if "which class the model had" in one.message] == [
+        found.before[: found.before.index("if isinstance")].count("\n") + 1
+    ]
+    compared = ported("type(model).__name__ == 'PeftModelForCausalLM'", trainer=ADAPTERS)
+    assert any(one.severity == "error" and "type(model) is Tunix's class" in one.message for one in compared.findings)
+
+
+def test_other_questions_stay() -> None:
+    found = ported("isinstance(model, str)")
+    assert "if isinstance(model, str):" in found.after and found.status == "ported"
+    shown = port(sft_script(after="trainer.train()\nprint(type(model))"))
+    assert "print(type(model))" in shown.after and shown.status == "ported"
