@@ -130,6 +130,10 @@ def test_a_length_that_may_be_reduced_out_of_sight_is_said() -> None:
     assert any("The port cuts them at the trainer's" in finding.message for finding in found.findings)
 
 
+def test_an_adapter_saved_by_unsloths_method() -> None:
+    check_becomes(script() + "model.save_lora('lora')\n", "rt.save_adapter(model, 'lora')\n", gone=("save_lora",))
+
+
 COUNTED = 'unsloth_counts="2026.8.19",'
 
 
