@@ -21,10 +21,10 @@ def test_settings_given_to_a_trainer_are_its_configs(monkeypatch: pytest.MonkeyP
         found.update(args=args, processing_class=processing_class)
 
     made = taking_settings(init, "DPOConfig")
-    config = trl.DPOConfig(str(tmp_path), learning_rate=3e-6, report_to="none")
+    config = trl.DPOConfig(str(tmp_path), learning_rate=3e-6, bf16=False)
     made(None, args=config, beta=0.3, max_length=77, tokenizer="words")
     assert found["args"] is config and (config.beta, config.max_length, found["processing_class"]) == (0.3, 77, "words")
-    plain = transformers.TrainingArguments(str(tmp_path), learning_rate=4e-6, report_to="none")
+    plain = transformers.TrainingArguments(str(tmp_path), learning_rate=4e-6, bf16=False)
     made(None, args=plain, beta=0.2)
     assert isinstance(found["args"], trl.DPOConfig) and (found["args"].beta, found["args"].learning_rate) == (0.2, 4e-6)
     with pytest.raises(TypeError, match="nonsense"):
