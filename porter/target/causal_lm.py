@@ -12,6 +12,7 @@ import libcst as cst
 from ..engine.libraries.torch.loops.loop_trainer import loop_parts
 from ..engine.libraries.transformers.collators import collator_text, write_collators
 from ..engine.libraries.transformers.left_padding import attention_of_padding
+from ..engine.libraries.unsloth.token_counts import counting_unsloth
 from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import origins
@@ -37,7 +38,7 @@ from .model_statements import (
 )
 from .multimodal import mean_arguments
 from .remarks import placed
-from .sft import counted_when_it_runs
+from .sft import counted_when_it_runs, unsloths_count
 
 # Recipe place → rt.TrainerBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -137,8 +138,10 @@ def _as_release(porting: Porting) -> list[Arg]:
     attention = [Arg(quoted(kernel), "attention", "# decides what padding on the left sees")] if kernel else []
     if porting.loop is not None or not version or releases.release(None).sums_like(version):
         return attention
-    if porting.recipe.family and not releases.release(None, version).counts_tokens_of(porting.recipe.family):
+    known = releases.release(None, version, counting_unsloth(porting))
+    if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
         version = releases.LAST_OF_MEANS
     if (counted := counted_when_it_runs(porting, version)) is not None:
         return [counted, *attention]
-    return [Arg(quoted(version), "transformers", "# steps and mean as with this release"), *attention]
+    steps = Arg(quoted(version), "transformers", "# steps and mean as with this release")
+    return [steps, *unsloths_count(porting, known), *attention]

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..engine.libraries.torch.loops.loop_trainer import loop_parts
 from ..engine.libraries.unsloth.patched_defaults import unsloth_note
+from ..engine.libraries.unsloth.token_counts import counting_unsloth
 from ..engine.receipts.marking import mark, mark_keywords, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -212,7 +213,7 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     steps = porting.value(place)
     if not version or porting.loop is not None or _deepspeed(porting) or steps is None or steps.is_literal(1, None):
         return []
-    text, known = porting.text(place), release(trl or None, version)
+    text, known = porting.text(place), release(trl or None, version, counting_unsloth(porting))
     trainer = (porting.recipe.trainer or "").rpartition(".")[2]
     if known.divides_twice:
         factor = f"1 / {text if is_atom(text) else f'({text})'}"

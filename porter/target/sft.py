@@ -12,6 +12,7 @@ from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.libraries.trl.collator_masks import PADDING
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
 from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
+from ..engine.libraries.unsloth.token_counts import counting_unsloth, counts_otherwise
 from ..engine.receipts.marking import mark, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -197,7 +198,8 @@ def release(porting: Porting) -> str:
 
 def counted_when_it_runs(porting: Porting, version: str) -> Arg | None:
     """`transformers=rt.counting_release(model, "4.46.3")` where only the script knows whether the model is Mistral."""
-    if porting.recipe.family or not releases.release(None, version).depends_on_family:
+    known = releases.release(None, version, counting_unsloth(porting))
+    if porting.recipe.family or not known.depends_on_family:
         return None
     code = f"{porting.rt('counting_release')}({porting.names.model}, {quoted(version)})"
     return Arg(code, "transformers", "# Mistral's micro-batches count apart there")
@@ -214,11 +216,21 @@ def release_arguments(porting: Porting) -> list[Arg]:
         porting.imports.add("import random")
         arguments.append(Arg("random", "draws", "# which TRL shuffled packed rows with, and the script draws from"))
     own = plain_version(porting.versions.get("transformers", "")) or source.transformers
-    if porting.recipe.family and not releases.release(None, own).counts_tokens_of(porting.recipe.family):
+    unsloth = counting_unsloth(porting)
+    known = releases.release(version or None, own, unsloth)
+    if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
         comment = f"# {own} averages the micro-batches of this model apart, as 4.45 did those of all"
         arguments.append(Arg(quoted(releases.LAST_OF_MEANS), "transformers", comment))
     elif (counted := counted_when_it_runs(porting, own)) is not None:
         arguments.append(counted)
     elif not source.sums_like(own):
         arguments.append(Arg(quoted(own), "transformers", "# and sum the loss as this one"))
-    return arguments
+    return [*arguments, *unsloths_count(porting, known)]
+
+
+def unsloths_count(porting: Porting, known: releases.Release) -> list[Arg]:
+    """`unsloth_counts="2026.8.19"` where Unsloth's Trainer divides a step's loss by other tokens than transformers'."""
+    if not known.unsloth or not counts_otherwise(known):
+        return []
+    comment = "# a step's loss is over the tokens that are predicted, as Unsloth's Trainer counts"
+    return [Arg(quoted(known.unsloth), "unsloth_counts", comment)]

@@ -116,9 +116,11 @@ def _ask_config(porting: Porting, call: cst.Call, model_type: str) -> None:
 
 
 def _name_type(porting: Porting, call: cst.Call) -> None:
-    """`type(model)` is named where more than a line of a log is made of it."""
+    """`type(model)` is named where more than a line of a log, or a method bound by `f.__get__(...)`, is made of it."""
     for around in porting.module.ancestors(call):
-        if isinstance(around, cst.Call) and PRINTS.search(porting.module.code(around.func)):
+        if isinstance(around, cst.Call) and (
+            PRINTS.search(porting.module.code(around.func)) or porting.module.code(around.func).endswith(".__get__")
+        ):
             return
         if isinstance(around, cst.BaseStatement):
             break

@@ -106,3 +106,20 @@ def test_a_config_that_a_callback_reads_stays_an_object() -> None:
 def test_what_tunixs_hooks_cannot_is_named(event: str, body: str, more: str, said: str) -> None:
     ported = port(script(body, event, more))
     assert any(said in finding.message and finding.rule == "TP360" for finding in ported.findings)
+
+
+@pytest.mark.parametrize(
+    ("base", "says"),
+    [
+        ("", "it is no TrainerCallback"),
+        ("(WandbCallback)", "its class derives from WandbCallback"),
+        ("(TrainerCallback)", ""),
+    ],
+)
+def test_why_a_callback_can_not_be_called_is_said(base: str, says: str) -> None:
+    text = script("print(state.global_step)").replace("(TrainerCallback)", base)
+    text = text.replace(
+        "import TrainerCallback", "import TrainerCallback\nfrom transformers.integrations import WandbCallback"
+    )
+    found = [finding.message for finding in port(text).findings if finding.rule == "TP360"]
+    assert (says in found[0]) if says else not found

@@ -117,3 +117,26 @@ def test_tokens_of_its_own_get_rows_as_their_release_made_them(pinned: str, more
 def test_a_method_that_is_there_is_not_asked_for_among_others(test: str) -> None:
     found = port(sft_script("rows = [1]", after=f"trainer.train()\nif {test}:\n    model.save_pretrained('last')\n"))
     assert "if len(rows) > 3:\n" in found.after and "True" not in found.after.rsplit("if len(rows)", 1)[1]
+
+
+@pytest.mark.parametrize("handed", ["model, tokenizer", ""])
+def test_a_trained_model_that_is_called_is_an_error(handed: str) -> None:
+    called = f"""def loss_of({handed}):
+    inputs = tokenizer("some text", return_tensors="pt")
+    return model(**inputs, labels=inputs["input_ids"]).loss.item()
+
+
+print(loss_of({handed}))
+"""
+    ported = port(
+        sft_script(
+            "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n",
+            imports="from transformers import AutoTokenizer",
+            after=f"trainer.train()\n{called}",
+        )
+    )
+    assert ported.status == "partial"
+    assert [finding.message for finding in ported.findings if finding.severity == "error"] == [
+        'model(**inputs, labels=inputs["input_ids"]): Tunix\'s model takes no torch tensors and gives no loss: the port '
+        "raises here."
+    ]

@@ -125,3 +125,56 @@ def main(args):
     trainer.train()
 """
     assert [finding.rule for finding in port(text).findings if "gradient_checkpointing" in finding.message] == ["TP602"]
+
+
+@pytest.mark.parametrize(
+    ("release", "trainer", "more", "said"),
+    [
+        ("1.16.0", "SFT", "", "trains and saves the adapters"),
+        ("0.26.0", "SFT", "", "trains and saves the adapters"),
+        ("0.25.1", "SFT", ", bf16=True", ""),
+        ("0.12.2", "SFT", ", bf16=True", ""),
+        ("0.8.6", "SFT", ", bf16=True", "of a base of 4 bits in bfloat16"),
+        ("0.8.6", "SFT", "", ""),
+        ("0.28.0", "DPO", "", ""),
+        ("0.29.1", "DPO", "", "trains and saves the adapters"),
+    ],
+)
+def test_adapters_that_trl_makes_bfloat16_are_said(release: str, trainer: str, more: str, said: str) -> None:
+    """Only by the releases that cast them: those between let PEFT's float32 adapters be."""
+    text = CAST.format(release=release, trainer=trainer, more=more, config="BitsAndBytesConfig(load_in_4bit=True)")
+    if release == "0.8.6":  # SFTConfig came with 0.9
+        text = text.replace("import SFTConfig, SFT", "import SFT").replace("SFTConfig(", "TrainingArguments(")
+        text = text.replace("BitsAndBytesConfig\n", "BitsAndBytesConfig, TrainingArguments\n").replace(
+            "processing_class", "tokenizer"
+        )
+    found = [finding for finding in port(text).findings if "saves the adapters" in finding.message]
+    assert len(found) == bool(said) and all(said in each.message and each.severity == "info" for each in found)
+
+
+def test_also_where_the_run_decides_that_it_is_quantised() -> None:
+    text = CAST.format(release="1.16.0", trainer="SFT", more="", config="CONFIG if sys.argv[1:] else None")
+    text = text.replace("\nmodel =", "\nimport sys\nCONFIG = BitsAndBytesConfig(load_in_8bit=True)\nmodel =", 1)
+    assert "where the script quantises it" in str(port(text).findings)
+
+
+CAST = """\
+# /// script
+# dependencies = ["trl=={release}"]
+# ///
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from trl import {trainer}Config, {trainer}Trainer
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config={config})
+trainer = {trainer}Trainer(
+    model,
+    args={trainer}Config("out"{more}),
+    train_dataset=load_dataset("x", split="train"),
+    processing_class=tokenizer,
+    peft_config=LoraConfig(),
+)
+trainer.train()
+"""

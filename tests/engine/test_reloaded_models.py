@@ -162,3 +162,13 @@ def test_a_pipeline_that_loads_in_4_bits_itself() -> None:
     given = "model_kwargs={'load_in_4bit': True}"
     after, said = reloaded(f"asked = pipeline('text-generation', model='Qwen/Qwen3-0.6B', {given})\nprint(asked('a'))")
     assert "rt.load_trained('Qwen/Qwen3-0.6B', mesh, quantization=\"fp4\")" in after and said == []
+
+
+@pytest.mark.parametrize(("deleted", "left"), [("del trainer, judge, model", "del trainer, model"), ("del judge", "")])
+def test_a_model_that_nothing_uses_is_not_loaded(deleted: str, left: str) -> None:
+    load = "judge = AutoModelForCausalLM.from_pretrained('other/model', load_in_4bit=True)"
+    ported = port(sft_script(between=load, after=f"trainer.train()\n{deleted}"))
+    assert ported.status == "ported" and "judge" not in ported.after and left in ported.after
+    assert any("nothing uses this model" in finding.message for finding in ported.findings)
+    used = port(sft_script(between=load, after=f"trainer.train()\nprint(judge)\n{deleted}"))
+    assert load in used.after and used.status == "partial"

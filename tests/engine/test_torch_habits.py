@@ -50,6 +50,13 @@ def test_peft_models_that_trl_warned_of() -> None:
     check_becomes(HEAD + LOAD + WRAP + quiet + TRAIN + LAST, gone=("warnings_issued",))
 
 
+def test_a_tokenizer_that_is_only_kept_on_the_model_goes() -> None:
+    kept = "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\nmodel.tokenizer = tokenizer\n"
+    check_becomes(HEAD + LOAD + WRAP + kept + TRAIN + LAST, gone=("model.tokenizer",))
+    read = port(HEAD + LOAD + WRAP + kept + TRAIN + LAST + "print(model.tokenizer.vocab_size)\n")
+    assert read.status == "partial" and "model.tokenizer" in str(read.findings)
+
+
 def test_both_counts_of_peft() -> None:
     counted = "trained, whole = model.get_nb_trainable_parameters()\nprint(model.get_nb_trainable_parameters()[0])\n"
     both = "rt.count_parameters(model, trainable=True), rt.count_parameters(model)"

@@ -130,6 +130,65 @@ def test_a_length_that_may_be_reduced_out_of_sight_is_said() -> None:
     assert any("The port cuts them at the trainer's" in finding.message for finding in found.findings)
 
 
+def test_an_adapter_saved_by_unsloths_method() -> None:
+    check_becomes(script() + "model.save_lora('lora')\n", "rt.save_adapter(model, 'lora')\n", gone=("save_lora",))
+
+
+COUNTED = 'unsloth_counts="2026.8.19",'
+
+
+def test_a_steps_tokens_are_counted_as_unsloth_counts_them() -> None:
+    """Its count is in transformers' Trainer, whichever of the libraries is imported first."""
+    check_becomes(script(), COUNTED)
+    late = script().replace("from unsloth import FastLanguageModel\n", "", 1)
+    check_becomes(late.replace("\nrows =", "from unsloth import FastLanguageModel\n\nrows ="), COUNTED)
+    named = f"import unsloth\n{HEAD}".replace("from unsloth import FastLanguageModel\n", "")
+    named += "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=SFTConfig('out'), train_dataset=rows)\ntrainer.train()\n"
+    check_becomes(named, 'unsloth="', gone=("unsloth_counts",))
+
+
+def test_by_the_plain_trainer_too() -> None:
+    text = f"""\
+from unsloth import FastLanguageModel
+from datasets import load_dataset
+from transformers import DataCollatorForSeq2Seq, Trainer, TrainingArguments
+
+rows = load_dataset('x', split='train')
+model, tokenizer = {LOAD}{PUT_IN}args = TrainingArguments('out', num_train_epochs=1)
+collator = DataCollatorForSeq2Seq(tokenizer)
+trainer = Trainer(model, args=args, train_dataset=rows, data_collator=collator)
+trainer.train()
+"""
+    check_becomes(text, COUNTED)
+
+
+def test_an_older_unsloths_mistral_takes_the_count_as_well() -> None:
+    text = "# /// script\n# dependencies = ['unsloth==2025.1.8', 'trl==0.13.0', 'transformers==4.47.1']\n# ///\n"
+    text += script().replace("Qwen3-0.6B", "mistral-7b-v0.3")
+    found = check_becomes(text, 'unsloth_counts="2025.1.8",', gone=('transformers="4.45"', "optax.scale("))
+    assert "divides no accumulated gradient" not in str(found.findings)
+
+
+@pytest.mark.parametrize(
+    ("column", "trainer", "refused"),
+    [
+        ("messages", "", True),
+        ("text", "", False),
+        ("messages", ", formatting_func=len", False),
+        ("input_ids", "", False),
+    ],
+)
+def test_rows_that_unsloth_refuses_are_said(column: str, trainer: str, refused: bool) -> None:
+    """The port's batches refuse them as well: it was `ported`, and ended there."""
+    text = script(trainer=trainer).replace("import load_dataset", "import Dataset")
+    made = f"def make():\n    return Dataset.from_dict({{'{column}': [1, 2]}})\n\nrows = make()"
+    found = port(text.replace("rows = load_dataset('x', split='train')", made))
+    said = [finding for finding in found.findings if "refuses these rows" in finding.message]
+    assert [finding.severity for finding in said] == ["error"] * refused
+    own = "class Plain:\n    pass\n\n" + text.replace("from unsloth import FastLanguageModel\n", "")
+    assert "refuses these rows" not in str(port(own.replace(LOAD, "load()\n").replace(PUT_IN, "")).findings)
+
+
 SAVES = "model.save_pretrained_gguf('out', tokenizer{})\n"
 PINNED = "# /// script\n# dependencies = ['unsloth=={}']\n# ///\n"
 

@@ -57,6 +57,11 @@ def files(folder: Path) -> dict[str, str]:
         ("quantized", "working folder", {"Tiny-1B.Q4_K_M.gguf": "q4_k_m of bf16"}),
         ("q8_0", "folder beside", {"out_gguf/Tiny-1B.Q8_0.gguf": "q8_0 of bf16"}),
         ("bf16", "folder beside", {"out_gguf/Tiny-1B.BF16.gguf": "bf16"}),
+        (
+            ["q8_0", "bf16"],
+            "folder beside",
+            {"out_gguf/Tiny-1B.BF16.gguf": "bf16", "out_gguf/Tiny-1B.Q8_0.gguf": "q8_0 of bf16"},
+        ),
         ("fast_quantized", "folder", {"out/unsloth.Q8_0.gguf": "q8_0"}),
         (
             ["q4_k_m", "f16"],

@@ -6,12 +6,16 @@ import copy
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from datasets import Dataset
 
 from porter import runtime as rt
 from porter.runtime.arguments import trl_arguments
 from porter.runtime.batches.sft_batches import SFTBatches
+from porter.runtime.batches.trainer_batches import TrainerBatches
+from porter.runtime.facts.releases import release
+from porter.runtime.rows.collation import CollatedRow
 from porter.runtime.rows.response_masks import ResponsesOnly
 from porter.runtime.rows.unsloth_data import turn_marks
 from porter.runtime.settings.unsloth_defaults import unsloth_defaults
@@ -171,3 +175,45 @@ def test_packed_rows_are_masked_as_they_are_packed() -> None:
     assert trained_text(made, row["labels"]).replace("·", "") == "twoBe brief.six"
     apart = SFTBatches(texts, made, MESH, max_length=64, **settings)  # type: ignore[arg-type]
     assert [trained_text(made, row["labels"]).replace("·", "") for row in apart.train_dataset] == ["two", "six"]
+
+
+@pytest.mark.parametrize(
+    ("transformers", "unsloth", "scale"),
+    [
+        ("4.57.6", None, 1 / 7),
+        ("4.57.6", "2026.8.19", 1 / 5),
+        ("4.48.0", "2026.8.19", 1 / 5),
+    ],
+)
+def test_a_steps_loss_is_over_unsloths_count(transformers: str, unsloth: str | None, scale: float) -> None:
+    """Every label is counted by transformers 4.46 to 5.9, by Unsloth those that something predicts."""
+    data = [{"input_ids": [5, 6, 7]}, {"input_ids": [5, 6, 7, 8]}]
+    settings: dict[str, Any] = {"trl": "0.24.0", "transformers": transformers, "unsloth_counts": unsloth}
+    batches = SFTBatches(data, byte_tokenizer(), MESH, epochs=1, batch_size=2, sampling="sequential", **settings)
+    (_, shares, _), *_ = batches._steps
+    assert shares.tolist() == pytest.approx([scale, scale])
+
+
+@pytest.mark.parametrize(
+    ("unsloth", "counted"), [(None, 7), ("2025.1.8", 5), ("2026.8.19", 4)], ids=["without", "older", "newer"]
+)
+def test_padding_with_labels_counts_where_unsloth_did(unsloth: str | None, counted: int) -> None:
+    row = CollatedRow(np.arange(4), np.arange(4), np.array([True, True, True, False]))
+    batches = TrainerBatches(
+        [{"input_ids": [5, 6, 7], "labels": [5, 6, 7]}],
+        lambda rows: {name: [row[name] for row in rows] for name in rows[0]},
+        MESH,
+        epochs=1,
+        transformers="4.57.6",
+        unsloth_counts=unsloth,
+    )
+    other = CollatedRow(np.arange(3), np.arange(3), np.ones(3, bool))
+    assert batches._weights([row, other], np.zeros((2, 2), int)).tolist() == pytest.approx([1 / counted] * 2)
+
+
+def test_unsloths_mistral_takes_the_count() -> None:
+    plain, own = release("0.13.0", "4.47.1"), release("0.13.0", "4.47.1", "2025.1.8")
+    assert plain.depends_on_family and not own.depends_on_family and not own.sums_gradients_of("SFTTrainer", "mistral")
+    assert release("0.14.0", "4.48.0").hides_tokens and not release("0.14.0", "4.48.0", "2025.1.8").hides_tokens
+    assert release("0.24.0", "4.57.6", "2026.8.19").evaluates_firsts
+    assert [release("0.24.0", "5.3.0", each).divides_twice for each in ("", "2026.4.4", "2026.8.19")] == [1, 1, 0]

@@ -85,3 +85,23 @@ def test_our_values_are_the_same_as_the_port_loads(bitsandbytes: Any) -> None:
         theirs = held(torch.tensor(weight), kind).numpy()
         codes, scales = quantize(jnp.asarray(weight), kind, tile)
         np.testing.assert_allclose(dequantize(codes, scales, kind, jnp.float32), theirs, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(("release", "seen"), [("0.7.0", True), ("0.25.1", True), ("0.26.0", False)])
+def test_a_trainer_of_trl_prepares_a_quantised_base(release: str, seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that it does not prepare has no gradient under checkpointing; from 0.26 on it casts by the same flag."""
+    import transformers
+
+    from porter.validate.torch_side.gpu_libraries import bitsandbytes
+    from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import HELD
+
+    for name in ("is_loaded_in_4bit", "is_loaded_in_8bit"):  # and is put back
+        monkeypatch.setattr(transformers.PreTrainedModel, name, False, raising=False)
+    monkeypatch.setattr(bitsandbytes.metadata, "version", lambda library: release)
+    bitsandbytes.patch_flags()
+    model = transformers.PreTrainedModel.__new__(transformers.PreTrainedModel)
+    model.__dict__[HELD] = "nf4"
+    asks = "def __init__(model): return getattr(model, 'is_loaded_in_8bit', False), model.is_loaded_in_4bit"
+    trainer: dict[str, Any] = {"__name__": "trl.trainer.sft_trainer"}
+    exec(compile(asks, "/site-packages/trl/trainer/sft_trainer.py", "exec"), trainer)
+    assert trainer["__init__"](model) == (False, seen)

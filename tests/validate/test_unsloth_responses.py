@@ -60,3 +60,36 @@ def test_a_config_that_says_nothing_of_saving_saves_nothing(given: dict[str, obj
 
     made = with_defaults(trl.SFTConfig, "4.57.0")(use_cpu=True, bf16=False, **given)
     assert str(getattr(made.save_strategy, "value", made.save_strategy)) == strategy
+
+
+def test_a_steps_tokens_are_counted_as_unsloth_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a row's first token nor padding with labels, also by a Trainer that tells the model nothing."""
+    import torch
+    import transformers
+
+    from porter.validate.torch_side.gpu_libraries import unsloth_counts
+
+    given: list[int | None] = []
+
+    class Trainer:
+        model_accepts_loss_kwargs = True
+
+        def get_batch_samples(self, batches: object, count: int) -> None: ...
+
+        def compute_loss(self, model: object, inputs: object, num_items_in_batch: object = None) -> object:
+            given.append(None if num_items_in_batch is None else int(num_items_in_batch))  # type: ignore[call-overload]
+            return 3.0
+
+    monkeypatch.setattr(transformers, "Trainer", Trainer)
+    monkeypatch.setattr(transformers, "__version__", "4.47.0")
+    unsloth_counts.count_in_trainer()
+    labels = torch.tensor([[1, 2, 3, 0], [1, 2, -100, -100]])
+    batch = {"labels": labels, "attention_mask": torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])}
+    trainer = Trainer()
+    batches, items = trainer.get_batch_samples(iter([batch] * 3), 2)  # type: ignore[func-returns-value, misc]
+    assert (len(batches), int(items)) == (2, 6)
+    trainer.compute_loss(SimpleNamespace(training=True), batch)
+    trainer.compute_loss(SimpleNamespace(training=False), batch)
+    assert given == [6, None]
+    trainer.model_accepts_loss_kwargs = False
+    assert float(trainer.compute_loss(SimpleNamespace(training=True), batch)) == 1.5  # type: ignore[arg-type]

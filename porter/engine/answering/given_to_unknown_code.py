@@ -44,6 +44,8 @@ def name_handed(porting: Porting) -> None:
 def _name_call(porting: Porting, use: Use) -> None:
     module = porting.module
     around = module.parents[use.name]
+    if isinstance(around, cst.Call) and around.func is use.name and use.role == "model":
+        _name_forward(porting, around)
     if isinstance(around, cst.Return):
         _name_callers(porting, use, around)
     call = module.parents[around]
@@ -62,6 +64,16 @@ def _name_call(porting: Porting, use: Use) -> None:
         message = f"{code}: the port trains the model without this adapter."
         fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
     porting.find(RULE, "error", message, fix, *module.location(call))
+
+
+def _name_forward(porting: Porting, call: cst.Call) -> None:
+    """`outputs = model(**inputs, labels=ids)`: Tunix's model is called with other arguments, and gives other things."""
+    if _is_answered(porting, call, call):
+        return
+    code = shortened(porting.module.code(call))
+    message = f"{code}: Tunix's model takes no torch tensors and gives no loss: the port raises here."
+    fix = "Evaluate with the trainer, sample with rt.generate, or load the saved model in torch for this."
+    porting.find(RULE, "error", message, fix, *porting.module.location(call))
 
 
 def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:

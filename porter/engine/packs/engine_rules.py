@@ -122,7 +122,8 @@ Use instead: `tune.with_resources(train, resources={"TPU": 4})`
 
 What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported
 (gradient_accumulation_steps=2, seed=3407, learning_rate=5e-5, a warmup of a tenth, ...), by its release; cuts rows at
-the model's max_seq_length; tokenises texts as Unsloth does (`unsloth=`); raises GRPO's batch to num_generations.
+the model's max_seq_length; tokenises texts as Unsloth does (`unsloth=`), and says which rows it refuses; raises GRPO's
+batch to num_generations.
 Why: the script trains with them. A class of TRL that is imported before unsloth keeps TRL's own.
 """,
     "TP717": """`if False:` blocks that would need Unsloth: what its notebooks offer to do next.

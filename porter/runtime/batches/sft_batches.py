@@ -82,9 +82,10 @@ class SFTBatches:
     start tokens, what `formatting_func` gets, packing; and the loss's mean by the transformers of its day, or by
     `transformers`. `label_mask` masks tokens besides, see `CompletionOnly`; `add_special_tokens` and
     `append_concat_token` are those of `dataset_kwargs` before 0.15. `unsloth` ("2026.8.19"): tokenise texts as this
-    release of Unsloth does, see `unsloth_rows`. `draws`: Python's `random`, where the script has seeded it and drawn
-    from it: TRL before 0.15 shuffles packed rows with it. Without it they are shuffled as those of a script that called
-    `set_seed(seed)` and drew nothing.
+    release of Unsloth does, see `unsloth_rows`; `unsloth_counts`: this release loaded the model, and its Trainer
+    divides a step's loss by the tokens that are predicted, see `releases.Release`. `draws`: Python's `random`, where
+    the script has seeded it and drawn from it: TRL before 0.15 shuffles packed rows with it. Without it they are
+    shuffled as those of a script that called `set_seed(seed)` and drew nothing.
     """
 
     def __init__(
@@ -133,9 +134,10 @@ class SFTBatches:
         add_special_tokens: bool = True,
         append_concat_token: bool = True,
         unsloth: str | None = None,
+        unsloth_counts: str | None = None,
         draws: Shuffles | None = None,
     ) -> None:
-        self._release = releases.release(trl, transformers)
+        self._release = releases.release(trl, transformers, unsloth_counts)
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
             completion_only_loss = "prompt" in first and ("completion" in first or not self._release.since(0, 22))

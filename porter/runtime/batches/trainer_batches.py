@@ -64,7 +64,8 @@ class TrainerBatches:
     in it padding trains, too. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
     `transformers` ("4.40.2"): the steps and the mean of that release: before 4.52 an epoch's rest made no step of its
     own, before 4.46 the loss was the mean of the micro-batches' means, and from then to 5.9 the tokens that a step's
-    loss is divided by took in each row's first one, which nothing predicts. `attention`: the source's
+    loss is divided by took in each row's first one, which nothing predicts. `unsloth_counts` ("2026.8.19"): this
+    release of Unsloth loaded the model, and counts them itself, see `releases.Release`. `attention`: the source's
     attn_implementation where it isn't that of the release; what is predicted from padding in front of a row depends on
     it (`Release.of_no_token`).
     """
@@ -92,9 +93,10 @@ class TrainerBatches:
         inputs: Mapping[str, str] | None = None,
         micro_batch: int | None = None,
         transformers: str | None = None,
+        unsloth_counts: str | None = None,
         attention: str | None = None,
     ) -> None:
-        self._release = releases.release(None, transformers)
+        self._release = releases.release(None, transformers, unsloth_counts)
         self._of_no_token = self._release.of_no_token(attention)
         if not self._release.counts_tokens:
             mean_over = "micro_batch"
@@ -151,12 +153,13 @@ class TrainerBatches:
         mean_over: str = "step",
         shuffling: str = "seeded",
         transformers: str | None = None,
+        unsloth_counts: str | None = None,
         attention: str | None = None,
     ) -> TrainerBatches:
         """The batches of TrainingArguments whose values are known only when the script runs.
 
         `processes`: how many processes the GPU run was launched with; `transformers`: the release to step like;
-        `attention`: its model's attn_implementation.
+        `unsloth_counts`: the release of Unsloth that loaded the model; `attention`: its model's attn_implementation.
         """
         return cls(
             dataset,
@@ -177,6 +180,7 @@ class TrainerBatches:
             mean_over=mean_over,
             shuffling=shuffling,
             transformers=transformers,
+            unsloth_counts=unsloth_counts,
             attention=attention,
         )
 
@@ -226,7 +230,8 @@ class TrainerBatches:
         else:
             together, means = places[:, 1], processes
         counts_firsts = self._release.counts_firsts and self._mean_over == "step" and not self._label_smoothing
-        counted = [row.labelled if counts_firsts else row.trained for row in rows]
+        attended = self._release.counts_attended and self._mean_over == "step" and not self._label_smoothing
+        counted = [row.labelled if counts_firsts else row.seen if attended else row.trained for row in rows]
         totals = np.bincount(together, weights=counted)
         return 1 / (means * np.maximum(totals, 1.0)[together])
 

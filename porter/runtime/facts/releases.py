@@ -17,6 +17,8 @@ OLDEST = (0, 7)
 # `Release.of_no_token` → the name under which batches say which padding has no token to see.
 BLIND = {"row": "sees_row", "mean": "averages_row"}
 LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
+COUNTS_ATTENDED = (2025, 7, 7)  # Unsloth's release from which padding that has labels doesn't count among the tokens
+SETTLES_ACCELERATE = (2026, 4, 5)  # Unsloth's first release that keeps accelerate from dividing a second time
 ASKS_FOR_SEEDS = (4, 38, 0)  # transformers' first release whose Trainer asks accelerate for a seeded order
 
 
@@ -24,11 +26,13 @@ ASKS_FOR_SEEDS = (4, 38, 0)  # transformers' first release whose Trainer asks ac
 class Release:
     """A release of TRL's SFTTrainer, and the transformers under it.
 
-    `trl` is its version, `transformers` the version that ran it.
+    `trl` is its version, `transformers` the version that ran it. `unsloth`: the release of Unsloth that loaded the
+    model, which puts its own count of a step's tokens into transformers' Trainer; empty without.
     """
 
     trl: str
     transformers: str
+    unsloth: str = ""
 
     def since(self, *version: int) -> bool:
         """Whether this is the release `version` of TRL or a later one."""
@@ -212,13 +216,16 @@ class Release:
         """Whether models that take the number of a step's tokens weren't told it: transformers 4.47.0 and 4.48.0.
 
         Each micro-batch counted its own mean then, and the step's gradient, and the loss that was logged, were the sum
-        of these.
+        of these. Unsloth's Trainer tells it.
         """
-        return version_key(self.transformers) in ((4, 47, 0), (4, 48, 0))
+        return not self.unsloth and version_key(self.transformers) in ((4, 47, 0), (4, 48, 0))
 
     def counts_tokens_of(self, family: str) -> bool:
-        """The same of a model: Mistral's class, which didn't take the number of tokens, not before 4.48."""
-        if family == "mistral" and version_key(self.transformers) >= (4, 46, 0):
+        """The same of a model: Mistral's class, which didn't take the number of tokens, not before 4.48.
+
+        Unsloth's Mistral takes it.
+        """
+        if family == "mistral" and version_key(self.transformers) >= (4, 46, 0) and not self.unsloth:
             return version_key(self.transformers) >= (4, 48, 0)
         return True
 
@@ -256,8 +263,16 @@ class Release:
 
     @property
     def counts_firsts(self) -> bool:
-        """Whether that count took in every row's first token, which nothing predicts (transformers 4.46 to 5.9)."""
-        return self.counts_tokens and version_key(self.transformers) < (5, 10, 0)
+        """Whether that count took in every row's first token, which nothing predicts (transformers 4.46 to 5.9).
+
+        Unsloth's count never did.
+        """
+        return self.counts_tokens and not self.unsloth and version_key(self.transformers) < (5, 10, 0)
+
+    @property
+    def counts_attended(self) -> bool:
+        """Whether that count left out what the model doesn't attend to: padding with labels, in Unsloth's."""
+        return self.counts_tokens and version_key(self.unsloth or "0") >= COUNTS_ATTENDED
 
     @property
     def evaluates_by_token(self) -> bool:
@@ -266,15 +281,17 @@ class Release:
 
     @property
     def evaluates_firsts(self) -> bool:
-        """Whether that number took in every row's first token as well (transformers 4.57 to 5.9)."""
-        return self.evaluates_by_token and self.counts_firsts
+        """Whether that number took in every row's first token as well (transformers 4.57 to 5.9, Unsloth's too)."""
+        return self.evaluates_by_token and version_key(self.transformers) < (5, 10, 0)
 
     @property
     def divides_twice(self) -> bool:
         """Whether Trainer and accelerate both divided a gradient by the accumulation (transformers 5.2 to 5.5).
 
-        Under DeepSpeed accelerate doesn't.
+        Under DeepSpeed accelerate doesn't, nor since Unsloth sees to it.
         """
+        if version_key(self.unsloth or "0") >= SETTLES_ACCELERATE:
+            return False
         return (5, 2, 0) <= version_key(self.transformers) < (5, 6, 0)
 
     @property
@@ -313,17 +330,19 @@ class Release:
         return [own >= era for era in eras] == [other >= era for era in eras] and hidden == self.hides_tokens
 
 
-def release(trl: str | None, transformers: str | None = None) -> Release:
+def release(trl: str | None, transformers: str | None = None, unsloth: str | None = None) -> Release:
     """The release of TRL `trl` (today's when None), on the transformers of its day unless one is named.
+
+    `unsloth`: the release that loaded the model, see `Release`.
 
     ValueError for a version that isn't known.
     """
     if trl is None:
-        return Release(TODAY, transformers or "5.12.1")
+        return Release(TODAY, transformers or "5.12.1", unsloth or "")
     if not trl[:1].isdigit() or version_key(trl) < (*OLDEST, 0):
         raise ValueError(f"trl={trl!r}: expected a release of TRL from {'.'.join(map(str, OLDEST))} on, like '0.12.2'")
     day = at_version(find_table("trl.SFTConfig").contemporary, trl)
-    return Release(trl, transformers or day or "4.31")
+    return Release(trl, transformers or day or "4.31", unsloth or "")
 
 
 def shuffling_of(transformers: str, accelerate: str, processes: int = 1) -> str:

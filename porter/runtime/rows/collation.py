@@ -54,6 +54,11 @@ class CollatedRow:
         return int(np.count_nonzero(self.labels[1:] != IGNORED))
 
     @property
+    def seen(self) -> int:
+        """Those of them that later ones attend to: trained padding left out."""
+        return int(np.count_nonzero((self.labels[1:] != IGNORED) & self.attended[1:]))
+
+    @property
     def blind(self) -> np.ndarray:
         """Padding in front of the row, which has no token to see: bool (length,)."""
         return ~np.logical_or.accumulate(self.attended)

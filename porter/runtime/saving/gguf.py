@@ -113,7 +113,7 @@ def _convert(tools: LlamaCpp, folder: Path, name: str, methods: list[str], layou
     for method in methods:
         if method != first:
             _run(tools.quantizer, str(base), str(path(method)), method)
-    if made and not inside:
+    if made and not inside and first not in methods:
         base.unlink()
         return [str(file) for file in made]
     return [str(base), *map(str, made)]

@@ -44,6 +44,7 @@ from ..world.start import stand_in_world
 from . import left_padding
 from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs, without_reports
 from .cuda.cuda import APPLE
+from .gpu_libraries import unsloth_counts
 from .gpu_libraries.bitsandbytes_weights import format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.flash_attention import without_kernels
@@ -341,7 +342,8 @@ def patch_trainer(observer: Observer) -> None:
         marked = set(inputs) if isinstance(inputs, Mapping) else set()
         before = {name: len(values) for name, values in preferences.stored_metrics(self).items()}
         loss = training_step(self, model, inputs, *args, **kwargs)
-        observer.loss(loss, self.args.gradient_accumulation_steps if hides_tokens and "labels" in marked else 1.0)
+        summed = hides_tokens and "labels" in marked and not unsloth_counts.counts(trainer)
+        observer.loss(loss, self.args.gradient_accumulation_steps if summed else 1.0)
         after = preferences.stored_metrics(self).items()
         observer.metrics({name: values[-1] for name, values in after if len(values) > before.get(name, 0)})
         return loss

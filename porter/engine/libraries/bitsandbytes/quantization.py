@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ....recipe import Origin, Value, literal_code
-from ....runtime.facts.field_tables import version_key
 from ....source.values import read_value
 from ....text.expressions import is_atom, parsed, quoted
 from ...receipts.marking import stays, unread_unless
@@ -43,11 +42,6 @@ def read_quantization(porting: Training, site: Site | None, versions: Mapping[st
     if dtype is not None and dtype.kind == "default" and dtype.is_literal("float32"):
         # transformers 4 loads what isn't quantised in float16 when nothing is said, which is bfloat16 here.
         porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin)})
-    if not (value.known and porting.trainer is not None) or porting.arguments_object:
-        return
-    if porting.trainer.qualified.startswith("trl.") and _casts_adapters(porting, porting.trainer):
-        message = "TRL trains the adapters of a quantised base in bfloat16; here they are float32, as PEFT makes them."
-        porting.find("TP601", "info", message, "", porting.trainer.line, porting.trainer.column)
 
 
 def asks_when_run(code: str) -> str:
@@ -58,14 +52,6 @@ def asks_when_run(code: str) -> str:
     given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
     flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
     return " or ".join(flag if is_atom(flag) else f"({flag})" for flag in flags)
-
-
-def _casts_adapters(porting: Training, trainer: Site) -> bool:
-    """Whether that TRL makes the adapters bfloat16: before 0.20 only those that it puts in itself, under bf16."""
-    release = porting.versions.get("trl", "").partition(" ")[0]
-    if not release or version_key(release) >= (0, 20):
-        return True
-    return trainer.argument("peft_config") is not None and porting.value("model.compute") is not None
 
 
 def check_adapters(porting: Porting) -> None:

@@ -92,10 +92,10 @@ def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
     definition = _definition(module, name)
     line, column = module.location(element)
     if definition is None or not is_callback(module, definition):
-        text = shown(module.code(name))
+        message = f"callback {shown(module.code(name))}: {_why_not(module, definition)}."
         porting.change_fate(".callbacks", fate="manual", target="", reason="a callback that isn't of this file")
         fix = "Leave it out, or write what it does in a TrainerCallback of this file."
-        porting.find(RULE, "error", f"callback {text}: it is PyTorch code around the Trainer.", fix, line, column)
+        porting.find(RULE, "error", message, fix, line, column)
         return
     for node, what in _beyond(porting, definition):
         line, column = module.location(node)
@@ -103,6 +103,16 @@ def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
         fix = "Do without it, or do it beside trainer.train."
         porting.change_fate(".callbacks", fate="manual", target="", reason="a callback does what Tunix's hooks can't")
         porting.find(RULE, "error", message, fix, line, column)
+
+
+def _why_not(module: Module, definition: cst.ClassDef | None) -> str:
+    """What keeps a class from being called by Tunix's hooks."""
+    if definition is None:
+        return "its class is not of this file, and only the Trainer calls its events"
+    if definition.bases:
+        base = shown(module.code(definition.bases[0].value))
+        return f"its class derives from {base}, which works on the Trainer and the torch model"
+    return "it is no TrainerCallback; transformers calls every event of it, and raises at one that it lacks"
 
 
 def _elements(module: Module, given: Argument) -> list[cst.BaseExpression] | None:

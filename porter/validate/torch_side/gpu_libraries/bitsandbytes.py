@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
+from ....runtime.facts.field_tables import version_key
 from ...observing.callers import asked_by_script
 from .bitsandbytes_weights import HELD
 from .optimizers import of_bitsandbytes
@@ -59,21 +61,34 @@ def layers() -> dict[str, Any]:
 def patch_flags() -> None:
     """`model.is_loaded_in_4bit` and `_8bit` tell the script what its base is held in, and PEFT when it prepares it.
 
-    Other code of the libraries doesn't see them: TRL would cast the adapters to bf16, which the comparison's
-    precision is not.
+    So they do a trainer of TRL before 0.26, which prepares the base by them. Other code of the libraries doesn't see
+    them: later releases would cast the adapters to bf16, which the comparison's precision is not.
     """
     import transformers
+
+    prepares = _casts_by_bf16_alone()
 
     for name, kinds in (("is_loaded_in_4bit", FOUR_BITS), ("is_loaded_in_8bit", ("int8",))):
 
         def held(self: Any, kinds: tuple[str, ...] = kinds) -> bool:
-            preparing = sys._getframe(1).f_code.co_name in PREPARING
+            frame = sys._getframe(1)
+            preparing = frame.f_code.co_name in PREPARING
+            preparing |= prepares and str(frame.f_globals.get("__name__", "")).startswith("trl.trainer.")
             return (preparing or asked_by_script()) and self.__dict__.get(HELD) in kinds
 
         def ignored(self: Any, value: Any) -> None:
             """transformers writes it; what was held says it here."""
 
         setattr(transformers.PreTrainedModel, name, property(held, ignored))
+
+
+def _casts_by_bf16_alone() -> bool:
+    """Whether TRL casts no adapters but where `args.bf16` is on, which a comparison in float32 switches off."""
+    try:
+        release = metadata.version("trl")
+    except metadata.PackageNotFoundError:
+        return False
+    return version_key(release) < version_key("0.26")
 
 
 def patch_availability() -> None:

@@ -1,7 +1,8 @@
 """Unsloth without Unsloth: its models are transformers' and PEFT's with Unsloth's defaults.
 
 The kernels compute the same; a 4-bit base is what `bitsandbytes_weights.hold` makes of it. What importing it does to
-TRL's classes is in `unsloth_trl`, its helpers for chats in `unsloth_chats`.
+TRL's classes is in `unsloth_trl`, what loading a model does to transformers' Trainer in `unsloth_counts`, its helpers
+for chats in `unsloth_chats`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
-from . import unsloth_chats, unsloth_trl
+from . import unsloth_chats, unsloth_counts, unsloth_trl
 from .unknown import Unknown
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -109,6 +110,7 @@ def _load(
 ) -> tuple[Any, Any]:
     import transformers
 
+    unsloth_counts.count_in_trainer()
     if kwargs.get("fast_inference"):
         note("unsloth's fast_inference is vLLM: the trainer sampled its completions itself")
     if kwargs.get("load_in_fp8"):

@@ -25,6 +25,7 @@ OLDER_KEYWORDS = (
     *("eval_packing", "neftune_noise_alpha", "num_of_sequences", "chars_per_token", "model_init_kwargs"),
 )
 LOOKS_AT_TEXTS = (2026, 8, 2)
+TAKING_SETTINGS = ("DPO", "KTO", "ORPO", "CPO")
 CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
 
 
@@ -49,6 +50,35 @@ def patch_trl(note: Callable[[str], None]) -> None:
     original = getattr(trl, "SFTTrainer", None)
     if original is not None and not hasattr(original, "_unsloth"):
         _replace(trl, "SFTTrainer", original, of_unsloth(original, note))
+    for kind in TAKING_SETTINGS:
+        trainer = getattr(trl, f"{kind}Trainer", None)
+        if trainer is not None and hasattr(trl, f"{kind}Config") and "_unsloth" not in vars(trainer):
+            trainer._unsloth, trainer.__init__ = True, taking_settings(trainer.__init__, f"{kind}Config")
+
+
+def taking_settings(init: Callable[..., None], config: str) -> Callable[..., None]:
+    """A trainer's `__init__` that takes fields of its config as keywords, as older trainers did, and sets them."""
+
+    @functools.wraps(init)
+    def __init__(self: Any, *positional: Any, **kwargs: Any) -> None:
+        import transformers
+        import trl
+
+        taken, asked = inspect.signature(init).parameters, kwargs.get("args")
+        if "processing_class" in taken and "tokenizer" in kwargs:
+            kwargs["processing_class"] = kwargs.pop("tokenizer")
+        made = getattr(trl, config)
+        known = {field.name for field in dataclasses.fields(made) if field.init}
+        moved = {name: kwargs.pop(name) for name in list(kwargs) if name not in taken and name in known}
+        if moved and isinstance(asked, transformers.TrainingArguments):
+            if not hasattr(asked, next(iter(moved))):  # plain arguments: TRL makes its own of them
+                given = {**asked.to_dict(), "hub_token": asked.hub_token}
+                kwargs["args"] = asked = made(**{name: value for name, value in given.items() if name in known})
+            for name, value in moved.items():
+                setattr(asked, name, value)
+        init(self, *positional, **kwargs)
+
+    return __init__
 
 
 def _replace(trl: Any, name: str, original: Any, made: Any) -> None:

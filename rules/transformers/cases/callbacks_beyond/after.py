@@ -23,7 +23,7 @@ class Sample(TrainerCallback):
         print(state.total_flos)
 
 
-# TODO(tpu-port TP360): callback WandbCallback: it is PyTorch code around the Trainer. Leave it out, or write what it does in a TrainerCallback of this file.
+# TODO(tpu-port TP360): callback WandbCallback: its class is not of this file, and only the Trainer calls its events. Leave it out, or write what it does in a TrainerCallback of this file.
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 training_args = SFTConfig(output_dir="out", report_to="none")
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-7B-Instruct")

@@ -38,6 +38,7 @@ batches = rt.SFTBatches(
     label_mask=rt.ResponsesOnly(tokenizer=tokenizer),
     seed=3407,  # the GPU run's order
     trl="0.24.0",  # prepare the rows as this release did
+    unsloth_counts="2026.8.19",  # a step's loss is over the tokens that are predicted, as Unsloth's Trainer counts
     unsloth="2026.8.19",  # texts are tokenised as Unsloth does: no end token is added
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in Unsloth)
