@@ -137,6 +137,6 @@ print(loss_of({handed}))
     )
     assert ported.status == "partial"
     assert [finding.message for finding in ported.findings if finding.severity == "error"] == [
-        'model(**inputs, labels=inputs["input_ids"]): Tunix\'s model takes no torch tensors and gives no loss: the port '
-        "raises here."
+        'model(**inputs, labels=inputs["input_ids"]): Tunix\'s model takes no torch tensors and gives no loss: the '
+        "port raises here."
     ]
