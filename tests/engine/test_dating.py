@@ -189,6 +189,7 @@ def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:
         "Successfully installed accelerate-0.30.1 transformers-4.41.1 trl-0.9.4 tyro-0.8.4\\n",
         "  Downloading trl-0.9.4-py3-none-any.whl (245 kB)\\n",
         "Requirement already satisfied: trl in /usr/lib/python3/dist-packages (from -r needs.txt) (0.9.4)\\n",
+        "Requirement already satisfied: trl in /lib (0.9.4)\\nRequirement already satisfied: mkl in /lib (2024.2.0)\\n",
     ],
 )
 def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
@@ -602,3 +603,21 @@ def test_what_a_modal_image_installs_dates_it(tmp_path: Path, module: str, impor
     script = tmp_path / "train.py"
     script.write_text(f"import {imports}\nfrom common import image\n{SCRIPT}")
     assert port_file(script).recipe.versions["trl"].split(" ")[0] == version
+
+
+def test_what_a_trainer_is_given_dates_a_notebook_that_installs(tmp_path: Path) -> None:
+    """`!pip install` is no Python: the evidence of the cells below it was lost."""
+    lines = (
+        "from datasets import load_dataset\n",
+        "from transformers import TrainingArguments\n",
+        "from trl import DPOTrainer\n",
+        "args = TrainingArguments('out')\n",
+        "trainer = DPOTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=load_dataset('x', split='train'))\n",
+        "trainer.train()\n",
+    )
+    cell = '{{"cell_type": "code", "metadata": {{}}, "execution_count": 1, "outputs": [], "source": {}}}'
+    cells = ", ".join(cell.format(json.dumps(source)) for source in (["!pip install -q trl\n"], list(lines)))
+    path = tmp_path / "train.ipynb"
+    path.write_text(f'{{"cells": [{cells}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}')
+    said = port_file(path).recipe.versions["trl"]
+    assert said.startswith(("0.8.6", "0.9.1")), said

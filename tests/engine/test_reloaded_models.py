@@ -172,3 +172,12 @@ def test_a_model_that_nothing_uses_is_not_loaded(deleted: str, left: str) -> Non
     assert any("nothing uses this model" in finding.message for finding in ported.findings)
     used = port(sft_script(between=load, after=f"trainer.train()\nprint(judge)\n{deleted}"))
     assert load in used.after and used.status == "partial"
+
+
+def test_the_device_of_a_model_that_is_loaded_again_is_the_hosts() -> None:
+    """Tunix's model has none; what torch or NumPy makes for it lies on the host."""
+    asks = "    place = model.device\n    with torch.no_grad():"
+    text = SCRIPT.replace("GIVEN", "dtype=torch.float16").replace("    with torch.no_grad():", asks)
+    ported = port(text.replace(".to(model.device)", ".to(place)"))
+    assert ported.status == "ported", ported.findings
+    assert '    place = "cpu"\n' in ported.after and "model.device" not in ported.after

@@ -50,7 +50,7 @@ class Evidence:
 def evidence(porting: Training, library: str) -> Iterator[Evidence]:
     """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
     if library == "trl":
-        for trainer, release in plain_arguments(porting.module.text).items():
+        for trainer, release in plain_arguments(porting.module.parsed or porting.module.text).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
         if ADAPTED not in porting.answers:
             porting.answers[ADAPTED] = list(_adapted_twice(porting))

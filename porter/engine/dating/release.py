@@ -45,7 +45,7 @@ def versions_in(porting: Training) -> dict[str, str]:
     limit = _beside(porting, "trl")
     trl = _older(trl, limit)
     transformers = date(porting, "transformers")
-    clash = clashes(porting.module.text)
+    clash = clashes(porting.module.parsed or porting.module.text)
     if clash and transformers is not None and trl is not None and not trl.pinned:
         # What the project pins for its other scripts can't be what this one ran on.
         transformers = transformers if version_key(transformers.version) < version_key(clash) else None

@@ -174,7 +174,8 @@ def installed_by(raw: str, library: str) -> str | None:
     """The release that pip named in the outputs that a notebook was saved with; the last, where it named several."""
     name = rf"\b{re.escape(library)}-{VERSION}"
     said = re.findall(rf"(?:Downloading|Using cached) {name}(?:-py|\.tar)|Successfully installed [^\"]*?{name}\b", raw)
-    told = re.findall(rf"Requirement already satisfied: {re.escape(library)}\b[^\"]*\({VERSION}\)", raw)
+    line = r'(?:(?!\\n)[^"\n])*'  # of a JSON text
+    told = re.findall(rf"Requirement already satisfied: {re.escape(library)}\b{line}\({VERSION}\)", raw)
     versions = [next(filter(None, groups)) for groups in said] or told
     return versions[-1] if versions else None
 

@@ -208,6 +208,8 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         if name in ("device", "dtype") or name == "generate" or (merged and name in OF_MERGED):
             chain.generates |= name == "generate"
             chain.is_saved |= name in OF_MERGED
+            if name == "device" and isinstance(outer, cst.Assign):  # where what is made in torch goes, if it stays
+                chain.edits.append((*module.span(parent), '"cpu"'))
             chain.uses.append(use)
             return True
         if not isinstance(outer, cst.Call) or outer.func is not parent:
