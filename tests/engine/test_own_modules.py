@@ -97,3 +97,21 @@ def test_an_import_that_the_port_has_no_more(tmp_path: Path) -> None:
     text = SCRIPT.format(imports="def clean(rows):\n    return rows\n")
     found = port_module(parse_module(text.encode(), str(tmp_path / "train.py")), Options())
     assert said(found) == []
+
+
+@pytest.mark.parametrize(
+    ("asks", "said"),
+    [
+        ("rows.set_format('torch')", True),
+        ("rows.with_format(type='torch', columns=['a'])", True),
+        ("tokenizer('a', return_tensors='pt')", True),
+        ("rows.set_format('numpy')", False),
+        ("tokenizer('a', return_tensors=kind)", False),
+    ],
+)
+def test_tensors_that_a_module_asks_for(tmp_path: Path, asks: str, said: bool) -> None:
+    """datasets and transformers end without torch there, which the module itself imports nowhere."""
+    text = f"def clean(rows, tokenizer=None, kind='np'):\n    {asks}\n    return rows\n"
+    found = alone(tmp_path, "from data import clean", data=text)
+    told = [each for each in found.findings if "asks for torch's tensors (line 2)" in each.message]
+    assert [each.severity for each in told] == ["warning"] * said

@@ -66,15 +66,32 @@ def _say(porting: Porting, shown: str, text: str, line: int) -> None:
     tree = _parsed(text)
     roots = dict.fromkeys(name.partition(".")[0] for name in _imported(tree)) if tree is not None else {}
     needs = [name for name in roots if name in GPU_LIBRARIES]
-    if not needs:
+    asked = _asks_for_tensors(tree) if tree is not None and "torch" not in needs else None
+    if not needs and asked is None:
         return
     alone = not isinstance(porting.module, Merged)
     how = "isn't ported with this file" if alone else "stays as it is"
     message = f"{shown} {how} and imports {' and '.join(needs)}, which the port needs installed then."
+    if not needs:
+        message = f"{shown} {how} and asks for torch's tensors (line {asked}): the port needs torch where that runs."
     fix = "Port the project's folder (tpu-port DIR -o OUT)" if alone else "Replace it there"
     fix = f"{fix}, or take out there what the port doesn't use."
     severity: Severity = "error" if set(needs) & set(TRAINERS) else "warning"
     porting.find(RULE, severity, message, fix, line, 1)
+
+
+def _asks_for_tensors(tree: ast.Module) -> int | None:
+    """The line of `rows.set_format("torch")`, `tokenizer(text, return_tensors="pt")`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        given = {keyword.arg: keyword.value for keyword in node.keywords}
+        asked = [given.get("type"), *node.args[:1]] if called in ("set_format", "with_format") else []
+        for value in (given.get("return_tensors"), *asked):
+            if isinstance(value, ast.Constant) and value.value in ("pt", "torch"):
+                return node.lineno
+    return None
 
 
 def _line(porting: Porting, name: str) -> int:
