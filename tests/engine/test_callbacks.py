@@ -123,3 +123,18 @@ def test_why_a_callback_can_not_be_called_is_said(base: str, says: str) -> None:
     )
     found = [finding.message for finding in port(text).findings if finding.rule == "TP360"]
     assert (says in found[0]) if says else not found
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("print(logs['entropy'], logs.get('mean_token_accuracy'))", "entropy, mean_token_accuracy"),
+        ("print(logs.get('train/num_tokens'), logs['loss'])", "train/num_tokens"),
+        ("print(logs['loss'], logs.get('grad_norm'))", ""),
+    ],
+)
+def test_logs_of_trl_that_the_port_lacks_are_said(body: str, said: str) -> None:
+    ported = port(script(body, "on_log", "logs=None, "))
+    told = [finding for finding in ported.findings if "TRL logs it, the port doesn't" in finding.message]
+    assert ported.status == "ported" and [finding.severity for finding in told] == ["warning"] * bool(said)
+    assert not said or told[0].message.startswith(f"Mine reads {said} of the logs")

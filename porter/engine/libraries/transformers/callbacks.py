@@ -6,11 +6,13 @@ callback has there: the config, the state, the control's should_training_stop, l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from ....source.module import Module
+from ....source.scopes import inside
 from ...script.callback_methods import EVENTS, TOKENIZER, is_callback, parameters_of, rest_reads
 from ...script.fill_from_tables import bindings_of
 from ...script.flow import origins
@@ -26,6 +28,11 @@ STATE = frozenset(
 )
 GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
 RULE = "TP360"
+# What TRL's trainers log and the port's hooks don't, by the names in their `_metrics`.
+OF_TRL = re.compile(
+    r"(?:train/)?(?:entropy|num_tokens|mean_token_accuracy|clip_ratio(?:/.*)?|sampling/.*|"
+    r"completions/(?:min|max)_\w+|completions/\w+_terminated_length)"
+)
 
 
 def callbacks_code(porting: Porting) -> str:
@@ -97,12 +104,30 @@ def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:
         fix = "Leave it out, or write what it does in a TrainerCallback of this file."
         porting.find(RULE, "error", message, fix, line, column)
         return
+    _say_missing_logs(porting, definition)
     for node, what in _beyond(porting, definition):
         line, column = module.location(node)
         message = f"{definition.name.value}: {what}, which Tunix's hooks don't have."
         fix = "Do without it, or do it beside trainer.train."
         porting.change_fate(".callbacks", fate="manual", target="", reason="a callback does what Tunix's hooks can't")
         porting.find(RULE, "error", message, fix, line, column)
+
+
+def _say_missing_logs(porting: Porting, definition: cst.ClassDef) -> None:
+    """A warning for what a callback takes out of TRL's logs by its name, and the port doesn't log."""
+    site = porting.trainer
+    if site is None or not site.qualified.startswith("trl."):
+        return
+    read = dict.fromkeys(
+        str(node.evaluated_value)
+        for node in inside(definition)
+        if isinstance(node, cst.SimpleString) and OF_TRL.fullmatch(str(node.evaluated_value))
+    )
+    if read:
+        names = ", ".join(read)
+        message = f"{definition.name.value} reads {names} of the logs: TRL logs it, the port doesn't."
+        fix = "Expect these empty, or take them out."
+        porting.find(RULE, "warning", message, fix, *porting.module.location(definition), todo=False)
 
 
 def _why_not(module: Module, definition: cst.ClassDef | None) -> str:
