@@ -10,6 +10,8 @@ from porter.engine.reading.families import is_known_without
 from porter.front.port_file import port_file
 from porter.source.project.model_names import usual_value
 
+from .porting import port
+
 PHI = "microsoft/Phi-3-mini-4k-instruct"
 SCRIPT = """from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
@@ -213,3 +215,20 @@ def test_the_tokenizer_of_another_family_tells_what_a_folder_holds(tmp_path: Pat
     found = [each for each in port_file(script).findings if "this model's family" in each.message]
     assert [each.severity for each in found] == (["error"] if named else [])
     assert not named or "whose tokenizer it takes" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("held", "ported"),
+    [("self.llm.model", False), ("loader.model", False), ("self.args.model", True), ("cfg.training.model", True)],
+)
+def test_the_model_of_another_object_is_no_name(held: str, ported: bool) -> None:
+    """A torch model went to rt.load_model as if it were an id; that of settings is one."""
+    text = (
+        "from datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n\n"
+        "class Runner:\n    def __init__(self, llm, args):\n        self.llm, self.args = llm, args\n\n"
+        "    def run(self, loader, cfg):\n        rows = load_dataset('x', split='train')\n"
+        f"        trainer = SFTTrainer({held}, args=SFTConfig('out'), train_dataset=rows)\n        trainer.train()\n"
+    )
+    found = port(text)
+    assert (found.status == "ported") is ported, found.findings
+    assert any("where this model comes from" in each.message for each in found.findings) is not ported

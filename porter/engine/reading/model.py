@@ -37,6 +37,7 @@ from ..script.where_models_come_from import WHERE_FROM, store_of, where_from
 from ..steps.step import Phase, step
 from .precision import read_precision
 
+SETTINGS = re.compile(r"(?i)arg|cfg|conf|setting|param|opt|flag|\bhp\b|script|spec")  # whose `.model` is a name
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
 
 TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix removesuffix join as_posix".split())
@@ -202,7 +203,8 @@ def _is_model_object(porting: Training, model: Argument) -> bool:
     if isinstance(node, cst.Call):
         return True
     if isinstance(node, cst.Attribute):
-        return model.text == "self.model" or bool(store_of(porting.module, node))
+        held = node.attr.value == "model" and porting.module.qualified(node) is None  # self.model, loader.model
+        return (held and SETTINGS.search(model.text) is None) or bool(store_of(porting.module, node))
     return bool(store_of(porting.module, node)) or any(
         (isinstance(binding.value, cst.Call) and not _makes_text(porting, binding.value))
         or binding.kind == "unpack"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+import warnings
 
 from etils import epath  # type: ignore[import-untyped]
 
@@ -76,6 +77,9 @@ def get_last_checkpoint(path: str | os.PathLike[str]) -> str | None:
     """
     folder = _absolute(path)
     steps = _saved_steps(folder)
+    if not steps and folder.is_dir() and any(child.name.startswith("checkpoint-") for child in folder.iterdir()):
+        said = f"{folder} holds torch's checkpoints (checkpoint-...), which aren't resumed: training begins anew"
+        warnings.warn(said, stacklevel=2)
     return str(folder / str(steps[-1])) if steps else None
 
 
