@@ -335,7 +335,7 @@ def test_a_config_of_adapters_beside_a_model_that_has_some_is_said_to_do_nothing
     )
     found = port(script)
     assert (row(found, "SFTTrainer.peft_config").fate, found.status) == ("dropped", "ported")
-    assert "takes no notice" in row(found, "SFTTrainer.peft_config").reason
+    assert "which nothing has trained" in row(found, "SFTTrainer.peft_config").reason
 
 
 def test_a_tokenizers_upload_is_not_the_models() -> None:
