@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..runtime.facts.peft_format import peft_config
 from .base import Base
-from .output import PARTIAL, holds_only_partials, whole
+from .output import PARTIAL, whole
 from .trained import Adapters
 
 WEIGHTS = "adapter_model.safetensors"
@@ -51,9 +51,10 @@ def write_adapter(adapters: Adapters, base: Base, folder: Path, name: str) -> No
 
 
 def is_interrupted(folder: Path) -> bool:
-    """Whether a folder holds nothing but what a `write_adapter` left that was killed."""
+    """Whether a folder holds nothing but what a `write_adapter` left that was killed, and was again when it went on."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    return names == {WEIGHTS, f"{CONFIG}{PARTIAL}"} or holds_only_partials(folder, (CONFIG, WEIGHTS))
+    begun = {f"{CONFIG}{PARTIAL}", f"{WEIGHTS}{PARTIAL}"}
+    return names <= begun or (f"{CONFIG}{PARTIAL}" in names and names <= begun | {WEIGHTS})
 
 
 def _shapes(adapters: Adapters) -> dict[str, tuple[int, int]]:

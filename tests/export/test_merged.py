@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 from porter.errors import InputError
 from porter.export import merging
 from porter.export.base import open_base, read_shard
+from porter.export.adapter import is_interrupted
 from porter.export.run import Options, export
 from tests.export import made
 
@@ -171,6 +172,25 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match="isn't empty"):
         export(other, base, out, MERGED)
     assert files(out) == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("names", "whole"),
+    [
+        (("adapter_config.json.partial",), False),
+        (("adapter_config.json.partial", "adapter_model.safetensors.partial"), False),
+        (("adapter_config.json.partial", "adapter_model.safetensors"), False),
+        # killed twice, the second time while it wrote the weights anew
+        (("adapter_config.json.partial", "adapter_model.safetensors", "adapter_model.safetensors.partial"), False),
+        (("adapter_config.json", "adapter_model.safetensors"), True),
+        (("adapter_model.safetensors", "adapter_model.safetensors.partial"), True),
+        (("adapter_config.json.partial", "mine.txt"), True),
+    ],
+)
+def test_what_killed_exports_of_adapters_leave(names: tuple[str, ...], whole: bool, tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).write_text("")
+    assert is_interrupted(tmp_path) is not whole
 
 
 KILLED = """
