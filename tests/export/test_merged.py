@@ -16,8 +16,8 @@ from safetensors.numpy import load_file, save_file
 
 from porter.errors import InputError
 from porter.export import merging
-from porter.export.base import open_base, read_shard
 from porter.export.adapter import is_interrupted
+from porter.export.base import open_base, read_shard
 from porter.export.run import Options, export
 from tests.export import made
 
