@@ -1,4 +1,4 @@
-"""Reports of the GPU: lines that only print or log what torch.cuda says of the device.
+"""Reports of the GPU: lines that only print or log what torch.cuda says of the device, or which CUDA torch is for.
 
 What it does: takes out such lines, and the variables that were made for them alone. A line that tells of other things,
 too, has the TPU's name for the GPU's.
@@ -24,6 +24,7 @@ ASKS = frozenset(
     max_memory_allocated max_memory_reserved mem_get_info memory_summary memory_stats current_device
     is_available utilization""".split()
 )
+BUILT_FOR = ("torch.version.cuda", "torch.version.hip", "torch.backends.cudnn.version")
 NAME = "torch.cuda.get_device_name"
 # What a TPU has an answer to.
 ANSWERED = ("torch.cuda.device_count", "torch.cuda.is_bf16_supported")
@@ -36,7 +37,7 @@ LOGS = frozenset("print info debug warning log".split())
 @step(Phase.ANSWER, reads=("gpu branches",), fills=("claimed names", "gpu reports"))
 def drop_gpu_reports(porting: Porting) -> None:
     """Take out what only prints or logs what torch.cuda says of the device."""
-    if "torch.cuda." not in porting.module.text:
+    if not any(name in porting.module.text for name in ("torch.cuda.", "torch.version.", "torch.backends.cudnn")):
         return
     for scope in porting.module.scopes.values():
         told = _variables(porting, scope)
@@ -47,7 +48,8 @@ def drop_gpu_reports(porting: Porting) -> None:
                 porting.remove_statement(node, ID, REASON)
         _name_the_tpu(porting, scope)
         for made in dict.fromkeys(binding.node for binding in told.values()):
-            porting.remove_statement(made, ID, REASON)
+            if not porting.covered(porting.module.span(made)[0]):  # in a block that went
+                porting.remove_statement(made, ID, REASON)
 
 
 @step(Phase.ANSWER, reads=("gpu answers", "gpu capabilities"), fills=("claimed names",))
@@ -128,26 +130,29 @@ def _reports(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool
     if not isinstance(call, cst.Call) or porting.module.code(call.func).rsplit(".", 1)[-1] not in LOGS:
         return False
     return any(_is_about(porting, argument.value, told) for argument in call.args) and all(
-        _is_about(porting, argument.value, told) or _is_written(argument.value) for argument in call.args
+        _is_about(porting, argument.value, told) or _is_written(porting, argument.value) for argument in call.args
     )
 
 
 def _warns(porting: Porting, holder: cst.If, told: dict[str, Binding]) -> bool:
     """`if memory < 8: print("too small")`: whether an `if` asks what torch.cuda says, and only prints."""
-    if not _is_about(porting, holder.test, told):
+    if not _is_about(porting, holder.test, told) or not _only_says(porting, holder.body, told):
         return False
-    for statement in holder.body.body:
-        small = statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,)
-        if not all(isinstance(line, cst.Expr) and _says(porting, line, told) for line in small):
-            return False
     other = holder.orelse
     if isinstance(other, cst.If):
         return _warns(porting, other, told)
-    return other is None or all(
-        isinstance(line, cst.Expr) and _says(porting, line, told)
-        for statement in other.body.body
+    return other is None or _only_says(porting, other.body, told)
+
+
+def _only_says(porting: Porting, body: cst.BaseSuite, told: dict[str, Binding]) -> bool:
+    """Whether a block prints, and makes for that what is told of: `props = torch.cuda.get_device_properties(0)`."""
+    made = {binding.node for binding in told.values()}
+    lines = [
+        line
+        for statement in body.body
         for line in (statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,))
-    )
+    ]
+    return all(line in made or (isinstance(line, cst.Expr) and _says(porting, line, told)) for line in lines)
 
 
 def _says(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool:
@@ -155,14 +160,18 @@ def _says(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool:
     return (
         isinstance(call, cst.Call)
         and porting.module.code(call.func).rsplit(".", 1)[-1] in LOGS
-        and all(_is_written(argument.value) or _is_about(porting, argument.value, told) for argument in call.args)
+        and all(
+            _is_written(porting, argument.value) or _is_about(porting, argument.value, told) for argument in call.args
+        )
     )
 
 
-def _is_written(value: cst.BaseExpression) -> bool:
-    """A text that stands there: `"too old"`, `"=" * 80`."""
+def _is_written(porting: Porting, value: cst.BaseExpression) -> bool:
+    """A text that stands there, `"too old"`, `"=" * 80`, or torch's release."""
     if isinstance(value, cst.BinaryOperation):
-        return _is_written(value.left) and _is_written(value.right)
+        return _is_written(porting, value.left) and _is_written(porting, value.right)
+    if isinstance(value, cst.Attribute):
+        return porting.module.qualified(value) == "torch.__version__"
     return isinstance(value, cst.SimpleString | cst.ConcatenatedString | cst.Integer)
 
 
@@ -172,10 +181,12 @@ def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Bindi
     for node in inside(value):
         if isinstance(node, cst.Call):
             name = module.qualified(node.func)
-            if name in ASKS:
+            if name in ASKS or name in BUILT_FOR:
                 asks = True
             elif name not in ANSWERED and module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
                 return False
+        elif isinstance(node, cst.Attribute) and module.qualified(node) in BUILT_FOR:
+            asks = True
         elif isinstance(node, cst.Name) and _is_read(module.parents[node], node):
             if node.value in told or _is_a_gpu(porting, node):
                 asks = True

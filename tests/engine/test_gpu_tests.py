@@ -239,6 +239,27 @@ def test_a_complaint_and_what_tells_of_the_gpu_go_together() -> None:
     assert "prepare()" in port(sft_script(kept, imports="import torch")).after
 
 
+@pytest.mark.parametrize(
+    ("lines", "goes"),
+    [
+        ("print('CUDA', torch.version.cuda)", True),
+        ("print(f'cuDNN {torch.backends.cudnn.version()}, torch {torch.__version__}')", True),
+        (
+            "if torch.cuda.is_available():\n    props = torch.cuda.get_device_properties(0)\n"
+            "    print(props.name)\n    print(torch.__version__, torch.version.cuda)\nelse:\n    print('no GPU')",
+            True,
+        ),
+        ("print(torch.version.cuda, len(rows))", False),
+        ("if torch.cuda.is_available():\n    here = torch.cuda.current_device()\n    use(here)", False),
+    ],
+)
+def test_what_tells_which_cuda_torch_is_for_goes(lines: str, goes: bool) -> None:
+    """Such a block stayed as `if torch.cuda.is_available(): ...`, and the port needed torch for it."""
+    found = port(sft_script(f"rows = []\n{lines}", imports="import torch\nfrom mine import use"))
+    assert ("torch" not in found.after) is goes, found.after
+    assert not goes or (found.status == "ported" and "no GPU" not in found.after)
+
+
 HELD = "bnb = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4')\n"
 
 
