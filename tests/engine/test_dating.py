@@ -339,25 +339,6 @@ def test_a_preference_trainers_tokenizer_tells_its_release(trainer: str, pin: st
     assert port.recipe.versions["trl"].startswith(f"{trl} ")
 
 
-@pytest.mark.parametrize(
-    ("release", "said", "decays_norms"),
-    [("4.40.2", True, True), ("4.57.3", True, False), ("5.10.0", False, False)],
-)
-def test_a_trainer_steps_like_its_release(release: str, said: bool, decays_norms: bool, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(
-        f"# pip install transformers=={release}\n"
-        "from datasets import load_from_disk\n"
-        "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
-        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")\n'
-        'args = TrainingArguments("out", weight_decay=0.1)\n'
-        'Trainer(model, args=args, train_dataset=load_from_disk("rows")).train()\n'
-    )
-    code = port_file(script).after
-    assert (f'transformers="{release}"' in code) == said
-    assert (f'mask=rt.older_decay_mask(model, "{release}")' in code) == decays_norms
-
-
 def test_what_peft_lost_dates_a_script_that_nothing_else_dates(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
@@ -407,36 +388,6 @@ def test_a_range_is_read_as_a_release_that_runs_beside_the_pinned_accelerate(
     (tmp_path / "train.py").write_text(SCRIPT)
     (tmp_path / "requirements.txt").write_text(pins)
     assert port_file(tmp_path / "train.py").recipe.versions["transformers"].startswith(version)
-
-
-@pytest.mark.parametrize(
-    ("model", "release", "said"),
-    [
-        ("mistralai/Mistral-7B-v0.1", "trl==0.12.2 transformers==4.46.3", True),
-        ("mistralai/Mistral-7B-v0.1", "trl==0.14.0 transformers==4.48.3", False),
-        ("Qwen/Qwen3-0.6B", "trl==0.12.2 transformers==4.46.3", False),
-    ],
-)
-def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, said: bool) -> None:
-    after = port(f"# pip install {release}\n" + PLAIN.replace("Qwen/Qwen3-0.6B", model)).after
-    assert ('transformers="4.45",  # ' in after) == said, after
-
-
-@pytest.mark.parametrize(
-    ("releases", "shuffling"),
-    [
-        ("trl==0.7.4 transformers==4.35.2 accelerate==0.24.1", "drawn"),
-        ("trl==0.7.4 transformers==4.35.2 accelerate==0.25.0", "summed"),
-        ("trl==0.7.11 transformers==4.37.2", "drawn"),
-        ("trl==0.7.11 transformers==4.38.2", ""),
-        ("trl==0.8.6", ""),
-        ("", ""),
-    ],
-)
-def test_rows_come_in_the_order_that_the_releases_drew(releases: str, shuffling: str) -> None:
-    older = PLAIN.replace("SFTConfig, ", "").replace("SFTConfig(", "TrainingArguments(")
-    after = port(f"# pip install {releases}\nfrom transformers import TrainingArguments\n{older}").after
-    assert re.findall(r'shuffling="(\w+)"', after) == ([shuffling] if shuffling else []), after
 
 
 def read_as(text: str, tmp_path: Path, requirements: str = "") -> str:

@@ -18,6 +18,7 @@ from ...script.fill_from_tables import bindings_of
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.sites import Argument, facts_of, shown
+from .metrics import OF_TRL
 
 KNOWN = frozenset(f"transformers.{path}EarlyStoppingCallback" for path in ("", "trainer_callback."))
 STATE = frozenset(
@@ -29,8 +30,8 @@ STATE = frozenset(
 GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
 RULE = "TP360"
 # What TRL's trainers log and the port's hooks don't, by the names in their `_metrics`.
-OF_TRL = re.compile(
-    r"(?:train/)?(?:entropy|num_tokens|mean_token_accuracy|clip_ratio(?:/.*)?|sampling/.*|"
+LOGGED_BY_TRL = re.compile(
+    rf"(?:train/)?(?:{'|'.join(sorted(OF_TRL))}|clip_ratio(?:/.*)?|sampling/.*|"
     r"completions/(?:min|max)_\w+|completions/\w+_terminated_length)"
 )
 
@@ -121,7 +122,7 @@ def _say_missing_logs(porting: Porting, definition: cst.ClassDef) -> None:
     read = dict.fromkeys(
         str(node.evaluated_value)
         for node in inside(definition)
-        if isinstance(node, cst.SimpleString) and OF_TRL.fullmatch(str(node.evaluated_value))
+        if isinstance(node, cst.SimpleString) and LOGGED_BY_TRL.fullmatch(str(node.evaluated_value))
     )
     if read:
         names = ", ".join(read)
