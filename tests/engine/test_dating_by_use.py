@@ -112,3 +112,45 @@ def test_a_file_that_the_script_cannot_run_on_dates_no_other_library_either(tmp_
     assert port_file(script).recipe.versions["transformers"].startswith("4.53 (of the day of TRL 0.19.1)")
     (tmp_path / "requirements.txt").write_text("transformers==4.54.1\n")
     assert port_file(script).recipe.versions["transformers"].startswith("4.54.1 (requirements.txt")
+
+
+PLAIN_ARGUMENTS = """import transformers
+from datasets import load_dataset{more}
+from trl import SFTTrainer
+
+args = transformers.TrainingArguments("out", max_steps=100, warmup_steps={warmup})
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows{keyword})
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("warmup", "keyword", "version", "schedule"),
+    [
+        ("0.03", ", dataset_text_field='text'", "0.8.6", "warmup_steps=0.03, steps=batches.steps, shares=False"),
+        ("3", ", dataset_text_field='text'", "0.12.2", "optax.linear_schedule(0.0, 5e-5, 3)"),
+        ("0.03", "", "1.16.0", "math.ceil(0.03 * batches.steps)"),
+    ],
+)
+def test_a_fraction_of_warmup_steps_is_of_before_transformers_4_42_or_of_5(
+    warmup: str, keyword: str, version: str, schedule: str
+) -> None:
+    found = port(PLAIN_ARGUMENTS.format(more="", warmup=warmup, keyword=keyword))
+    assert found.recipe.versions["trl"].startswith(version)
+    assert schedule in " ".join(found.after.split()).replace("( ", "(").replace(", )", ")")
+
+
+@pytest.mark.parametrize(
+    ("more", "version"),
+    [(", load_metric", "0.10.1 (the newest release with datasets.load_metric"), ("", "1.16.0")],
+)
+def test_what_datasets_lost_dates_the_rest(more: str, version: str) -> None:
+    found = port(PLAIN_ARGUMENTS.format(more=more, warmup="3", keyword=""))
+    assert found.recipe.versions["trl"].startswith(version)
+
+
+def test_what_is_tried_dates_nothing() -> None:
+    tried = "\ntry:\n    from datasets import load_metric\nexcept ImportError:\n    load_metric = None"
+    found = port(PLAIN_ARGUMENTS.format(more=tried, warmup="3", keyword=""))
+    assert found.recipe.versions["trl"].startswith("1.16.0")
