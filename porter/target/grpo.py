@@ -243,7 +243,7 @@ def _check(porting: Porting, writing: Writing) -> None:
     decided = strategy is not None and asked and (strategy.known or not porting.arguments_object)
     if strategy is not None and asked and not decided and strategy.text:
         path = Path(porting.module.path)
-        usual = usual_value(strategy.text, porting.module.text, path)
+        usual = usual_value(strategy.text, porting.module.python, path)
         decided = usual is not None and usual[0] not in ("no", "False")
         reason = "the port doesn't sample to evaluate: it ends at its start where the run asks for it"
         for keyword in (".eval_strategy", ".evaluation_strategy"):

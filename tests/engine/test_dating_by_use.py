@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from porter.front.port_file import port_file
+from porter.runtime.settings.unsloth_defaults import unsloth_beside
 
 from .porting import port
 from .test_dating import SCRIPT
@@ -154,3 +157,46 @@ def test_what_is_tried_dates_nothing() -> None:
     tried = "\ntry:\n    from datasets import load_metric\nexcept ImportError:\n    load_metric = None"
     found = port(PLAIN_ARGUMENTS.format(more=tried, warmup="3", keyword=""))
     assert found.recipe.versions["trl"].startswith("1.16.0")
+
+
+LOADED = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"{model})
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"{tokenizer})
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows, processing_class=tokenizer)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "version"),
+    [
+        (", load_in_4bit=True", "", "0.27.2"),
+        (", use_auth_token=True", "", "0.27.2"),
+        (", low_cpu_mem_usage=True", "", "1.16.0"),
+        ("", ", use_auth_token=True", "1.16.0"),
+    ],
+)
+def test_what_a_models_load_takes_no_more_is_of_before_transformers_5(model: str, tokenizer: str, version: str) -> None:
+    found = port(LOADED.format(model=model, tokenizer=tokenizer))
+    assert found.recipe.versions["trl"].startswith(version)
+
+
+def test_a_notebook_with_lines_of_ipython_is_dated_by_its_imports(tmp_path: Path) -> None:
+    text = PLAIN_ARGUMENTS.format(more=", load_metric", warmup="3", keyword="")
+    lines = ["!pip install -q datasets", *text.splitlines()]
+    cells: list[dict[str, Any]] = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}]
+    cells[0]["source"] = [f"{line}\n" for line in lines]
+    notebook = tmp_path / "train.ipynb"
+    notebook.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    assert port_file(notebook).recipe.versions["trl"].startswith("0.10.1")
+
+
+@pytest.mark.parametrize(
+    ("trl", "release"), [("0.8.6", "2024.8"), ("0.12.2", "2024.12.12"), ("0.22.2", "2026.8.19"), ("", "2026.8.19")]
+)
+def test_unsloths_release_is_of_the_day_of_trls(trl: str, release: str) -> None:
+    assert unsloth_beside(trl) == release

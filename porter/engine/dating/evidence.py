@@ -51,7 +51,7 @@ class Evidence:
 def evidence(porting: Training, library: str) -> Iterator[Evidence]:
     """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
     if library == "trl":
-        for trainer, release in plain_arguments(porting.module.parsed or porting.module.text).items():
+        for trainer, release in plain_arguments(porting.module.python).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
         if ADAPTED not in porting.answers:
             porting.answers[ADAPTED] = list(_adapted_twice(porting))
@@ -193,7 +193,7 @@ def _fractions(porting: Training) -> Iterator[Evidence]:
 def _before_unsloth(porting: Training) -> frozenset[str]:
     if BEFORE not in porting.answers:
         try:
-            porting.answers[BEFORE] = imported_before_unsloth(porting.module.parsed or porting.module.text)
+            porting.answers[BEFORE] = imported_before_unsloth(porting.module.python)
         except (SyntaxError, ValueError):  # libcst reads more than Python
             porting.answers[BEFORE] = frozenset()
     found: frozenset[str] = porting.answers[BEFORE]
@@ -236,7 +236,7 @@ def _written(porting: Training, *roots: str) -> list[Use]:
     asked = (*USES, *roots)
     if asked not in porting.answers:
         try:
-            porting.answers[asked] = uses_of(porting.module.text, roots or LIBRARIES)
+            porting.answers[asked] = uses_of(porting.module.python, roots or LIBRARIES)
         except (SyntaxError, ValueError):  # libcst reads more than Python
             porting.answers[asked] = []
     found: list[Use] = porting.answers[asked]

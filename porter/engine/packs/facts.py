@@ -78,7 +78,8 @@ def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
         try:
             datetime.date.fromisoformat(str(row["gone_on"]))
         except ValueError:
-            raise InputError(f"gone_on is {row['gone_on']!r}", manifest, line, fix='write a day: "2024-09-11"') from None
+            fix = 'write a day: "2024-09-11"'
+            raise InputError(f"gone_on is {row['gone_on']!r}", manifest, line, fix=fix) from None
     return Release(**{name: str(value) for name, value in row.items()})
 
 

@@ -16,7 +16,7 @@ import libcst as cst
 from ....recipe import Origin, Severity, Value
 from ....runtime.facts.field_tables import FieldTable, version_key
 from ....runtime.settings.post_init import OF_TRL
-from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
+from ....runtime.settings.unsloth_defaults import unsloth_beside, unsloth_defaults
 from ...dating.release import release_of
 from ...receipts.marking import about
 from ...script.fill_from_tables import config_table, is_given, plain_version, plain_versions, table_of
@@ -35,8 +35,8 @@ DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 
 
 def unsloth_version(porting: Training) -> str:
-    """Unsloth's release: the one that the script or a file beside it pins, else the newest that is known."""
-    return release_of(porting, "unsloth") or newest_unsloth()
+    """Unsloth's release: the one that the script or a file beside it pins, else the newest beside TRL's release."""
+    return release_of(porting, "unsloth") or unsloth_beside(plain_version(porting.versions.get("trl", "")))
 
 
 def is_patched(porting: Training, site: Site | None) -> bool:
