@@ -179,7 +179,9 @@ def _fractions(porting: Training) -> Iterator[Evidence]:
     day = known.record("transformers").releases[known.at_day("transformers", known.date("trl", able[-1]))]
     for site in porting.sites:
         rule = tables_of(porting).get(site.qualified)
-        for argument in site.arguments if rule is not None else ():
+        if rule is None:
+            continue
+        for argument in site.arguments:
             row = rule.table.row(argument.name)
             value = argument.value.literal if argument.value.known else None
             if row is None or not row.whole or not isinstance(value, float) or value.is_integer():
