@@ -258,7 +258,7 @@ class _Reader(ast.NodeVisitor):
                 self._holds(f"{place}[{key.value!r}]", inner)
 
     def _place(self, node: ast.expr) -> str:
-        """By what `spread` knows `kwargs`, `self.kwargs`, `Config.kwargs`, `config.kwargs` and `config["kwargs"]`; "" for
+        """By what `spread` knows `kwargs`, `self.kwargs`, `Config.kwargs`, `config.kwargs`, `config["kwargs"]`; "" for
         what it doesn't know."""
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             return f"{inner}[{node.slice.value!r}]" if (inner := self._place(node.value)) else ""
