@@ -25,6 +25,7 @@ from ....script.porting import Porting
 from ....script.sites import shortened
 from ....script.trainers import is_behind
 from ....script.training import in_reach
+from .called_model import is_known_call
 from .reload_arguments import WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
 
 RULE = "TP314"
@@ -237,6 +238,10 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             chain.edits.append((*module.span(outer), f"{porting.rt(MERGE)}({use.value})"))
             return _held(porting, outer, chain, merged=True)
         return False
+    if isinstance(parent, cst.Call) and parent.func is use and is_known_call(porting, parent):
+        chain.generates = True
+        chain.uses.append(use)
+        return True
     if isinstance(outer, cst.Call) and isinstance(parent, cst.Arg):
         called = module.qualified(outer.func)
         if called == "transformers.pipeline":
