@@ -35,6 +35,8 @@ LOADING: dict[str, tuple[str, str]] = {
     "attn_implementation": ("4.36.0", ""),
     "use_flash_attention_2": ("4.34.0", "4.53.0"),
     "dtype": ("4.56.0", ""),
+    "load_in_4bit": ("", "5.0.0"),
+    "load_in_8bit": ("", "5.0.0"),
 }
 
 
@@ -216,7 +218,8 @@ class History:
     def loading(self, keyword: str) -> Claim:
         """What a keyword of `LOADING` needs: a release that takes it off before the model's class sees the rest."""
         record, (first, gone) = self.record("transformers"), LOADING[keyword]
-        places = (at for at, own in enumerate(record.keys) if key(first) <= own and not (gone and key(gone) <= own))
+        begin = key(first) if first else record.keys[0]
+        places = (at for at, own in enumerate(record.keys) if begin <= own and not (gone and key(gone) <= own))
         return Claim("", "transformers", sum(1 << at for at in places))
 
     @staticmethod
@@ -246,6 +249,9 @@ class History:
         one whose releases are asked about: TRL's own, or transformers' for a keyword that TRL's class inherits.
         """
         record = self.record(library)
+        if keyword in LOADING and name.startswith("transformers.") and name.endswith("ForCausalLM.from_pretrained"):
+            first, gone = LOADING[keyword] if library == "transformers" else ("", "")
+            return first or None, gone or None
         has = self._having(library, name, keyword)
         places = [place for place in range(len(record.releases)) if has >> place & 1]
         if not places:

@@ -58,7 +58,7 @@ PLACES = {
     "num_workers": "the prompts are tokenised in the script's process",
 }
 TASK = "text-generation"
-WORDS = ("generate(", "pipeline(", "setup_chat_format(", *OUTPUTS, *QUANTISES)
+WORDS = ("generate(", "pipeline(", "merge_and_unload(", "setup_chat_format(", *OUTPUTS, *QUANTISES)
 MAKES = re.compile(r"\b(load_model|apply_peft|apply_lora|apply_adapter)\(")
 LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
 

@@ -25,6 +25,7 @@ from ....script.porting import Porting
 from ....script.sites import shortened
 from ....script.trainers import is_behind
 from ....script.training import in_reach
+from ....script.uses_of_training import role_uses
 from .called_model import is_known_call
 from .reload_arguments import WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
 
@@ -49,6 +50,7 @@ class _Chain:
     rewrites: list[tuple[Rewrite, cst.Call, str]] = field(default_factory=list)
     removed: list[cst.BaseExpression] = field(default_factory=list)
     uses: list[cst.Name] = field(default_factory=list)
+    kept: list[cst.Name] = field(default_factory=list)  # merged ones that are saved, whatever they are called
     generates: bool = False
     is_formatted: bool = False  # by TRL's setup_chat_format, which a port has for Tunix's model alone
     is_saved: bool = False
@@ -66,10 +68,17 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
             chain = _Chain()
             if not _load(porting, call, chain):
                 continue
-            if chain.generates or chain.is_quantised or (chain.is_formatted and chain.is_saved):
+            formatted = chain.is_formatted and chain.is_saved
+            if chain.generates or chain.is_quantised or formatted or _has_name_of_trained(porting, chain):
                 found += chain.uses
                 _write(porting, call, chain)
     return found
+
+
+def _has_name_of_trained(porting: Porting, chain: _Chain) -> bool:
+    """Whether the model is saved by the name of the one that was trained, whose uses become Tunix's."""
+    named = {use.name for use in role_uses(porting, "model")}
+    return chain.is_saved and any(use in named for use in chain.uses)
 
 
 def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
@@ -78,6 +87,8 @@ def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
         porting.edit(start, end, new, RULE, REASON)
     for place in chain.removed:
         porting.remove_statement(place, RULE, "it is where the mesh says")
+    for use in chain.kept:
+        porting.edit(*porting.module.span(use), use.value, RULE, "what is merged saves itself")
     for rule, use, name in chain.rewrites:
         apply_rewrite(porting, rule, use, name, "call")
     if not chain.is_sure:
@@ -95,7 +106,20 @@ def _is_candidate(porting: Porting, call: cst.Call) -> bool:
         return False
     if is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call)):
         return True
-    return _is_apart(porting, call)
+    return _is_apart(porting, call) or (has_mesh_of_file(porting) and _is_behind_calls(porting, call))
+
+
+def _is_behind_calls(porting: Porting, call: cst.Call) -> bool:
+    """Whether a line of no function runs behind every call of the one that trains: `train(); model = load()`."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    function = function_around(module, trainer.node)
+    calls = calls_of(module, function) if function is not None else []
+    if function_around(module, call) is not None or module.loops(call) or not calls:
+        return False
+    ends = [module.span(module.statement(one))[1] for one in calls]
+    apart = all(function_around(module, one) is None for one in calls)
+    return apart and all(end <= module.span(call)[0] for end in ends)
 
 
 def _is_apart(porting: Porting, call: cst.Call) -> bool:
@@ -209,6 +233,7 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         if name in ("device", "dtype") or name == "generate" or (merged and name in OF_MERGED):
             chain.generates |= name == "generate"
             chain.is_saved |= name in OF_MERGED
+            chain.kept += [use] if name in OF_MERGED else []
             if name == "device" and isinstance(outer, cst.Assign):  # where what is made in torch goes, if it stays
                 chain.edits.append((*module.span(parent), '"cpu"'))
             chain.uses.append(use)
