@@ -339,25 +339,6 @@ def test_a_preference_trainers_tokenizer_tells_its_release(trainer: str, pin: st
     assert port.recipe.versions["trl"].startswith(f"{trl} ")
 
 
-@pytest.mark.parametrize("keyword", ["load_in_8bit", "load_in_4bit"])
-def test_bits_that_from_pretrained_takes_date_a_script(keyword: str) -> None:
-    """transformers 5.0 takes a quantization_config alone."""
-    lines = (
-        "from datasets import load_from_disk\n"
-        "from peft import LoraConfig, get_peft_model\n"
-        "from transformers import LlamaForCausalLM, Trainer, TrainingArguments\n"
-        f'model = LlamaForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", {keyword}=True)\n'
-        'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\n'
-        'Trainer(model, args=TrainingArguments("out"), train_dataset=load_from_disk("rows")).train()\n'
-    )
-    versions = port(lines).recipe.versions
-    assert versions["trl"].startswith("0.27.2 ") and f"from_pretrained({keyword}=)" in versions["trl"]
-    assert versions["transformers"].startswith("4.57 ")
-    assert (
-        port(lines.replace("=True)", "=False)").replace(f", {keyword}=False", "")).recipe.versions["trl"][:5] != "0.27."
-    )
-
-
 def test_what_peft_lost_dates_a_script_that_nothing_else_dates(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
