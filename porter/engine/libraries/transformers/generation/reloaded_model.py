@@ -89,8 +89,8 @@ def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
         porting.edit(start, end, new, RULE, REASON)
     for place in chain.removed:
         porting.remove_statement(place, RULE, "it is where the mesh says")
-    for use in chain.kept:
-        porting.edit(*porting.module.span(use), use.value, RULE, "what is merged saves itself")
+    for kept in chain.kept:
+        porting.edit(*porting.module.span(kept), kept.value, RULE, "what is merged saves itself")
     for rule, use, name in chain.rewrites:
         apply_rewrite(porting, rule, use, name, "call")
     if not chain.is_sure:
