@@ -22,10 +22,11 @@ from ....packs.packs import Rewrite
 from ....script.fill_from_tables import tables_by_class
 from ....script.flow import CHAT_FORMAT
 from ....script.porting import Porting
-from ....script.sites import shortened
+from ....script.sites import indentation, shortened
 from ....script.trainers import is_behind
 from ....script.training import in_reach
 from ....script.uses_of_training import role_uses
+from ...unsloth.reloaded import LOADS, arguments_of_unsloth, path_of_unsloth, reloaded_tokenizer
 from .called_model import is_known_call
 from .reload_arguments import WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
 
@@ -33,6 +34,7 @@ RULE = "TP314"
 ADAPTED = "peft.AutoPeftModelForCausalLM.from_pretrained"
 ADAPTER = ("peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained")
 MERGE = "merge_and_unload"
+READIES = ("unsloth.FastLanguageModel.for_inference", "unsloth.FastModel.for_inference")
 PLACES = frozenset({"eval", "train", "to", "cuda", "half", "float"})
 OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
@@ -64,7 +66,7 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
     module, whole = porting.module, tables_by_class(porting.packs)[WHOLE].names
     for call in module.calls:
         name = module.qualified(call.func)
-        if (name == ADAPTED or name in whole) and _is_candidate(porting, call):
+        if (name == ADAPTED or name in whole or name in LOADS) and _is_candidate(porting, call):
             chain = _Chain()
             if not _load(porting, call, chain):
                 continue
@@ -161,6 +163,8 @@ def has_mesh_of_file(porting: Porting) -> bool:
 def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
     """`AutoModelForCausalLM.from_pretrained(path, dtype=...)` → `rt.load_model(path, mesh, dtype=...)`."""
     module = porting.module
+    if module.qualified(call.func) in LOADS:
+        return _load_pair(porting, call, chain)
     arguments = reload_arguments(porting, call)
     if arguments is None:
         return False
@@ -176,6 +180,25 @@ def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
     whole, rest = _without_places(porting, call)
     chain.edits.append((module.span(call)[0], module.span(whole)[1], new))
     return rest and _held(porting, whole, chain, merged=False)
+
+
+def _load_pair(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
+    """Unsloth's `model, tokenizer = FastLanguageModel.from_pretrained(path)` → a line for each."""
+    module = porting.module
+    arguments, path, line = arguments_of_unsloth(porting, call), path_of_unsloth(call), module.parents[call]
+    if arguments is None or path is None or not isinstance(line, cst.Assign) or len(line.targets) != 1:
+        return False
+    target = line.targets[0].target
+    names = [element.value for element in target.elements] if isinstance(target, cst.Tuple) else []
+    if len(names) != 2 or not all(isinstance(name, cst.Name) for name in names) or not is_tunixs(porting, path):
+        return False
+    chain.is_quantised = True  # Unsloth ends on a machine without a GPU, whatever is done with it
+    model, tokenizer = (module.code(name) for name in names)
+    space = indentation(module.text, module.span(line)[0])
+    new = f"{model} = {porting.rt('load_trained')}({arguments[0]}, {', '.join([porting.names.mesh, *arguments[1:]])})"
+    new += f"\n{space}{tokenizer} = {reloaded_tokenizer(porting, path)}"
+    chain.edits.append((*module.span(line), new))
+    return _held(porting, call, chain, merged=False)
 
 
 def _without_places(porting: Porting, call: cst.Call) -> tuple[cst.Call, bool]:
@@ -203,7 +226,7 @@ def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> b
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return False
     target: cst.BaseExpression = parent.targets[0].target
-    if module.qualified(call.func) == CHAT_FORMAT:  # it gives (model, tokenizer)
+    if module.qualified(call.func) in (CHAT_FORMAT, *LOADS):  # it gives (model, tokenizer)
         pair = target.elements if isinstance(target, cst.Tuple) else ()
         target = pair[0].value if len(pair) == 2 else target
     scope = module.scope(call)
@@ -269,6 +292,9 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         return True
     if isinstance(outer, cst.Call) and isinstance(parent, cst.Arg):
         called = module.qualified(outer.func)
+        if called in READIES and isinstance(module.parents[outer], cst.Expr):
+            chain.removed.append(outer)
+            return True
         if called == "transformers.pipeline":
             chain.generates = True
             chain.uses.append(use)
