@@ -55,7 +55,9 @@ Example: `assert "LlamaTokenizer" in transformers._import_structure["models.llam
     "TP008": """Conditions that ask a release what it takes: decided as the release that the script is read as.
 
 What it does: `if "tokenizer" in inspect.signature(SFTTrainer.__init__).parameters: ... else: ...` keeps the branch that
-the dated release takes; `hasattr(SFTConfig, "max_length")`, `__dataclass_fields__` and `fields()` likewise.
+the dated release takes; `hasattr(SFTConfig, "max_length")`, `__dataclass_fields__` and `fields()` likewise. Of
+`try: trainer = SFTTrainer(..., max_seq_length=512)` and `except TypeError: trainer = ...` the second stays, with an
+info, where the release takes no such keyword.
 Why: the TPU machine has no TRL to ask, and one release decides everything in the port.
 Example: `if "processing_class" in inspect.signature(SFTTrainer.__init__).parameters:`
 Safety: exact for the release that the report names; `--source-trl` names another one.
@@ -65,6 +67,8 @@ Safety: exact for the release that the report names; `--source-trl` names anothe
 What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's
 (`return_tensors="np"`, no `.to("cuda")`); `with torch.no_grad():` around the call becomes `with mesh:`; settings
 without effect on a TPU go. Behind training `tokenizer=` is added: the Trainer aligns the model's end token with it.
+The model called by itself, `model(**inputs, labels=ids)`, is `rt.causal_lm_output(model, **inputs, labels=ids)`, which
+gives its loss and logits as torch's tensors on the host; an error where a gradient is taken of them.
 Why: Tunix's model has no generate(), and Tunix's own sampler stops at other tokens and leaves the end token out.
 Example: `model.generate(**tokenizer(text, return_tensors="pt").to("cuda"), max_new_tokens=64, use_cache=True)`
 Use instead: `rt.generate(model, **tokenizer(text, return_tensors="np"), max_new_tokens=64, tokenizer=tokenizer)`

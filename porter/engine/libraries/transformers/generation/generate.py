@@ -29,6 +29,7 @@ from ....script.uses_of_training import Use, is_in_reach, role_uses
 from ....steps.step import Phase, step
 from ....tokens.numpy_tokens import settle_inputs, settle_outputs
 from ....tokens.tokenizers import tokenizer_load
+from .called_model import OUTPUTS, port_called
 from .reload_arguments import QUANTISES, is_tunixs, quantization_of
 from .reloaded_model import has_mesh_of_file, port_reloaded
 
@@ -58,6 +59,7 @@ PLACES = {
     "num_workers": "the prompts are tokenised in the script's process",
 }
 TASK = "text-generation"
+WORDS = ("generate(", "pipeline(", "merge_and_unload(", "setup_chat_format(", *OUTPUTS, *QUANTISES)
 MAKES = re.compile(r"\b(load_model|apply_peft|apply_lora|apply_adapter)\(")
 LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
 
@@ -74,13 +76,17 @@ class _Model:
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def apply_generation(porting: Porting) -> None:
     """Calls of generate and text-generation pipelines over the model that this trainer trains."""
-    if not any(word in porting.module.text for word in ("generate(", "pipeline(", "setup_chat_format(", *QUANTISES)):
+    if not any(word in porting.module.text for word in WORDS):
         return
     again = [_Model(name, name.value, trained=False) for name in port_reloaded(porting)]
     for model in [*again, *_models(porting)]:
         parent = porting.module.parents[model.node]
         call = porting.module.parents.get(parent)
-        if porting.covered(porting.module.span(model.node)[0]) or not isinstance(call, cst.Call):
+        if porting.covered(porting.module.span(model.node)[0]):
+            continue
+        if isinstance(parent, cst.Call) and parent.func is model.node:
+            port_called(porting, parent, model.text)
+        if not isinstance(call, cst.Call):
             continue
         if isinstance(parent, cst.Attribute) and call.func is parent and parent.attr.value == "generate":
             _port_generate(porting, call, model)

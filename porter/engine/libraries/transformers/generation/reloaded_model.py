@@ -22,15 +22,19 @@ from ....packs.packs import Rewrite
 from ....script.fill_from_tables import tables_by_class
 from ....script.flow import CHAT_FORMAT
 from ....script.porting import Porting
-from ....script.sites import shortened
+from ....script.sites import indentation, shortened
 from ....script.trainers import is_behind
 from ....script.training import in_reach
+from ....script.uses_of_training import role_uses
+from ...unsloth.reloaded import LOADS, arguments_of_unsloth, path_of_unsloth, reloaded_tokenizer
+from .called_model import is_known_call
 from .reload_arguments import WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
 
 RULE = "TP314"
 ADAPTED = "peft.AutoPeftModelForCausalLM.from_pretrained"
 ADAPTER = ("peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained")
 MERGE = "merge_and_unload"
+READIES = ("unsloth.FastLanguageModel.for_inference", "unsloth.FastModel.for_inference")
 PLACES = frozenset({"eval", "train", "to", "cuda", "half", "float"})
 OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
@@ -48,6 +52,7 @@ class _Chain:
     rewrites: list[tuple[Rewrite, cst.Call, str]] = field(default_factory=list)
     removed: list[cst.BaseExpression] = field(default_factory=list)
     uses: list[cst.Name] = field(default_factory=list)
+    kept: list[cst.Name] = field(default_factory=list)  # merged ones that are saved, whatever they are called
     generates: bool = False
     is_formatted: bool = False  # by TRL's setup_chat_format, which a port has for Tunix's model alone
     is_saved: bool = False
@@ -61,14 +66,21 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
     module, whole = porting.module, tables_by_class(porting.packs)[WHOLE].names
     for call in module.calls:
         name = module.qualified(call.func)
-        if (name == ADAPTED or name in whole) and _is_candidate(porting, call):
+        if (name == ADAPTED or name in whole or name in LOADS) and _is_candidate(porting, call):
             chain = _Chain()
             if not _load(porting, call, chain):
                 continue
-            if chain.generates or chain.is_quantised or (chain.is_formatted and chain.is_saved):
+            formatted = chain.is_formatted and chain.is_saved
+            if chain.generates or chain.is_quantised or formatted or _has_name_of_trained(porting, chain):
                 found += chain.uses
                 _write(porting, call, chain)
     return found
+
+
+def _has_name_of_trained(porting: Porting, chain: _Chain) -> bool:
+    """Whether the model is saved by the name of the one that was trained, whose uses become Tunix's."""
+    named = {use.name for use in role_uses(porting, "model")}
+    return chain.is_saved and any(use in named for use in chain.uses)
 
 
 def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
@@ -77,6 +89,8 @@ def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
         porting.edit(start, end, new, RULE, REASON)
     for place in chain.removed:
         porting.remove_statement(place, RULE, "it is where the mesh says")
+    for kept in chain.kept:
+        porting.edit(*porting.module.span(kept), kept.value, RULE, "what is merged saves itself")
     for rule, use, name in chain.rewrites:
         apply_rewrite(porting, rule, use, name, "call")
     if not chain.is_sure:
@@ -94,7 +108,20 @@ def _is_candidate(porting: Porting, call: cst.Call) -> bool:
         return False
     if is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call)):
         return True
-    return _is_apart(porting, call)
+    return _is_apart(porting, call) or (has_mesh_of_file(porting) and _is_behind_calls(porting, call))
+
+
+def _is_behind_calls(porting: Porting, call: cst.Call) -> bool:
+    """Whether a line of no function runs behind every call of the one that trains: `train(); model = load()`."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    function = function_around(module, trainer.node)
+    calls = calls_of(module, function) if function is not None else []
+    if function_around(module, call) is not None or module.loops(call) or not calls:
+        return False
+    ends = [module.span(module.statement(one))[1] for one in calls]
+    apart = all(function_around(module, one) is None for one in calls)
+    return apart and all(end <= module.span(call)[0] for end in ends)
 
 
 def _is_apart(porting: Porting, call: cst.Call) -> bool:
@@ -136,6 +163,8 @@ def has_mesh_of_file(porting: Porting) -> bool:
 def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
     """`AutoModelForCausalLM.from_pretrained(path, dtype=...)` → `rt.load_model(path, mesh, dtype=...)`."""
     module = porting.module
+    if module.qualified(call.func) in LOADS:
+        return _load_pair(porting, call, chain)
     arguments = reload_arguments(porting, call)
     if arguments is None:
         return False
@@ -151,6 +180,25 @@ def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
     whole, rest = _without_places(porting, call)
     chain.edits.append((module.span(call)[0], module.span(whole)[1], new))
     return rest and _held(porting, whole, chain, merged=False)
+
+
+def _load_pair(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
+    """Unsloth's `model, tokenizer = FastLanguageModel.from_pretrained(path)` → a line for each."""
+    module = porting.module
+    arguments, path, line = arguments_of_unsloth(porting, call), path_of_unsloth(call), module.parents[call]
+    if arguments is None or path is None or not isinstance(line, cst.Assign) or len(line.targets) != 1:
+        return False
+    target = line.targets[0].target
+    names = [element.value for element in target.elements] if isinstance(target, cst.Tuple) else []
+    if len(names) != 2 or not all(isinstance(name, cst.Name) for name in names) or not is_tunixs(porting, path):
+        return False
+    chain.is_quantised = True  # Unsloth ends on a machine without a GPU, whatever is done with it
+    model, tokenizer = (module.code(name) for name in names)
+    space = indentation(module.text, module.span(line)[0])
+    new = f"{model} = {porting.rt('load_trained')}({arguments[0]}, {', '.join([porting.names.mesh, *arguments[1:]])})"
+    new += f"\n{space}{tokenizer} = {reloaded_tokenizer(porting, path)}"
+    chain.edits.append((*module.span(line), new))
+    return _held(porting, call, chain, merged=False)
 
 
 def _without_places(porting: Porting, call: cst.Call) -> tuple[cst.Call, bool]:
@@ -178,7 +226,7 @@ def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> b
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return False
     target: cst.BaseExpression = parent.targets[0].target
-    if module.qualified(call.func) == CHAT_FORMAT:  # it gives (model, tokenizer)
+    if module.qualified(call.func) in (CHAT_FORMAT, *LOADS):  # it gives (model, tokenizer)
         pair = target.elements if isinstance(target, cst.Tuple) else ()
         target = pair[0].value if len(pair) == 2 else target
     scope = module.scope(call)
@@ -208,6 +256,7 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         if name in ("device", "dtype") or name == "generate" or (merged and name in OF_MERGED):
             chain.generates |= name == "generate"
             chain.is_saved |= name in OF_MERGED
+            chain.kept += [use] if name in OF_MERGED else []
             if name == "device" and isinstance(outer, cst.Assign):  # where what is made in torch goes, if it stays
                 chain.edits.append((*module.span(parent), '"cpu"'))
             chain.uses.append(use)
@@ -237,8 +286,15 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             chain.edits.append((*module.span(outer), f"{porting.rt(MERGE)}({use.value})"))
             return _held(porting, outer, chain, merged=True)
         return False
+    if isinstance(parent, cst.Call) and parent.func is use and is_known_call(porting, parent):
+        chain.generates = True
+        chain.uses.append(use)
+        return True
     if isinstance(outer, cst.Call) and isinstance(parent, cst.Arg):
         called = module.qualified(outer.func)
+        if called in READIES and isinstance(module.parents[outer], cst.Expr):
+            chain.removed.append(outer)
+            return True
         if called == "transformers.pipeline":
             chain.generates = True
             chain.uses.append(use)
