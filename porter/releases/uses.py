@@ -229,8 +229,8 @@ class _Reader(ast.NodeVisitor):
             if known is not None and isinstance(word, str):
                 known.append((word, target.lineno, self.guards > 0))
             return
-        if place := self._place(target):
-            self._holds(place, value)
+        if kept := self._place(target):
+            self._holds(kept, value)
         if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Call):
             for place, one in enumerate(target.elts):
                 made = self._parsed(value)
