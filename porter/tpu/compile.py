@@ -312,7 +312,7 @@ def _version(package: str) -> str:
 
 def _read(process: Process, last: deque[str], stage: list[str]) -> None:
     assert process.stdout is not None
-    for line in io.TextIOWrapper(process.stdout, "utf-8", errors="replace"):  # type: ignore[type-var]
+    for line in io.TextIOWrapper(process.stdout, "utf-8", errors="replace"):
         if line.startswith("stage "):
             stage[0] = line.removeprefix("stage ").strip()
         elif line.strip():
