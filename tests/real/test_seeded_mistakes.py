@@ -79,10 +79,7 @@ SMALL = {
     "weight decay 1e-4": (", weight_decay=0.01", "", "Optax's default"),
 }
 STEPS = 4  # in which every mistake must show
-SHORT = (
-    "mean of micro-batch means", "dropped end token", "float32 for a half-precision base", "adapter saved elsewhere",
-    "clipping dropped",
-)  # fmt: skip
+SHORT = ("mean of micro-batch means", "dropped end token", "clipping dropped")
 MAX_LENGTH = "    max_length=128,\n"
 SHAPES = "    step_packing=[(4, 128), (8, 128), (4, 256)],\n"
 
@@ -149,6 +146,7 @@ def test_a_small_mistake_is_caught_by_its_setting_and_by_the_weights(qwen3: Any,
     print(mistake, {name: check.measured for name, check in differing.items()})
 
 
+@long
 def test_gemma4_without_its_global_keys(gemma4: Any) -> None:
     text = gemma4.port.read_text()
     blind = text.replace("q_einsum|k_einsum|", "q_einsum|")
@@ -190,6 +188,7 @@ def test_what_the_first_steps_do_not_show_is_in_the_configuration(brief: Any) ->
     assert found[checks.LOSS].status == "equal"
 
 
+@long
 def test_packed_steps_are_trls(gemma4: Any) -> None:
     """Gemma 4 with local, global and K=V layers: windows, positions and masks of rows that share one."""
     text = gemma4.port.read_text(encoding="utf-8")
