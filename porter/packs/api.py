@@ -2,8 +2,8 @@
 
 A rule is a function of a site and of what it may do there. `apply(site: Site, porting: Porting)` writes the port,
 `read(site: Site, reading: Reading)` yields what a line means for the training. A step goes through the whole script,
-`@step(Phase.ANSWER)`, and asks what `porter.packs.script` has. docs/packs.md documents them; names that aren't listed
-here may change with any release.
+`@step(Phase.ANSWER)`, and asks what `porter.packs.script` and `porter.packs.training` have. docs/packs.md documents them;
+names that aren't listed here may change with any release.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..engine.script.reaching import reaching
 from ..engine.script.sites import Argument, Site
 from ..engine.settling import decisions
 from ..engine.steps.step import Phase, step
-from ..recipe import Field, Finding, Origin, Value
+from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
 
@@ -43,6 +43,7 @@ __all__ = [
     "Phase",
     "Porting",
     "Reading",
+    "Severity",
     "Site",
     "Value",
     "condition_of",

@@ -57,6 +57,18 @@ def test_one_that_writes_comes_before_all_that_answers(tmp_path: Path) -> None:
     assert "\nacme_run()" not in port(SCRIPT, rules=(folder,)).after
 
 
+def test_a_part_of_the_pack_itself_is_left_out_with_none_of_its_rules(tmp_path: Path) -> None:
+    """As one that reads what several of them describe; its mistake is the pack's."""
+    folder = pack(tmp_path / "acme", more='ID = "ACME1"')
+    rule(folder, "walk", more='PART_OF = "acme"')
+    text = sft_script("def acme_run(): ...\ndef acme_walk(): ...\n\n\nacme_walk()\nacme_run()")
+    kept = port(text, rules=(folder,), ignore=("ACME1",)).after
+    assert "\nacme_run()" in kept and "\nacme_walk()" not in kept
+    rule(folder, "walk", "Phase.NAME", "call.missing", 'PART_OF = "acme"')
+    (finding,) = [each for each in port(text, rules=(folder,)).findings if each.rule == "TP199"]
+    assert re.search(r"Pack acme made a mistake \(.*walk\.py:\d+: AttributeError.*step is not taken", finding.message)
+
+
 def test_it_stands_where_it_says(tmp_path: Path) -> None:
     """The second reads what the first fills, and finds its edit there; without that it would come before it."""
     say = "porting.find('ACME1', 'warning', f'{len([e for e in porting.edits if e.rule == chr(90)])} before', '', 1, 1)"

@@ -16,7 +16,7 @@ from porter.tables import packs as built_in
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKS = sorted(path.parent for path in (ROOT / "examples" / "packs").glob("*/pack.toml"))
-API = ("porter.packs.api", "porter.packs.script")
+API = ("porter.packs.api", "porter.packs.script", "porter.packs.training")
 
 
 @pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.name)

@@ -51,7 +51,7 @@ class SiteRule:
     pack: str = ""
     line: int = 0  # at which it says what it answers
     steps: tuple[Step, ...] = ()
-    part_of: bool = False  # whether `id` is another file's, which this one belongs to
+    part_of: bool = False  # whether `id` is another file's, or the pack's name, which this one belongs to
 
     @property
     def built_in(self) -> bool:
@@ -80,7 +80,7 @@ def load_python_rule(file: Path, pack: str) -> SiteRule:
         named = {name: _names(module, name, file) for name in ("MATCHES", "CLASSES", "FUNCTIONS", "PATTERNS")}
         line = _line_of(file, *named)
         apply, read = getattr(module, "apply", None), getattr(module, "read", None)
-        steps = _steps(module, file, pack, id)
+        steps = _steps(module, file, pack, id if id != pack else "")
         if apply is None and read is None and not steps:
             said = "has neither apply(site, porting) nor read(site, reading), nor a function that is a @step"
             raise InputError(said, file, 1, fix="write one")

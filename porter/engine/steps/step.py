@@ -41,7 +41,8 @@ class Phase(Enum):
 class Step:
     """A function and what it was declared to do; `of` is what it is called with, each trainer or the file.
 
-    One of a pack has the id of its `rule`, with which it is left out, and the pack's name, its file and line.
+    One of a pack has the pack's name, its file and line, and the id of its `rule`, with which it is left out; no rule
+    where it is a part of the pack itself.
     """
 
     run: Callable[..., Any]

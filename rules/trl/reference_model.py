@@ -7,11 +7,11 @@ from copy import copy
 
 import libcst as cst
 
-from ...script.fill_from_tables import bindings_of, fill_site, follow, plain_versions, table_of
-from ...script.flow import binding_origins
-from ...script.training import Training
-from ...script.where_models_come_from import makers
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, step
+from porter.packs.script import binding_origins
+from porter.packs.training import Training, bindings_of, fill_site, follow, makers, plain_versions, table_of
+
+PART_OF = "trl"
 
 COPIES = ("trl.create_reference_model", "copy.deepcopy")
 NAMES = r"name|path|_id$"  # in an expression that is a teacher's name rather than the teacher

@@ -6,15 +6,11 @@ import re
 
 import libcst as cst
 
-from ....runtime.facts.families import families as known_families
-from ....runtime.facts.families import read_family
-from ...draft.findings import NO_FAMILY
-from ...script.fill_from_tables import bindings_of, tables_of
-from ...script.flow import binding_origins, origins
-from ...script.training import Training
-from ...script.training import families as own_families
-from ...script.where_models_come_from import WHERE_FROM
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, step
+from porter.packs.script import binding_origins, origins
+from porter.packs.training import NO_FAMILY, WHERE_FROM, Training, bindings_of, known_families, tables_of
+
+PART_OF = "transformers"
 
 OTHER_TASK = re.compile(
     r"transformers\.(\w+For(?:Seq2SeqLM|SequenceClassification|TokenClassification|MaskedLM|QuestionAnswering|"
@@ -34,7 +30,7 @@ def refuse_other_models(porting: Training) -> None:
     arguments = [site.argument("model") for site in (trainer, inject) if site is not None]
     known = tables_of(porting)
     made = [site.node for site in porting.of_role("model")]
-    families = known_families([read_family(path) for path in own_families(porting.packs)])
+    families = known_families(porting)
     architectures = {name for family in families for name in family.architectures}
     others: dict[cst.Call, tuple[str, str]] = {}
     for node in [argument.node for argument in arguments if argument is not None]:

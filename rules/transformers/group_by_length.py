@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ....recipe import Value
-from ...script.fill_from_tables import table_of
-from ...script.training import Training
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Value, step
+from porter.packs.training import Training, table_of
+
+PART_OF = "transformers"
 
 OLDER, NEWER = "data.group_by_length", "data.sampling"
 GROUPED = "'group_by_length'"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....recipe import Origin, Value
-from ...script.fill_from_tables import table_of
-from ...script.training import Training
-from ...script.uses_of_training import role_uses
-from ...steps.step import Phase, step
+from porter.packs.api import Origin, Phase, Value, step
+from porter.packs.script import role_uses
+from porter.packs.training import Training, table_of
+
+PART_OF = "transformers"
 
 
 @step(

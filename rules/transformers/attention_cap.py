@@ -6,12 +6,12 @@ the cap and passes over it; before, the model chose eager attention by itself. T
 
 from __future__ import annotations
 
-from ....runtime.facts.field_tables import version_key
-from ...script.fill_from_tables import plain_version
-from ...script.training import Training
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, step
+from porter.packs.script import plain_version, version_key
+from porter.packs.training import Training
 
-RULE = "TP302"
+PART_OF = "TP302"
+
 SINCE = (4, 48)
 FIX = 'attn_implementation="eager" has the cap on a GPU, too; scores far below it are hardly changed by it.'
 
@@ -32,4 +32,4 @@ def say_attention_cap(porting: Training) -> None:
     if given is None and ("attn_implementation" in porting.module.text or "flash_attention" in porting.module.text):
         return  # given in another way
     message = f"Gemma 2 caps attention scores at 50, but not under sdpa, which transformers {version} takes here: "
-    porting.find(RULE, "warning", f"{message}the port caps them.", FIX, site.line, site.column)
+    porting.find(PART_OF, "warning", f"{message}the port caps them.", FIX, site.line, site.column)

@@ -6,10 +6,11 @@ TRL did so under bf16 with the adapters that it put into a base of 4 bits itself
 
 from __future__ import annotations
 
-from ....runtime.facts.field_tables import version_key
-from ...script.fill_from_tables import plain_version
-from ...script.training import Training
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, step
+from porter.packs.script import plain_version, version_key
+from porter.packs.training import Training
+
+PART_OF = "trl"
 
 CAST_SINCE = {
     "SFTTrainer": (0, 26, 0),

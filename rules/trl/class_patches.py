@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ....recipe import Severity
-from ...script.fill_from_tables import tables_by_class
-from ...script.porting import Porting
-from ...script.subclasses import BESIDE, HOOKS
-from ...steps.step import Phase, step
+from porter.packs.api import Phase, Porting, Severity, step
+from porter.packs.training import BESIDE, HOOKS, tables_by_class
+
+PART_OF = "trl"
 
 
 @step(Phase.NAME)

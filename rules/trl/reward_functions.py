@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...script.fill_from_tables import bindings_of, short_name, table_of
-from ...script.sites import Argument, Site, shown
-from ...script.training import Training
-from ...steps.step import Phase, step
+from porter.packs.api import Argument, Phase, Site, step
+from porter.packs.script import shown
+from porter.packs.training import Training, bindings_of, short_name, table_of
+
+PART_OF = "trl"
 
 REWARD_MODEL = "AutoModelForSequenceClassification.from_pretrained"
 
