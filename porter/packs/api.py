@@ -2,8 +2,8 @@
 
 A rule is a function of a site and of what it may do there. `apply(site: Site, porting: Porting)` writes the port,
 `read(site: Site, reading: Reading)` yields what a line means for the training. A step goes through the whole script,
-`@step(Phase.ANSWER)`, and asks what `porter.packs.script` and `porter.packs.training` have. docs/packs.md documents them;
-names that aren't listed here may change with any release.
+`@step(Phase.ANSWER)`, and asks what `porter.packs.script`, `training`, `writing` and `runtime` have. docs/packs.md
+documents them; names that aren't listed here may change with any release.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from ..engine.answering.pack_places import Definition
 from ..engine.dating.release import release_of
 from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
 from ..engine.libraries.transformers.collators import saved_tokenizer
-from ..engine.libraries.transformers.generation.generate import LOADERS
 from ..engine.libraries.trl.uploading import KEPT as PUSHED
 from ..engine.libraries.trl.uploading import push_code, save_code, say_old_token, upload_code
 from ..engine.packs.patterns import parse_pattern
@@ -100,6 +99,8 @@ def is_before(porting: Porting, library: str, release: str) -> bool:
 
 
 # Values
+
+LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
 
 
 def made_by(porting: Porting | Reading, node: cst.BaseExpression | None) -> str | None:

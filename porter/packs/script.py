@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from ..engine.dating.release import release_of
 from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.flow import binding_origins, origins
+from ..engine.script.flow import CHAT_FORMAT, binding_origins, held_by, is_same, origins, unwraps
 from ..engine.script.reaching import reaching
-from ..engine.script.sites import shortened, shown, small_statement
+from ..engine.script.sites import assigned_name, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
 from ..engine.settling.decisions import decide as decide_condition
 from ..engine.settling.kept_branch import keep_branch
 from ..engine.settling.unused import drop_device_maps
 from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
-from ..engine.tokens.tokenizers import is_tokenizer, tokenizes_alike
-from ..runtime.facts.families import find_family
+from ..engine.tokens.tokenizers import is_tokenizer, tokenizer_load, tokenizes_alike
+from ..runtime.facts.families import UnknownFamily, find_family
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
 from ..source.conditions import asks_for_gpu, bare, left_on_gpu
@@ -26,20 +26,23 @@ from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
 from ..source.values import TORCH_TYPES, Unknown, evaluate
-from ..text.edits import line_start, within
+from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 
 __all__ = [
+    "CHAT_FORMAT",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",
     "Module",
     "Scope",
     "Unknown",
+    "UnknownFamily",
     "Use",
     "argument_of",
     "asks_capability",
     "asks_for_gpu",
+    "assigned_name",
     "bare",
     "binding_origins",
     "calls_of",
@@ -50,10 +53,13 @@ __all__ = [
     "flatten",
     "function_around",
     "gpu_of_run",
+    "held_by",
     "inside",
+    "is_same",
     "is_tokenizer",
     "keep_branch",
     "left_on_gpu",
+    "line_end",
     "line_start",
     "names_in",
     "origins",
@@ -67,7 +73,9 @@ __all__ = [
     "shortened",
     "shown",
     "small_statement",
+    "tokenizer_load",
     "tokenizes_alike",
+    "unwraps",
     "version_key",
     "within",
 ]

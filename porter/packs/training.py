@@ -7,6 +7,7 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.draft.findings import NO_FAMILY
+from ..engine.script.callback_methods import in_callback
 from ..engine.script.fill_from_tables import (
     bindings_of,
     fill_site,
@@ -18,8 +19,10 @@ from ..engine.script.fill_from_tables import (
     tables_of,
 )
 from ..engine.script.subclasses import BESIDE, HOOKS
-from ..engine.script.training import Training
+from ..engine.script.trainers import is_another, is_behind
+from ..engine.script.training import Training, in_reach
 from ..engine.script.training import families as family_tables
+from ..engine.script.uses_of_training import is_in_reach
 from ..engine.script.where_models_come_from import WHERE_FROM, makers
 from ..runtime.facts.families import Family, families, read_family
 
@@ -32,6 +35,11 @@ __all__ = [
     "bindings_of",
     "fill_site",
     "follow",
+    "in_callback",
+    "in_reach",
+    "is_another",
+    "is_behind",
+    "is_in_reach",
     "known_families",
     "makers",
     "plain_versions",

@@ -60,38 +60,6 @@ Why: the TPU machine has no TRL to ask, and one release decides everything in th
 Example: `if "processing_class" in inspect.signature(SFTTrainer.__init__).parameters:`
 Safety: exact for the release that the report names; `--source-trl` names another one.
 """,
-    "TP311": """model.generate(...) of the model that is trained → `rt.generate(model, ...)`.
-
-What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's
-(`return_tensors="np"`, no `.to("cuda")`); `with torch.no_grad():` around the call becomes `with mesh:`; settings
-without effect on a TPU go. Behind training `tokenizer=` is added: the Trainer aligns the model's end token with it.
-Why: Tunix's model has no generate(), and Tunix's own sampler stops at other tokens and leaves the end token out.
-Example: `model.generate(**tokenizer(text, return_tensors="pt").to("cuda"), max_new_tokens=64, use_cache=True)`
-Use instead: `rt.generate(model, **tokenizer(text, return_tensors="np"), max_new_tokens=64, tokenizer=tokenizer)`
-Safety: greedy tokens are transformers' up to rounding, sampled ones come from other random numbers. Beams, stopping
-criteria and other settings without a counterpart are findings by name.
-""",
-    "TP313": """pipeline("text-generation", model=model) → `rt.TextGenerationPipeline(model, tokenizer)`.
-
-What it does: keeps the pipeline's settings and its calls; `device` and its like go.
-Why: transformers' pipeline runs torch models.
-Example: `pipe = pipeline("text-generation", model=model, tokenizer=tokenizer, device=0)`
-Use instead: `pipe = rt.TextGenerationPipeline(model, tokenizer)`
-Safety: the records are those of transformers 5.12, as are its defaults (256 tokens, sampled at a temperature of 0.7).
-""",
-    "TP314": """A model that is loaded again behind training, to generate → the same weights in Tunix's model.
-
-What it does: `AutoModelForCausalLM.from_pretrained(path)` becomes `rt.load_model` where the path is the base model's
-name, and `rt.load_trained` elsewhere, which loads whole models and adapters; `PeftModel.from_pretrained(base, path)`
-becomes `rt.apply_adapter`. Only where all that is done with the model is known, and it generates.
-Why: transformers would load it with torch, and generate on the host's CPU.
-Example: `model = PeftModel.from_pretrained(base, "out")`
-Use instead: `model = rt.apply_adapter(base, "out", mesh)`
-Safety: exact. Where nothing of the file saves what is trained, an info says that the checkpoints are Orbax's.
-What reads, lists or asks for a single checkpoint by transformers' name (`out/checkpoint-500`), behind the training or
-in a callback, is named: an error, a warning where it happens only if that is there.
-Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
-""",
     "TP316": """model.generation_config.eos_token_id = ... → `rt.generation_config(model).eos_token_id = ...`.
 
 What it does: reads and sets the settings of Tunix's model. Where the script saves adapters alone and samples nothing,

@@ -276,7 +276,7 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
     families = tuple(sorted((path / "models").glob("*.toml")))
     reads = dict(data.get("reads", {}))
     rules = tuple(rule for rule in loaded if not rule.part_of)
-    ids = {name, *(each.id for each in (*tables, *rules, *rewrites))}
+    ids = {name} | {each.id for each in tables} | {each.id for each in rules} | {each.id for each in rewrites}
     for part in loaded:
         if part.part_of and (part.id not in ids or part.claims):
             why = "answers places of its own" if part.claims else "its pack has no such rule"

@@ -9,14 +9,9 @@ import posixpath
 
 import libcst as cst
 
-from .....runtime.facts.families import UnknownFamily, find_family
-from .....source.module import Module
-from .....source.values import Unknown, evaluate
-from ....script.fill_from_tables import tables_by_class
-from ....script.flow import origins
-from ....script.porting import Porting
-from ....script.reaching import reaching
-from ....script.trainers import is_behind
+from porter.packs.api import Porting
+from porter.packs.script import Module, Unknown, UnknownFamily, evaluate, find_family, origins, reaching
+from porter.packs.training import is_behind, tables_by_class
 
 WHOLE = "transformers.AutoModelForCausalLM.from_pretrained"
 SAVES = frozenset({"save_model", "save_pretrained", "push_to_hub"})

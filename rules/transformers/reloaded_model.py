@@ -1,13 +1,15 @@
-"""A model that a script loads again behind training, to try it out: Tunix's in the port, as the trained one.
+"""A model that is loaded again behind training, to generate → the same weights in Tunix's model.
 
-base = AutoModelForCausalLM.from_pretrained(MODEL)
-model = PeftModel.from_pretrained(base, "out").merge_and_unload()
-model.generate(...)
-
-Also in a function of its own, and quantised by bitsandbytes.
-
-Only where all that is done with it is known: it generates, is merged, saved behind a merge, given the tokens of a chat
-format, or put on a device.
+What it does: `AutoModelForCausalLM.from_pretrained(path)` becomes `rt.load_model` where the path is the base model's
+name, and `rt.load_trained` elsewhere, which loads whole models and adapters; `PeftModel.from_pretrained(base, path)`
+becomes `rt.apply_adapter`. Only where all that is done with the model is known, and it generates.
+Why: transformers would load it with torch, and generate on the host's CPU.
+Example: `model = PeftModel.from_pretrained(base, "out")`
+Use instead: `model = rt.apply_adapter(base, "out", mesh)`
+Safety: exact. Where nothing of the file saves what is trained, an info says that the checkpoints are Orbax's.
+What reads, lists or asks for a single checkpoint by transformers' name (`out/checkpoint-500`), behind the training or
+in a callback, is named: an error, a warning where it happens only if that is there.
+Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
 """
 
 from __future__ import annotations
@@ -16,18 +18,16 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from .....source.calls import calls_of, function_around, parameter_of
-from ....answering.member_uses import apply_rewrite, member_rules
-from ....packs.packs import Rewrite
-from ....script.fill_from_tables import tables_by_class
-from ....script.flow import CHAT_FORMAT
-from ....script.porting import Porting
-from ....script.sites import shortened
-from ....script.trainers import is_behind
-from ....script.training import in_reach
-from .reload_arguments import WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import CHAT_FORMAT, calls_of, function_around, parameter_of, shortened
+from porter.packs.training import in_reach, is_behind, tables_by_class
+from porter.packs.writing import Rewrite, apply_rewrite, member_rules
 
-RULE = "TP314"
+from ._generation import RELOADED
+from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
+
+ID = "TP314"
+
 ADAPTED = "peft.AutoPeftModelForCausalLM.from_pretrained"
 ADAPTER = ("peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained")
 MERGE = "merge_and_unload"
@@ -55,10 +55,15 @@ class _Chain:
     is_sure: bool = True  # that the model is of a family that Tunix has
 
 
-def port_reloaded(porting: Porting) -> list[cst.Name]:
-    """Loads models of that kind with the runtime; every name where such a model stands."""
-    found: list[cst.Name] = []
-    module, whole = porting.module, tables_by_class(porting.packs)[WHOLE].names
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses", "reloaded models"))
+def port_reloaded(porting: Porting) -> None:
+    """Loads models of that kind with the runtime; every name where such a model stands is noted."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    if not any(word in module.text for word in ("generate(", "pipeline(", "setup_chat_format(", *QUANTISES)):
+        return
+    found: list[cst.Name] = porting.answers.setdefault((RELOADED, trainer.node), [])
+    whole = tables_by_class(porting.packs)[WHOLE].names
     for call in module.calls:
         name = module.qualified(call.func)
         if (name == ADAPTED or name in whole) and _is_candidate(porting, call):
@@ -68,22 +73,21 @@ def port_reloaded(porting: Porting) -> list[cst.Name]:
             if chain.generates or chain.is_quantised or (chain.is_formatted and chain.is_saved):
                 found += chain.uses
                 _write(porting, call, chain)
-    return found
 
 
 def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
     """Makes the changes that a chain has found."""
     for start, end, new in chain.edits:
-        porting.edit(start, end, new, RULE, REASON)
+        porting.edit(start, end, new, ID, REASON)
     for place in chain.removed:
-        porting.remove_statement(place, RULE, "it is where the mesh says")
+        porting.remove_statement(place, ID, "it is where the mesh says")
     for rule, use, name in chain.rewrites:
         apply_rewrite(porting, rule, use, name, "call")
     if not chain.is_sure:
         path = next((shortened(porting.module.code(argument.value)) for argument in call.args[:1]), "")
         message = f"{path}: of which family this model is, isn't known at port time; the port loads it with Tunix."
         fix = "Check it: rt.load_trained names the family of one that Tunix hasn't, behind the training."
-        porting.find(RULE, "warning", message, fix, *porting.module.location(call))
+        porting.find(ID, "warning", message, fix, *porting.module.location(call))
 
 
 def _is_candidate(porting: Porting, call: cst.Call) -> bool:

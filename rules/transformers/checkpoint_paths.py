@@ -15,11 +15,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ....source.scopes import inside
-from ...script.callback_methods import in_callback
-from ...script.porting import Porting
-from ...script.trainers import is_behind
-from .read_checkpoints import RULE, is_in_output
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import inside
+from porter.packs.training import in_callback, is_behind
+
+from .read_checkpoints import is_in_output
+
+PART_OF = "TP314"
 
 NAMED = re.compile(r"""["'/\\]checkpoint-(?:\d|\{|["'])|\{(?:\w+\.)*PREFIX_CHECKPOINT_DIR\}-""")
 JOINS = frozenset("join joinpath Path PurePath str fspath abspath realpath expanduser resolve absolute".split())
@@ -35,12 +37,13 @@ MAX_NAMES = 3  # names between a path and what reads it
 FIX = "rt.get_last_checkpoint(folder) gives the newest; save what is needed with rt.save_model, or use tpu-port export."
 
 
+@step(Phase.NAME, of="trainer", reads=("checkpoints",), fills=("checkpoint paths",))
 def say_checkpoint_paths(porting: Porting) -> None:
     """An error where such a path is read, a warning where a script asks whether it is there."""
     module = porting.module
-    if "checkpoint" not in module.text.lower() or not porting.options.active(RULE) or porting.trainer is None:
+    if "checkpoint" not in module.text.lower() or porting.trainer is None:
         return
-    said = {finding.line for finding in porting.findings if finding.rule == RULE and finding.severity == "error"}
+    said = {finding.line for finding in porting.findings if finding.rule == PART_OF and finding.severity == "error"}
     for node in [node for node in module.parents if isinstance(node, cst.SimpleString | cst.FormattedString)]:
         if NAMED.search(module.code(node)) is None or porting.covered(module.span(node)[0]):
             continue
@@ -55,9 +58,9 @@ def say_checkpoint_paths(porting: Porting) -> None:
             said.add(line)
             message = f"{module.code(node)}: the port's checkpoints are Orbax's, `500` in place of `checkpoint-500`"
             if call in asking:
-                porting.find(RULE, "warning", f"{message}: this is never there.", FIX, line, column)
+                porting.find(PART_OF, "warning", f"{message}: this is never there.", FIX, line, column)
             else:
-                porting.find(RULE, "error", f"{message}: {_name(porting, call)} finds none.", FIX, line, column)
+                porting.find(PART_OF, "error", f"{message}: {_name(porting, call)} finds none.", FIX, line, column)
 
 
 def _is_of_the_run(porting: Porting, node: cst.BaseExpression) -> bool:

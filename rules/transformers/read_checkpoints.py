@@ -13,18 +13,13 @@ import re
 
 import libcst as cst
 
-from ....recipe import Value
-from ....source.module import Module
-from ....source.scopes import inside
-from ....source.values import Unknown, evaluate
-from ...script.callback_methods import in_callback
-from ...script.flow import is_same, origins
-from ...script.porting import Porting
-from ...script.trainers import is_behind
-from ...script.uses_of_training import role_uses
-from .own_checkpoints import LISTS
+from porter.packs.api import Phase, Porting, Value, step
+from porter.packs.script import Module, Unknown, evaluate, inside, is_same, origins, role_uses
+from porter.packs.training import in_callback, is_behind
 
-RULE = "TP314"
+PART_OF = "TP314"
+LISTS = re.compile(r"\b(listdir|i?glob|iterdir|scandir|walk)\(")  # what gives the names in a folder
+
 LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
 ASKED = "whether checkpoints are named"  # of the module's memory
 NAMED = re.compile(r"""(?:^|[/\\}"'])checkpoint-""")
@@ -36,10 +31,11 @@ SAVES = re.compile(r"save_model|save_pretrained|push_to_hub|save_lora|save_state
 SAVED = re.compile(r"\bsave_(?:adapter|model|merged)\(|\bpush_to_hub\(")
 
 
+@step(Phase.NAME, of="trainer", fills=("checkpoints",))
 def say_read_checkpoints(porting: Porting) -> None:
     """Name the `from_pretrained` calls behind the training that are given one of its checkpoints."""
     module = porting.module
-    if "checkpoint" not in module.text or not porting.options.active(RULE) or porting.trainer is None:
+    if "checkpoint" not in module.text or porting.trainer is None:
         return
     for call in module.calls:
         func = call.func
@@ -51,13 +47,14 @@ def say_read_checkpoints(porting: Porting) -> None:
         said = f"{module.code(func)}({module.code(given)})"
         message = f"{said}: the port's checkpoints are Orbax's, and hold neither a config nor a tokenizer."
         fix = "Save with rt.save_model behind the training and read that folder, or use tpu-port export."
-        porting.find(RULE, "error", message, fix, *module.location(call))
+        porting.find(PART_OF, "error", message, fix, *module.location(call))
 
 
+@step(Phase.NAME, of="trainer")
 def say_only_checkpoints(porting: Porting) -> None:
     """Say that what is trained lies in checkpoints alone, where nothing of the file saves it or gives it back."""
     module, site, strategy = porting.module, porting.trainer, porting.value("save.strategy")
-    if site is None or porting.loop is not None or not porting.options.active(RULE):
+    if site is None or porting.loop is not None:
         return
     never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False")
     trains = any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer"))
@@ -73,7 +70,7 @@ def say_only_checkpoints(porting: Porting) -> None:
     message = f"Only checkpoints hold what is trained, and the port's are Orbax's, not {what}."
     call = f"rt.{'save_adapter' if porting.saves_adapter else 'save_model'}({porting.names.model}, folder)"
     fix = f"tpu-port export makes one of them; {call} behind the training saves it at once."
-    porting.find(RULE, "info", message, fix, site.line, site.column)
+    porting.find(PART_OF, "info", message, fix, site.line, site.column)
 
 
 def _is_given_back(module: Module, names: str) -> bool:
@@ -96,11 +93,12 @@ def _may_save(porting: Porting, call: cst.Call) -> bool:
     return any(name in re.findall(r"\w+", code(argument)) for argument in call.args for name in given if name)
 
 
+@step(Phase.NAME, of="trainer", fills=("checkpoints",))
 def say_listed_checkpoints(porting: Porting) -> None:
     """Name the places behind the training, or in a callback, that list checkpoints by transformers' name, of which
     there are none."""
     module = porting.module
-    if not porting.options.active(RULE) or porting.trainer is None:
+    if porting.trainer is None:
         return
     if ASKED not in module.memory:  # once a file, for all its trainers
         module.memory[ASKED] = NAMES.search(module.text) is not None
@@ -118,7 +116,7 @@ def say_listed_checkpoints(porting: Porting) -> None:
             continue
         message = f"{module.code(call)}: the port's checkpoints are Orbax's, `500` in place of `checkpoint-500`."
         fix = "rt.get_last_checkpoint(folder) gives the newest; each holds a trainer_state.json."
-        porting.find(RULE, "error", message, fix, *module.location(call))
+        porting.find(PART_OF, "error", message, fix, *module.location(call))
 
 
 def _is_checkpoint(porting: Porting, node: cst.BaseExpression) -> bool:

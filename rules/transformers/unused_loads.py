@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .....source.module import Module
-from ....script.fill_from_tables import tables_by_class
-from ....script.porting import Porting
-from ....script.sites import assigned_name, shortened
-from ....script.trainers import is_behind
-from ....steps.step import Phase, step
-from .reload_arguments import QUANTISES, WHOLE
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Module, assigned_name, shortened
+from porter.packs.training import is_behind, tables_by_class
 
-RULE = "TP314"
+from ._reload_arguments import QUANTISES, WHOLE
+
+PART_OF = "TP314"
+
 REASON = "nothing uses this model"
 
 
@@ -39,12 +38,12 @@ def drop_unused_loads(porting: Porting) -> None:
         deleted = [_deleted(module, use) for use in module.references(name, scope)]
         if any(place is None for place in deleted):
             continue
-        porting.remove_statement(call, RULE, REASON)
+        porting.remove_statement(call, PART_OF, REASON)
         for place in deleted:
             if place is not None:
                 _leave_out(porting, place, name)
         message = f"{name} = {shortened(module.code(call.func))}(...): {REASON}; the port doesn't load it."
-        porting.find(RULE, "info", message, "", *module.location(call))
+        porting.find(PART_OF, "info", message, "", *module.location(call))
 
 
 def _deleted(module: Module, use: cst.CSTNode) -> cst.Del | None:
@@ -61,6 +60,6 @@ def _leave_out(porting: Porting, place: cst.Del, name: str) -> None:
     elements = [module.code(element.value) for element in target.elements] if isinstance(target, cst.Tuple) else [name]
     kept = [element for element in elements if element != name]
     if kept:
-        porting.edit(*module.span(target), ", ".join(kept), RULE, REASON)
+        porting.edit(*module.span(target), ", ".join(kept), PART_OF, REASON)
     else:
-        porting.remove_statement(place, RULE, REASON)
+        porting.remove_statement(place, PART_OF, REASON)

@@ -1,0 +1,10 @@
+"""What the runtime that ports import takes, for rules that write its calls. docs/packs.md documents each name."""
+
+from __future__ import annotations
+
+from ..runtime.facts.generation_settings import DEFAULTS as GENERATION_DEFAULTS
+from ..runtime.facts.generation_settings import IDLE as IDLE_SETTINGS
+from ..runtime.facts.generation_settings import PIPELINE_SETTINGS, asks_nothing
+from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
+
+__all__ = ["GENERATION_DEFAULTS", "IDLE_SETTINGS", "PIPELINE_SETTINGS", "REFUSED_SETTINGS", "asks_nothing"]

@@ -1,0 +1,24 @@
+"""What a step asks that writes: the lines of the report that its code is for, and the code of calls.
+
+A row of the report names the line of the port that it went to: code that is written for a value or an argument carries
+its mark. docs/packs.md documents each name; those that aren't listed here may change with any release.
+"""
+
+from __future__ import annotations
+
+from ..engine.answering.member_uses import apply_rewrite, member_rules
+from ..engine.packs.packs import Rewrite
+from ..engine.receipts.marking import mark_of, stays
+from ..engine.script.sites import read_site
+from ..engine.tokens.numpy_tokens import settle_inputs, settle_outputs
+
+__all__ = [
+    "Rewrite",
+    "apply_rewrite",
+    "mark_of",
+    "member_rules",
+    "read_site",
+    "settle_inputs",
+    "settle_outputs",
+    "stays",
+]
