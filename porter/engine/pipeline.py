@@ -26,7 +26,7 @@ from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .dating.release import say_release, versions_in
 from .libraries.peft.merged_adapters import note_merged
-from .libraries.torch.loops.loop_trainer import LOOP, find_loops
+from .loops.loop_trainer import LOOP, find_loops
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
 from .reading.release_tests import answer_release_tests

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ..engine.libraries.torch.loops.loop_trainer import loop_parts
 from ..engine.libraries.transformers.collators import collator_text, write_collators
 from ..engine.libraries.transformers.left_padding import attention_of_padding
 from ..engine.libraries.unsloth.token_counts import counting_unsloth
+from ..engine.loops.loop_trainer import loop_parts
 from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import origins
@@ -21,7 +21,8 @@ from ..engine.script.sites import Argument
 from ..runtime.facts import releases
 from ..text.expressions import quoted
 from ..text.layout import Arg
-from .common_statements import (
+from .sft import counted_when_it_runs, unsloths_count
+from .statements.common_statements import (
     Writing,
     batch_lines,
     joined,
@@ -32,13 +33,12 @@ from .common_statements import (
     shuffling_arguments,
     trainer_lines,
 )
-from .model_statements import (
+from .statements.model_statements import (
     model_lines,
     moved,
 )
-from .multimodal import mean_arguments
-from .remarks import placed
-from .sft import counted_when_it_runs, unsloths_count
+from .statements.multimodal import mean_arguments
+from .statements.remarks import placed
 
 # Recipe place → rt.TrainerBatches keyword and the value that the runtime takes when it is left out.
 DATA = {

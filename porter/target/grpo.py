@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engine.libraries.transformers.generation.checkpoint_sampling import checkpoint_fills, sampled_by_vllm
 from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
@@ -23,7 +22,8 @@ from ..runtime.facts.field_tables import version_key
 from ..source.project.model_names import usual_value
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call
-from .common_statements import (
+from .statements.checkpoint_sampling import checkpoint_fills, sampled_by_vllm
+from .statements.common_statements import (
     RUN,
     Writing,
     assign,
@@ -35,11 +35,11 @@ from .common_statements import (
     run_arguments,
     trained_model,
 )
-from .model_statements import (
+from .statements.model_statements import (
     model_lines,
 )
-from .remarks import default_of, handed, marked, placed, remarked, unwritten
-from .training_config import training_config, with_hooks
+from .statements.remarks import default_of, handed, marked, placed, remarked, unwritten
+from .statements.training_config import training_config, with_hooks
 
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
 

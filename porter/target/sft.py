@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..engine.libraries.torch.seeds import draws_from_python
 from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.libraries.trl.collator_masks import PADDING
 from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
@@ -20,7 +19,7 @@ from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
 from ..text.expressions import quoted
 from ..text.layout import Arg
-from .common_statements import (
+from .statements.common_statements import (
     Writing,
     batch_lines,
     joined,
@@ -31,11 +30,12 @@ from .common_statements import (
     shuffling_arguments,
     trainer_lines,
 )
-from .model_statements import (
+from .statements.model_statements import (
     model_lines,
 )
-from .multimodal import mean_arguments
-from .remarks import marked, placed
+from .statements.multimodal import mean_arguments
+from .statements.remarks import marked, placed
+from .statements.seeds import draws_from_python
 
 PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
 

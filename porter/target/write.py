@@ -16,7 +16,6 @@ from ..engine.libraries.peft.adapter_types import name_adapter_types
 from ..engine.libraries.peft.all_linear import write_linear_names
 from ..engine.libraries.peft.merged_adapters import write_merged
 from ..engine.libraries.peft.saved_adapters import is_saved, say_reference
-from ..engine.libraries.torch.seeds import seed_given
 from ..engine.libraries.trl.uploading import say_unread
 from ..engine.libraries.unsloth.responses_only import write_responses_only
 from ..engine.reading.model import reaches_trainer
@@ -35,12 +34,21 @@ from ..runtime.facts.lora_targets import Rule
 from ..text.expressions import names_in
 from ..text.layout import Arg, Call, render
 from . import causal_lm, distillation, grpo, loop, sft
-from .common_statements import Writing
-from .lora import adapters_mark, apply_call, dropout_arguments, literal_rules, provider_code, saved_call, vision_note
-from .model_statements import load_call
-from .pairs import write_fast_model
 from .preference import KINDS, preference_block, without_dropout
-from .remarks import place_headings
+from .statements.common_statements import Writing
+from .statements.lora import (
+    adapters_mark,
+    apply_call,
+    dropout_arguments,
+    literal_rules,
+    provider_code,
+    saved_call,
+    vision_note,
+)
+from .statements.model_statements import load_call
+from .statements.pairs import write_fast_model
+from .statements.remarks import place_headings
+from .statements.seeds import seed_given
 
 # How a trainer trains (`kind` in its table) → the statements that stand where it stood.
 BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {

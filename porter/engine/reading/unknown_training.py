@@ -13,8 +13,8 @@ import re
 import libcst as cst
 
 from ...source.module import Module
-from ..libraries.torch.loops.advice import by_objective
-from ..libraries.torch.loops.loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
+from ..loops.advice import by_objective
+from ..loops.loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
 from ..script.fill_from_tables import mentions_import, trainers_known
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training

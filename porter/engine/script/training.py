@@ -27,7 +27,7 @@ from ..packs.packs import Pack
 from .sites import Argument, Site
 
 if TYPE_CHECKING:
-    from ..libraries.torch.loops.facts import Loop
+    from ..loops.facts import Loop
 
 
 # A comparison with a half-width type, which the port writes otherwise.

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..engine.receipts.marking import mark, mark_of
-from ..engine.script.porting import Porting
-from ..engine.script.sites import Site
-from ..engine.script.training import in_reach
-from ..runtime.facts.families import Family
-from ..runtime.facts.lora_targets import LoraSpec, Rule, beyond_text, port_rules
-from ..text.expressions import number, python, times
-from ..text.layout import Arg, Call, render
+from ...engine.receipts.marking import mark, mark_of
+from ...engine.script.porting import Porting
+from ...engine.script.sites import Site
+from ...engine.script.training import in_reach
+from ...runtime.facts.families import Family
+from ...runtime.facts.lora_targets import LoraSpec, Rule, beyond_text, port_rules
+from ...text.expressions import number, python, times
+from ...text.layout import Arg, Call, render
 from .remarks import named_remarks, remarked
 
 # Recipe place → LoraConfig keyword, for what decides which linears get which adapter.

@@ -9,8 +9,8 @@ from typing import Any
 
 import libcst as cst
 
-from .....source.module import Module
-from .....source.scopes import walk
+from ...source.module import Module
+from ...source.scopes import walk
 from .blocks import is_backward, is_modulo, is_step, lines_of
 from .contexts import Contexts
 from .counts import DEPENDS, Counts, is_increment

@@ -14,24 +14,24 @@ from typing import Any
 
 import libcst as cst
 
-from ..engine.dating.row_order import shuffling_in
-from ..engine.libraries.bitsandbytes.preparation import PREPARED, is_read_here
-from ..engine.libraries.torch.loops.loop_trainer import loop_parts
-from ..engine.libraries.torch.seeds import seed_given
-from ..engine.libraries.transformers.logit_functions import logit_function
-from ..engine.libraries.transformers.metrics import included, metrics_of
-from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
-from ..engine.script.may_be_none import is_none_somewhere
-from ..engine.script.porting import Porting
-from ..engine.script.sites import Argument
-from ..engine.script.training import Training
-from ..runtime.facts.families import Family
-from ..runtime.facts.lora_targets import Rule
-from ..text.expressions import is_atom, python, quoted
-from ..text.layout import Arg, Call, render
+from ...engine.dating.row_order import shuffling_in
+from ...engine.libraries.transformers.logit_functions import logit_function
+from ...engine.libraries.transformers.metrics import included, metrics_of
+from ...engine.loops.loop_trainer import loop_parts
+from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
+from ...engine.script.may_be_none import is_none_somewhere
+from ...engine.script.porting import Porting
+from ...engine.script.sites import Argument
+from ...engine.script.training import Training
+from ...runtime.facts.families import Family
+from ...runtime.facts.lora_targets import Rule
+from ...text.expressions import is_atom, python, quoted
+from ...text.layout import Arg, Call, render
 from .lora import adapters_mark, apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
+from .prepared_base import PREPARED, is_read_here
 from .remarks import handed, marked, placed, remarked, remarked_line, said_by, unwritten
+from .seeds import seed_given
 from .training_config import training_config, with_hooks
 
 

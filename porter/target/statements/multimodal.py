@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.porting import Porting
-from ..runtime.facts.releases import release
-from ..text.expressions import quoted
-from ..text.layout import Arg
+from ...engine.script.fill_from_tables import plain_version
+from ...engine.script.porting import Porting
+from ...runtime.facts.releases import release
+from ...text.expressions import quoted
+from ...text.layout import Arg
 
 FAMILIES = ("gemma3", "gemma4")
 OF_TEXT = re.compile(r"\bGemma[34]\w*ForCausalLM\b")

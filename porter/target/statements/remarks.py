@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..engine.libraries.unsloth.patched_defaults import unsloth_note
-from ..engine.receipts.marking import mark, mark_of
-from ..engine.script.fill_from_tables import table_of
-from ..engine.script.porting import Porting
-from ..engine.script.sites import Argument, indentation
-from ..engine.script.training import Training
-from ..recipe import Value
-from ..source.remarks import Heading
-from ..text.edits import line_start
-from ..text.layout import Arg, Call, commented
+from ...engine.libraries.unsloth.patched_defaults import unsloth_note
+from ...engine.receipts.marking import mark, mark_of
+from ...engine.script.fill_from_tables import table_of
+from ...engine.script.porting import Porting
+from ...engine.script.sites import Argument, indentation
+from ...engine.script.training import Training
+from ...recipe import Value
+from ...source.remarks import Heading
+from ...text.edits import line_start
+from ...text.layout import Arg, Call, commented
 
 # The first of the characters that mark the places of a section's keywords while the port is written.
 MARK = 0xF0000

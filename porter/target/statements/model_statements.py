@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from ..engine.reading.master_weights import MASTERS
-from ..engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
-from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
-from ..engine.script.fill_from_tables import short_name
-from ..engine.script.porting import Porting
-from ..engine.script.sites import Argument, Site, indentation
-from ..engine.script.training import in_reach
-from ..engine.tokens.tokenizers import tokenizer_load
-from ..text.expressions import python, quoted, type_name
-from ..text.layout import Arg, Call
+from ...engine.reading.master_weights import MASTERS
+from ...engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
+from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
+from ...engine.script.fill_from_tables import short_name
+from ...engine.script.porting import Porting
+from ...engine.script.sites import Argument, Site, indentation
+from ...engine.script.training import in_reach
+from ...engine.tokens.tokenizers import tokenizer_load
+from ...text.expressions import python, quoted, type_name
+from ...text.layout import Arg, Call
 from .common_statements import Writing, assign
 from .remarks import argument_of, handed, marked, remarked, said_by
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .....recipe import Value
-from .....runtime.facts import releases
-from .....runtime.facts.generation_settings import DEFAULTS
-from .....text.expressions import quoted
-from .....text.layout import Arg
-from ....script.fill_from_tables import plain_version
-from ....script.porting import Porting
-from ....script.training import in_reach
+from ...engine.script.fill_from_tables import plain_version
+from ...engine.script.porting import Porting
+from ...engine.script.training import in_reach
+from ...recipe import Value
+from ...runtime.facts import releases
+from ...runtime.facts.generation_settings import DEFAULTS
+from ...text.expressions import quoted
+from ...text.layout import Arg
 
 # Recipe place → GenerationConfig's name.
 SETTINGS = {

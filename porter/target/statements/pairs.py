@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..engine.script.porting import Porting
-from ..engine.script.sites import Site, pair_names
-from ..engine.tokens.tokenizers import tokenizer_load
-from ..text.layout import Call, render
-from ..text.marks import MARKS
+from ...engine.script.porting import Porting
+from ...engine.script.sites import Site, pair_names
+from ...engine.tokens.tokenizers import tokenizer_load
+from ...text.layout import Call, render
+from ...text.marks import MARKS
 
 
 def write_fast_model(porting: Porting, site: Site, call: Call) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....recipe import Value
-from ....source.calls import function_around
-from ....text.expressions import names_in
-from ...script.fill_from_tables import short_name
-from ...script.porting import Porting
-from ...script.sites import Site
+from ...engine.script.fill_from_tables import short_name
+from ...engine.script.porting import Porting
+from ...engine.script.sites import Site
+from ...recipe import Value
+from ...source.calls import function_around
+from ...text.expressions import names_in
 
 PREPARED = "memory.kbit_gradient_checkpointing"
 

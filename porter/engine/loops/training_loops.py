@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from .....source.module import Module
-from .....source.scopes import walk
+from ...source.module import Module
+from ...source.scopes import walk
 from .blocks import is_backward, is_step, is_zeroing, lines_of
 from .counts import End
 from .draws import drawn_by_next

@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ..engine.libraries.torch.loops.loop_trainer import loop_parts
-from ..engine.libraries.unsloth.patched_defaults import unsloth_note
-from ..engine.libraries.unsloth.token_counts import counting_unsloth
-from ..engine.receipts.marking import mark, mark_keywords, unread
-from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.porting import Porting
-from ..engine.script.training import Training
-from ..recipe import Value
-from ..runtime.facts.field_tables import version_key
-from ..runtime.facts.releases import release
-from ..text.expressions import is_atom, python, quoted
-from ..text.layout import Arg, Call, render
+from ...engine.libraries.unsloth.patched_defaults import unsloth_note
+from ...engine.libraries.unsloth.token_counts import counting_unsloth
+from ...engine.loops.loop_trainer import loop_parts
+from ...engine.receipts.marking import mark, mark_keywords, unread
+from ...engine.script.fill_from_tables import plain_version
+from ...engine.script.porting import Porting
+from ...engine.script.training import Training
+from ...recipe import Value
+from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.releases import release
+from ...text.expressions import is_atom, python, quoted
+from ...text.layout import Arg, Call, render
 from .multimodal import APART, own_mean
 from .remarks import default_of, marked, remarked, remarked_line
 

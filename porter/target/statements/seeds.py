@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....source.calls import argument_of, calls_of, function_around
-from ....source.module import Module
-from ....source.values import Unknown, evaluate
-from ....text.expressions import names_in
-from ...script.porting import Porting
-from ...script.sites import Site
-from ...script.training import in_reach
+from ...engine.script.porting import Porting
+from ...engine.script.sites import Site, facts_of
+from ...engine.script.training import in_reach
+from ...source.calls import argument_of, calls_of, function_around
+from ...source.module import Module
+from ...source.values import Unknown, evaluate
+from ...text.expressions import names_in
 
 SEEDING = "the calls that seed torch"  # of the module's memory
-SEEDS = frozenset(
-    "torch.manual_seed torch.random.manual_seed transformers.set_seed transformers.trainer_utils.set_seed "
-    "accelerate.set_seed accelerate.utils.set_seed lightning.seed_everything lightning.pytorch.seed_everything "
-    "pytorch_lightning.seed_everything unsloth.set_seed".split()
-)
-
-OF_PYTHON = (SEEDS - {"torch.manual_seed", "torch.random.manual_seed"}) | {"random.seed"}
 DRAWS = frozenset(
     f"random.{name}"
     for name in "sample shuffle choice choices randint randrange random uniform gauss betavariate getrandbits".split()
@@ -35,7 +28,7 @@ def draws_from_python(module: Module) -> bool:
     called = {module.qualified(call.func) for call in module.calls}
     found = module.scopes[module.tree].lookup("random")
     named = found is None or any(item.qualified == "random" for item in found[1])
-    return bool(called & OF_PYTHON) and bool(called & DRAWS) and named
+    return bool(called & {"random.seed", *facts_of(module).seeds_python}) and bool(called & DRAWS) and named
 
 
 def seed_given(porting: Porting, site: Site) -> str:
@@ -57,7 +50,8 @@ def seed_given(porting: Porting, site: Site) -> str:
 def _seeding(module: Module) -> list[tuple[cst.Call, cst.BaseExpression]]:
     """The calls of a file that seed torch, with what they give it: the last first."""
     if SEEDING not in module.memory:
-        direct = [call for call in module.calls if call.args and module.qualified(call.func) in SEEDS]
+        seeds = facts_of(module).seeds
+        direct = [call for call in module.calls if call.args and module.qualified(call.func) in seeds]
         found = [(call, call.args[0].value) for call in direct]
         for inner in direct:
             function, given = function_around(module, inner), inner.args[0].value

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from .....source.module import Module
+from ...source.module import Module
 
 # Keywords of a causal language model's forward pass that a batch may give it.
 MODEL_INPUTS = ("input_ids", "attention_mask", "labels", "position_ids", "use_cache", "return_dict")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from .....source.module import Module
-from .....source.scopes import inside
+from ...source.module import Module
+from ...source.scopes import inside
 from .forward import NotStandard
 
 # Methods that change nothing of the model, the optimizer and the schedule.

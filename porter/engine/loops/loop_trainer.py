@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from .....recipe import Origin, Value
-from .....source.scopes import walk
-from .....source.values import read_value
-from .....text.expressions import is_atom
-from ....script.fill_from_tables import (
+from ...recipe import Origin, Value
+from ...source.scopes import walk
+from ...source.values import read_value
+from ...text.expressions import is_atom
+from ..script.fill_from_tables import (
     bindings_of,
     fill_defaults,
     fill_site,
@@ -25,8 +25,8 @@ from ....script.fill_from_tables import (
     table_of,
     tables_by_class,
 )
-from ....script.sites import Argument, Site, indentation
-from ....script.training import Training
+from ..script.sites import Argument, Site, indentation
+from ..script.training import Training
 from .advice import advice
 from .facts import Loop
 from .forward import NotStandard

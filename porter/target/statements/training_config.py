@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-from ..engine.libraries.transformers.callbacks import callbacks_code, loads_best
-from ..engine.libraries.transformers.metrics import LOSSES
-from ..engine.libraries.trl.uploading import names_uploads
-from ..engine.reading.trackers import say_trackers
-from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
-from ..engine.script.callback_methods import reads_tokenizer
-from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.porting import Porting
-from ..runtime.facts.argument_fields import of_its_day
-from ..runtime.facts.field_tables import version_key
-from ..runtime.facts.releases import release
-from ..text.expressions import python, quoted
-from ..text.layout import Arg, Call, render
+from ...engine.libraries.transformers.callbacks import callbacks_code, loads_best
+from ...engine.libraries.transformers.metrics import LOSSES
+from ...engine.libraries.trl.uploading import names_uploads
+from ...engine.reading.trackers import say_trackers
+from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
+from ...engine.script.callback_methods import reads_tokenizer
+from ...engine.script.fill_from_tables import plain_version
+from ...engine.script.porting import Porting
+from ...runtime.facts.argument_fields import of_its_day
+from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.releases import release
+from ...text.expressions import python, quoted
+from ...text.layout import Arg, Call, render
 from .remarks import marked, remarked, remarked_line
 
 
