@@ -13,9 +13,6 @@ import libcst as cst
 from ..engine.answering.pack_places import Definition
 from ..engine.dating.release import release_of
 from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
-from ..engine.libraries.transformers.collators import saved_tokenizer
-from ..engine.libraries.trl.uploading import KEPT as PUSHED
-from ..engine.libraries.trl.uploading import push_code, save_code, say_old_token, upload_code
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
 from ..engine.script.flow import binding_origins, origins
@@ -26,12 +23,12 @@ from ..engine.script.reaching import reaching
 from ..engine.script.sites import Argument, Site
 from ..engine.settling import decisions
 from ..engine.steps.step import Phase, step
+from ..engine.tokens.tokenizers import saved_tokenizer
 from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
 
 __all__ = [
-    "PUSHED",
     "UNSLOTH_TEMPLATES",
     "Argument",
     "Definition",
@@ -54,15 +51,11 @@ __all__ = [
     "made_by",
     "matched",
     "methods_of",
-    "push_code",
     "remove_decorator",
-    "save_code",
     "saved_tokenizer",
     "say_keywords",
-    "say_old_token",
     "stays_torchs",
     "step",
-    "upload_code",
 ]
 
 

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from ..runtime.facts.field_tables import FieldTable
 from ..runtime.facts.generation_settings import DEFAULTS as GENERATION_DEFAULTS
 from ..runtime.facts.generation_settings import IDLE as IDLE_SETTINGS
 from ..runtime.facts.generation_settings import PIPELINE_SETTINGS, asks_nothing
 from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
+from ..runtime.settings.post_init import OF_TRL as CONFIGS_OF_TRL
+from ..runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
 
-__all__ = ["GENERATION_DEFAULTS", "IDLE_SETTINGS", "PIPELINE_SETTINGS", "REFUSED_SETTINGS", "asks_nothing"]
+__all__ = [
+    "CONFIGS_OF_TRL",
+    "GENERATION_DEFAULTS",
+    "IDLE_SETTINGS",
+    "PIPELINE_SETTINGS",
+    "REFUSED_SETTINGS",
+    "FieldTable",
+    "asks_nothing",
+    "newest_unsloth",
+    "unsloth_defaults",
+]

@@ -6,9 +6,18 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
-from ..engine.dating.release import release_of
+from ..engine.dating.release import date, release_of
 from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.flow import CHAT_FORMAT, binding_origins, held_by, is_same, origins, unwraps
+from ..engine.script.flow import (
+    CHAT_FORMAT,
+    SAVED,
+    binding_origins,
+    held_by,
+    is_same,
+    origins,
+    unwraps,
+    without_placement,
+)
 from ..engine.script.reaching import reaching
 from ..engine.script.sites import assigned_name, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
@@ -18,6 +27,7 @@ from ..engine.settling.unused import drop_device_maps
 from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
 from ..engine.tokens.tokenizers import is_tokenizer, tokenizer_load, tokenizes_alike
+from ..releases.history import history
 from ..runtime.facts.families import UnknownFamily, find_family
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
@@ -25,12 +35,13 @@ from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
-from ..source.values import TORCH_TYPES, Unknown, evaluate
+from ..source.values import TORCH_TYPES, Unknown, evaluate, read_value
 from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 
 __all__ = [
     "CHAT_FORMAT",
+    "SAVED",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",
@@ -46,6 +57,7 @@ __all__ = [
     "bare",
     "binding_origins",
     "calls_of",
+    "date",
     "decide_condition",
     "drop_device_maps",
     "evaluate",
@@ -54,6 +66,7 @@ __all__ = [
     "function_around",
     "gpu_of_run",
     "held_by",
+    "history",
     "inside",
     "is_same",
     "is_tokenizer",
@@ -66,6 +79,7 @@ __all__ = [
     "parameter_of",
     "plain_version",
     "reaching",
+    "read_value",
     "release_of",
     "returned",
     "role_uses",
@@ -78,4 +92,5 @@ __all__ = [
     "unwraps",
     "version_key",
     "within",
+    "without_placement",
 ]

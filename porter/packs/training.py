@@ -7,11 +7,16 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.draft.findings import NO_FAMILY
+from ..engine.receipts.marking import about
+from ..engine.script.argument_releases import rewritten_by
 from ..engine.script.callback_methods import in_callback
 from ..engine.script.fill_from_tables import (
     bindings_of,
+    config_table,
+    fill_defaults,
     fill_site,
     follow,
+    is_given,
     plain_versions,
     short_name,
     table_of,
@@ -32,17 +37,22 @@ __all__ = [
     "NO_FAMILY",
     "WHERE_FROM",
     "Training",
+    "about",
     "bindings_of",
+    "config_table",
+    "fill_defaults",
     "fill_site",
     "follow",
     "in_callback",
     "in_reach",
     "is_another",
     "is_behind",
+    "is_given",
     "is_in_reach",
     "known_families",
     "makers",
     "plain_versions",
+    "rewritten_by",
     "short_name",
     "table_of",
     "tables_by_class",

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 from ..engine.answering.member_uses import apply_rewrite, member_rules
 from ..engine.packs.packs import Rewrite
-from ..engine.receipts.marking import mark_of, stays
+from ..engine.receipts.marking import keys_at, mark, mark_at, mark_of, stays, unread_unless
 from ..engine.script.sites import read_site
 from ..engine.tokens.numpy_tokens import settle_inputs, settle_outputs
+from ..text.expressions import quoted
+from ..text.layout import Arg, Call, render
 
 __all__ = [
+    "Arg",
+    "Call",
     "Rewrite",
     "apply_rewrite",
+    "keys_at",
+    "mark",
+    "mark_at",
     "mark_of",
     "member_rules",
+    "quoted",
     "read_site",
+    "render",
     "settle_inputs",
     "settle_outputs",
     "stays",
+    "unread_unless",
 ]

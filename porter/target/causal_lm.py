@@ -11,7 +11,6 @@ import libcst as cst
 
 from ..engine.libraries.transformers.collators import collator_text, write_collators
 from ..engine.libraries.transformers.left_padding import attention_of_padding
-from ..engine.libraries.unsloth.token_counts import counting_unsloth
 from ..engine.loops.loop_trainer import loop_parts
 from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
@@ -138,7 +137,7 @@ def _as_release(porting: Porting) -> list[Arg]:
     attention = [Arg(quoted(kernel), "attention", "# decides what padding on the left sees")] if kernel else []
     if porting.loop is not None or not version or releases.release(None).sums_like(version):
         return attention
-    known = releases.release(None, version, counting_unsloth(porting))
+    known = releases.release(None, version, porting.unsloth_counts)
     if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
         version = releases.LAST_OF_MEANS
     if (counted := counted_when_it_runs(porting, version)) is not None:

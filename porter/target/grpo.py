@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
@@ -141,8 +140,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     fills = checkpoint_fills(porting)
     if fills:
         arguments.append(fills)
-    if is_raised_when_run(porting):
-        arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
+    if raises := porting.code.get("raise_batch_size"):
+        arguments.append(Arg(raises, "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))
     usual = [place for place, (_, default) in settings.items() if _is_usual(porting, place, default)]
     silent = unwritten(porting, {**RUN, **settings}) + mark(porting, *usual)
@@ -265,7 +264,6 @@ def _check(porting: Porting, writing: Writing) -> None:
     scale = porting.value("reward.scale")
     if scale is not None and scale.known and scale.literal not in (True, False, "group", "batch", "none"):
         find(f"scale_rewards={scale.code} is not known.", 'Choose one of "group", "batch", "none".', "reward.scale")
-    raise_batch_size(porting, writing.processes)
     generations, rows = porting.known("rollout.generations"), _generation_rows(porting, writing)
     if isinstance(generations, int) and generations < 2:
         find(f"num_generations={generations}: an advantage needs at least 2 completions.", "", "rollout.generations")

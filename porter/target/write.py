@@ -11,16 +11,9 @@ from typing import Any
 import libcst as cst
 
 from ..engine.assembling.per_file import behind_imports
-from ..engine.libraries.bitsandbytes.quantization import check_adapters, write_preparation, write_quantization
-from ..engine.libraries.peft.adapter_types import name_adapter_types
-from ..engine.libraries.peft.all_linear import write_linear_names
-from ..engine.libraries.peft.merged_adapters import write_merged
-from ..engine.libraries.peft.saved_adapters import is_saved, say_reference
-from ..engine.libraries.trl.uploading import say_unread
-from ..engine.libraries.unsloth.responses_only import write_responses_only
 from ..engine.reading.model import reaches_trainer
+from ..engine.reading.saved_adapters import is_saved, say_reference
 from ..engine.receipts.marking import given, mark, mark_of, mark_target
-from ..engine.receipts.moot import say_moot
 from ..engine.script.fill_from_tables import bindings_of, table_of
 from ..engine.script.flow import unprepared
 from ..engine.script.porting import TRAINER, Porting
@@ -64,43 +57,34 @@ BLOCKS: Mapping[str, Callable[[Porting, Writing], str]] = {
 FUSED = ("kv_einsum", "qkv_einsum")
 
 
-@step(Phase.WRITE, of="trainer", reads=("dropped", "emptied"), fills=("written",))
+@step(Phase.WRITE, of="trainer", reads=("dropped", "emptied", "names", "parts"), fills=("written",))
 def write(porting: Porting) -> None:
     """Plan the edits of the model, the adapters, the config and the trainer."""
     trainer, family, sizes, mesh = porting.trainer, porting.family, porting.sizes, porting.mesh
     assert trainer is not None
-    _choose_names(porting)
     without_dropout(porting)
-    write_responses_only(porting)
     rules = _rules(porting, family, sizes)
     porting.fuses = _fuses(porting, family, rules)
     mesh_code = _mesh_code(porting, mesh)
     mesh_elsewhere = _write_mesh(porting, mesh_code)
     _write_model(porting)
-    write_merged(porting)
-    write_linear_names(porting)
-    write_quantization(porting)
-    write_preparation(porting)
     provider, provider_elsewhere = _write_lora(porting, family, rules)
     if porting.lora_conditional:  # only what was written shows that the script puts adapters in by itself
         porting.fuses = porting.fuses or _fuses(porting, family, None)
-    check_adapters(porting)
-    name_adapter_types(porting)
     _write_arguments(porting)
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, mesh_code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
     block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
     porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer", part=TRAINER)
     place_headings(porting)
-    say_unread(porting)
-    say_moot(porting)
     _batch_sum(porting, writing, mesh)
     note = vision_note(porting, family, sizes)
     if note:
         porting.change_fate("LoraConfig.target_modules", fate="changed", reason=note)
 
 
-def _choose_names(porting: Porting) -> None:
+@step(Phase.WRITE, of="trainer", fills=("names",))
+def choose_names(porting: Porting) -> None:
     """Names for what the port adds; the user's own names stay."""
     trainer = porting.trainer
     assert trainer is not None
@@ -110,8 +94,6 @@ def _choose_names(porting: Porting) -> None:
         setattr(names, attribute, next((name for name in choices if name not in taken), f"{choices[0]}_"))
     names.schedule = porting.fresh("schedule", "lr_schedule")
     names.optimizer = porting.fresh("optimizer", "optax_optimizer")
-    if "rt" in taken:
-        names.runtime = "tpu_rt"
     tokenizer = trainer.argument("processing_class", "tokenizer")
     if tokenizer is not None and not tokenizer.value.is_literal(None):
         names.tokenizer = tokenizer.text

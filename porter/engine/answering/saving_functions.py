@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ..libraries.transformers.collators import saved_tokenizer
 from ..script.porting import Porting
 from ..script.uses_of_training import role_uses
 from ..steps.step import Phase, step
+from ..tokens.tokenizers import saved_tokenizer
 from .scoped_names import named_at
 
 RULE = "TP310"

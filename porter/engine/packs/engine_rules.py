@@ -86,24 +86,10 @@ Why: no TPU machine offers one; Ray waits for it without end, Modal has no TPUs.
 Example: `tune.with_resources(train, resources={"cpu": 2, "gpu": 1})`
 Use instead: `tune.with_resources(train, resources={"TPU": 4})`
 """,
-    "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
-
-What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported
-(gradient_accumulation_steps=2, seed=3407, learning_rate=5e-5, a warmup of a tenth, ...), by its release; cuts rows at
-the model's max_seq_length; tokenises texts as Unsloth does (`unsloth=`), and says which rows it refuses; raises GRPO's
-batch to num_generations.
-Why: the script trains with them. A class of TRL that is imported before unsloth keeps TRL's own.
-""",
     "TP717": """`if False:` blocks that would need Unsloth: what its notebooks offer to do next.
 
 What it does: takes out blocks that never run and use Unsloth's names; other blocks that never run stay.
 Why: they would keep an import that the TPU machine doesn't have.
-""",
-    "TP720": """train_on_responses_only(trainer, ...): Unsloth's mask of everything but the answers.
-
-What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
-are read off the tokenizer's chat template, as Unsloth does.
-Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
 """,
     "TP198": """A secret in the source: it is masked in whatever is said of the script, and named.
 
@@ -130,13 +116,6 @@ Safety: an import in a `try` with a handler stays as it is; so does a service's 
 What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.
 Why: Tunix's trainer and model have other methods than transformers', and a guess would run and be wrong.
 Use instead: Tunix's own way, or a rule in a pack of your own (`tpu-port rules new`).
-""",
-    "TP203": """find_all_linear_names: a function of the script that names all linear layers → "all-linear".
-
-What it does: a function that goes through `model.named_modules()`, keeps the instances of torch's or bitsandbytes'
-Linear and returns the last parts of their names without the head; its calls become PEFT's name for the same layers.
-Why: QLoRA scripts carry this function since before PEFT had the name; Tunix's model has no such modules.
-Safety: exact for the families that port.
 """,
 }
 

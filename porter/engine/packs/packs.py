@@ -144,6 +144,7 @@ class Pack:
     facts: Facts = NONE
     evidence: tuple[Release, ...] = ()
     steps: tuple[Step, ...] = ()  # of its rules' files
+    filling: tuple[SiteRule, ...] = ()  # those that say what a table can't
 
     @property
     def built_in(self) -> bool:
@@ -282,7 +283,8 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
             why = "answers places of its own" if part.claims else "its pack has no such rule"
             raise InputError(f"is a part of {part.id}, but {why}", part.path, 1, fix="give it an ID of its own")
     steps = tuple(step for rule in loaded for step in rule.steps)
-    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, steps)
+    filling = tuple(rule for rule in loaded if rule.filled is not None)
+    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, steps, filling)
 
 
 def _listed(manifest: Path, data: Mapping[str, Any], name: str) -> list[Any]:

@@ -9,6 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import libcst as cst
+
+from ...source.module import Module
+from .subclasses import imported_base
+from .training import Training
+
 MARK = "@"
 
 
@@ -36,3 +42,19 @@ class ArgumentRelease:
         quoted += [f'unsloth="{self.unsloth}"'] if self.unsloth else []
         quoted += [f'transformers="{self.transformers}"'] if self.transformers else []
         return f"trl_arguments({', '.join(quoted)})"
+
+
+def rewritten_by(porting: Training, name: cst.BaseExpression) -> str:
+    """The release of the library that has written a class of TRL's anew where `name` is looked up; empty for none."""
+    begins = porting.patched_from
+    return porting.patched_by if begins is not None and begins < _looked_up_at(porting.module, name) else ""
+
+
+def _looked_up_at(module: Module, name: cst.BaseExpression) -> int:
+    """Where a class is looked up in its library: at its import, or where it is used for `trl.SFTConfig`."""
+    node = imported_base(module, name)
+    if not isinstance(node, cst.Name):
+        return module.span(name)[0]
+    found = module.scope(node).lookup(node.value)
+    imports = [binding for binding in found[1] if binding.kind == "import"] if found is not None else []
+    return module.span(imports[0].node)[0] if imports else -1

@@ -54,7 +54,7 @@ def read_views(whole: Training, trainers: Sequence[Site], read: Callable[[Traini
 
 def _view(whole: Training, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Training:
     others = tuple(other for other in trainers if other is not site)
-    names = Names()
+    names = Names(runtime="tpu_rt" if "rt" in whole.module.bound_names else "rt")
     found = copy(whole.findings)
     return replace(whole, trainer=site, others=others, kept=kept, names=names, findings=found, loads={}, ignored=[])
 

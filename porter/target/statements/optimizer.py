@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ...engine.libraries.unsloth.patched_defaults import unsloth_note
-from ...engine.libraries.unsloth.token_counts import counting_unsloth
 from ...engine.loops.loop_trainer import loop_parts
 from ...engine.receipts.marking import mark, mark_keywords, unread
 from ...engine.script.fill_from_tables import plain_version
@@ -70,7 +68,7 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
         if warmup.startswith("math."):
             variable = porting.fresh("warmup_steps")
             place = warmup_place(porting)
-            note = unsloth_note(porting.value(place))
+            note = porting.note(porting.value(place))
             note = f"# {note}" if note else ""
             lines, warmup = remarked_line(porting, f"{variable} = {warmup}", indent, place, note=note), variable
         call = _optax_schedule(porting, name, rate, warmup, steps)
@@ -213,7 +211,7 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     steps = porting.value(place)
     if not version or porting.loop is not None or _deepspeed(porting) or steps is None or steps.is_literal(1, None):
         return []
-    text, known = porting.text(place), release(trl or None, version, counting_unsloth(porting))
+    text, known = porting.text(place), release(trl or None, version, porting.unsloth_counts)
     trainer = (porting.recipe.trainer or "").rpartition(".")[2]
     if known.divides_twice:
         factor = f"1 / {text if is_atom(text) else f'({text})'}"
@@ -281,7 +279,7 @@ def _clip(porting: Porting) -> list[Arg]:
 
 
 def _note(porting: Training, name: str) -> str:
-    note = unsloth_note(porting.value(f"optimizer.{name}"))
+    note = porting.note(porting.value(f"optimizer.{name}"))
     return f"# {note}" if note else ""
 
 

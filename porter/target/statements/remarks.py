@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...engine.libraries.unsloth.patched_defaults import unsloth_note
 from ...engine.receipts.marking import mark, mark_of
 from ...engine.script.fill_from_tables import table_of
 from ...engine.script.porting import Porting
@@ -211,7 +210,7 @@ def _with_headings(line: str, headings: Mapping[str, tuple[str, ...]]) -> list[s
 def default_of(porting: Training, place: str) -> str:
     """Whose default a value is, for a comment: `SFTConfig's default`."""
     value = porting.value(place)
-    if note := unsloth_note(value):
+    if note := porting.note(value):
         return note
     is_default = value is not None and value.kind == "default" and porting.loop is None
     origin = value.origin if value is not None and is_default else None

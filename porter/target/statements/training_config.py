@@ -6,8 +6,6 @@ import re
 
 from ...engine.libraries.transformers.callbacks import callbacks_code, loads_best
 from ...engine.libraries.transformers.metrics import LOSSES
-from ...engine.libraries.trl.uploading import names_uploads
-from ...engine.reading.trackers import say_trackers
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ...engine.script.callback_methods import reads_tokenizer
 from ...engine.script.fill_from_tables import plain_version
@@ -18,6 +16,7 @@ from ...runtime.facts.releases import release
 from ...text.expressions import python, quoted
 from ...text.layout import Arg, Call, render
 from .remarks import marked, remarked, remarked_line
+from .trackers import say_trackers
 
 
 def training_config(porting: Porting) -> Call:
@@ -31,7 +30,7 @@ def training_config(porting: Porting) -> Call:
             arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
         if loads_best(porting):
             arguments.append(Arg("True", "best"))
-        if names_uploads(porting):
+        if "push_to_hub" in porting.module.text:
             arguments.append(Arg("True", "uploads"))
         arguments += _release(porting)
         asked = mark_keywords(porting, porting.config, "save_only_model")

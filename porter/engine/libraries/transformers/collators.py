@@ -5,18 +5,14 @@ A collator is Python that runs on the host, so that one of the script's own is c
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
-from ....runtime.facts.field_tables import version_key
 from ....source.module import Module
 from ...receipts.marking import stays
-from ...script.fill_from_tables import fill_site, plain_version, plain_versions, short_name, table_of
-from ...script.flow import origins
+from ...script.fill_from_tables import fill_site, plain_versions, short_name, table_of
 from ...script.porting import Porting
 from ...script.sites import Argument, Site
-from ...script.training import Training, in_reach
+from ...script.training import Training
 from ...steps.step import Phase, step
 
 LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
@@ -76,38 +72,6 @@ def collator_text(porting: Porting, argument: Argument) -> str:
             first, last = porting.module.span(given.node)
             text = f'{text[: first - start]}"np"{text[last - start :]}'
     return text
-
-
-def saved_tokenizer(porting: Porting, node: cst.CSTNode) -> str:
-    """The tokenizer that the trainer saves beside its model, as code for the place of `node`; empty for none.
-
-    It is the trainer's own; without one, from transformers 4.50 on, what its collator was given.
-    """
-    if porting.names.tokenizer or porting.trainer is None:
-        return porting.names.tokenizer
-    module, argument = porting.module, porting.trainer.argument("data_collator")
-    if argument is None or version_key(plain_version(porting.versions.get("transformers", "0"))) < (4, 50):
-        return ""
-    made = next((made for made in origins(module, argument.node) if _holds_tokenizer(module, made)), None)
-    if not isinstance(made, cst.Call):
-        return ""
-    named = [arg.value for arg in made.args if arg.keyword is not None and arg.keyword.value == "tokenizer"]
-    given = [*named, *(arg.value for arg in made.args if arg.keyword is None and not arg.star)][:1]
-    text = module.code(given[0]) if given else ""
-    readable = re.fullmatch(r"[\w.]+", text) is not None and in_reach(module.scope(made), module.scope(node))
-    return text if readable else ""
-
-
-def _holds_tokenizer(module: Module, made: cst.CSTNode) -> bool:
-    """Whether an expression makes a collator with a `tokenizer`: most of the library's, and classes that say so."""
-    if not isinstance(made, cst.Call):
-        return False
-    name = module.qualified(made.func) or ""
-    if name.startswith("transformers."):
-        return name.rsplit(".", 1)[-1].startswith("DataCollator") and not name.endswith("WithFlattening")
-    meaning = module.meaning(made.func)
-    classes = [binding.node for binding in meaning[1] if isinstance(binding.node, cst.ClassDef)] if meaning else []
-    return any(re.search(r"\btokenizer\s*:|self\.tokenizer\s*=", module.code(each)) for each in classes)
 
 
 def _inside(module: Module, site: Site, argument: Argument) -> bool:

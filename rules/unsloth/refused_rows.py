@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ....source.module import Module
-from ...script.flow import origins
-from ...script.training import Training
-from ...steps.step import Phase, step
-from .patched_defaults import RULE
+from porter.packs.api import Phase, step
+from porter.packs.script import Module, origins
+from porter.packs.training import Training
+
+PART_OF = "TP703"
 
 MADE = ("datasets.Dataset.from_dict", "datasets.Dataset.from_list")
 
@@ -35,7 +35,7 @@ def say_refused_rows(porting: Training) -> None:
     message += f" wants a column {field!r} or a formatting_func."
     fix = f"Render them: a column {field!r} of tokenizer.apply_chat_template(row[...], tokenize=False), as TRL's own"
     fix += " trainer and later Unsloths do."
-    porting.find(RULE, "error", message, fix, given.line, given.column)
+    porting.find(PART_OF, "error", message, fix, given.line, given.column)
 
 
 def columns(module: Module, dataset: cst.BaseExpression | None) -> frozenset[str] | None:

@@ -1,18 +1,20 @@
-"""Unsloth's `trainer = train_on_responses_only(trainer, instruction_part=..., response_part=...)`.
+"""train_on_responses_only(trainer, ...): Unsloth's mask of everything but the answers.
 
-It labels the rows of a trainer that is already made; the port hands the same mask to the batches, `label_mask=`.
+What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
+are read off the tokenizer's chat template, as Unsloth does.
+Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
 """
 
 from __future__ import annotations
 
 import libcst as cst
 
-from ....recipe import Origin, Value
-from ...script.porting import Porting
-from ...script.sites import Argument, Site, read_site
-from ...script.training import Training
+from porter.packs.api import Argument, Origin, Phase, Porting, Site, Value, step
+from porter.packs.training import Training, table_of
+from porter.packs.writing import read_site
 
-RESPONSES_ONLY = "TP720"
+ID = "TP720"
+
 NAME = "unsloth.train_on_responses_only"
 POSITIONAL = ("trainer", "instruction_part", "response_part", "force_match")
 
@@ -21,27 +23,37 @@ def responses_only(porting: Training, trainer: Site) -> Site | None:
     """The call that masks the rows of `trainer`."""
     module = porting.module
     for call in module.calls_by_name.get(NAME, ()) if trainer.variable is not None else ():
-        site = read_site(module, call, "mask", RESPONSES_ONLY, NAME, POSITIONAL)
+        site = read_site(module, call, "mask", ID, NAME, POSITIONAL)
         given = site.argument("trainer")
         if given is not None and given.text == trainer.variable:
             return site
     return None
 
 
-def read_responses_only(porting: Training, trainer: Site) -> None:
-    """Say what can't be ported: parts that are made behind the trainer."""
-    site = responses_only(porting, trainer)
-    assert site is not None
+@step(Phase.READ, of="trainer", reads=("script values",), fills=("masked_behind", "data.collator"))
+def read_responses_only(porting: Training) -> None:
+    """What the collator masks counts no more; parts that are made behind the trainer can't be ported."""
+    trainer = porting.trainer
+    site = responses_only(porting, trainer) if trainer is not None else None
+    if trainer is None or site is None or table_of(porting, trainer).kind != "sft":
+        return
+    porting.masked_behind = True
+    if trainer.argument("data_collator") is not None:
+        reason = "rows are padded and masked by rt.SFTBatches(label_mask=)"
+        porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
+        porting.fill({"data.collator": Value("default", "None")})
+        porting.withdraw(".data_collator")
     if _parts(porting, site) is None:
         message = "train_on_responses_only: instruction_part and response_part can't be read where the trainer is made."
         fix = 'Write both as text, such as "<|im_start|>user\\n", and port again.'
-        porting.find(RESPONSES_ONLY, "error", message, fix, site.line, site.column)
+        porting.find(ID, "error", message, fix, site.line, site.column)
     elif (match := site.argument("force_match")) is not None and not match.value.is_literal(True):
         message = f"force_match={match.text}: Unsloth looks for the parts' common tokens; the port for all of them."
         fix = "Check that the answers are found, with force_match=True on the GPU."
-        porting.find(RESPONSES_ONLY, "warning", message, fix, match.line, match.column)
+        porting.find(ID, "warning", message, fix, match.line, match.column)
 
 
+@step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts", "data.collator"))
 def write_responses_only(porting: Porting) -> None:
     """The mask becomes `label_mask=rt.ResponsesOnly(...)`, and its statement goes."""
     trainer = porting.trainer
@@ -53,8 +65,8 @@ def write_responses_only(porting: Porting) -> None:
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer or "tokenizer"
     said = f"{parts[0]}, {parts[1]}, {name}" if parts[0] else f"tokenizer={name}"
     code = f"{porting.rt('ResponsesOnly')}({said})"
-    porting.fill({"data.collator": Value("expression", code, Origin("", site.line, site.column, RESPONSES_ONLY), code)})
-    porting.remove_statement(site.node, RESPONSES_ONLY, "the batches mask the same tokens: label_mask=")
+    porting.fill({"data.collator": Value("expression", code, Origin("", site.line, site.column, ID), code)})
+    porting.remove_statement(site.node, ID, "the batches mask the same tokens: label_mask=")
 
 
 def _parts(porting: Training, site: Site) -> tuple[str, str] | None:

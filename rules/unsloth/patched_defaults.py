@@ -1,9 +1,10 @@
-"""What Unsloth makes of TRL when it is imported before it: other defaults, other lengths, other batch sizes.
+"""Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
 
-    from unsloth import FastLanguageModel  # writes TRL's trainers and configs anew
-    from trl import SFTConfig, SFTTrainer  # Unsloth's: gradient_accumulation_steps=2, seed=3407, ...
-
-Where TRL is imported first its classes stay what they are. What the config says itself stands in either case.
+What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported
+(gradient_accumulation_steps=2, seed=3407, learning_rate=5e-5, a warmup of a tenth, ...), by its release; cuts rows at
+the model's max_seq_length; tokenises texts as Unsloth does (`unsloth=`), and says which rows it refuses; raises GRPO's
+batch to num_generations.
+Why: the script trains with them. A class of TRL that is imported before unsloth keeps TRL's own.
 """
 
 from __future__ import annotations
@@ -13,47 +14,46 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ....recipe import Origin, Severity, Value
-from ....runtime.facts.field_tables import FieldTable, version_key
-from ....runtime.settings.post_init import OF_TRL
-from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
-from ...dating.release import release_of
-from ...receipts.marking import about
-from ...script.fill_from_tables import config_table, is_given, plain_version, plain_versions, table_of
-from ...script.porting import Porting
-from ...script.sites import Site
-from ...script.subclasses import imported_base
-from ...script.training import Training, in_reach
-from ...steps.step import Phase, step
+from porter.packs.api import Origin, Phase, Porting, Severity, Site, Value, step
+from porter.packs.runtime import CONFIGS_OF_TRL, FieldTable, unsloth_defaults
+from porter.packs.script import plain_version, version_key
+from porter.packs.training import (
+    Training,
+    about,
+    config_table,
+    in_reach,
+    is_given,
+    plain_versions,
+    rewritten_by,
+    table_of,
+)
+
+from ._release import unsloth_version
+
+ID = "TP703"
 
 UNSLOTH = "Unsloth"  # the file that such a default's origin names
 RAISED = "Unsloth raises it to num_generations"
-RULE = "TP703"
 LENGTH = "data.max_length"
 PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
+ROLLS_OUT = ("grpo", "rloo")
 DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
-
-
-def unsloth_version(porting: Training) -> str:
-    """Unsloth's release: the one that the script or a file beside it pins, else the newest that is known."""
-    return release_of(porting, "unsloth") or newest_unsloth()
 
 
 def is_patched(porting: Training, site: Site | None) -> bool:
     """Whether the class that a call names is Unsloth's."""
     if site is None or not site.qualified.startswith("trl.") or not isinstance(site.node, cst.Call):
         return False
-    return site.node in porting.module.parents and is_patched_class(porting, site.node.func)
+    return site.node in porting.module.parents and bool(rewritten_by(porting, site.node.func))
 
 
-def is_patched_class(porting: Training, name: cst.BaseExpression) -> bool:
-    """Whether a name of trl's was looked up there after unsloth was imported."""
-    if "unsloth" not in porting.module.roots or not porting.options.active(RULE):
-        return False
-    if version_key(unsloth_version(porting)) < PATCHES_SINCE:
-        return False
-    first = _first_import(porting)
-    return first is not None and first < _looked_up_at(porting, name)
+@step(Phase.FIND, fills=("patches",))
+def find_patches(porting: Training) -> None:
+    """From where on TRL's classes are Unsloth's, and what is said of the values that it decides."""
+    release = unsloth_version(porting) if "unsloth" in porting.module.roots else ""
+    if release and version_key(release) >= PATCHES_SINCE:
+        porting.patched_from, porting.patched_by = _first_import(porting), release
+        porting.notes |= {UNSLOTH: "Unsloth's default", RAISED: RAISED}
 
 
 def _first_import(porting: Training) -> int | None:
@@ -69,17 +69,6 @@ def _first_import(porting: Training) -> int | None:
         if surely or not any(isinstance(ancestor, cst.If) for ancestor in module.ancestors(binding.node))
     ]
     return min(found, default=None)
-
-
-def _looked_up_at(porting: Training, name: cst.BaseExpression) -> int:
-    """Where a class is looked up in trl: at its import, or where it is used for `trl.SFTConfig`."""
-    module = porting.module
-    node = imported_base(module, name)
-    if not isinstance(node, cst.Name):
-        return module.span(name)[0]
-    found = module.scope(node).lookup(node.value)
-    imports = [binding for binding in found[1] if binding.kind == "import"] if found is not None else []
-    return module.span(imports[0].node)[0] if imports else -1
 
 
 @step(
@@ -102,13 +91,13 @@ def fill_patched_defaults(porting: Training) -> None:
 def _fill_defaults(porting: Training, table: FieldTable, versions: Mapping[str, str]) -> None:
     name = table.name.rsplit(".", 1)[-1]
     patched = porting.config if porting.config is not None else porting.trainer
-    if name not in OF_TRL or not is_patched(porting, patched):
+    if name not in CONFIGS_OF_TRL or not is_patched(porting, patched):
         return
     transformers = versions.get("transformers", "5")
     assert patched is not None
     message = f"Read as Unsloth {unsloth_version(porting)}, which has other defaults for {name} than TRL."
     fix = "Pin its release (pip install unsloth==VERSION) if it was another."
-    porting.find(RULE, "info", message, fix, patched.line, patched.column)
+    porting.find(ID, "info", message, fix, patched.line, patched.column)
     given = {row.name for row in table.rows(versions).values() if row.place and porting.given(row.place)}
     found = unsloth_defaults(name, unsloth_version(porting), transformers)
     _settle_warmup(porting, found, given)
@@ -134,19 +123,7 @@ def _settle_warmup(porting: Training, found: dict[str, str], given: set[str]) ->
 
 
 def _default(code: str) -> Value:
-    return Value("default", code, Origin(UNSLOTH, 0, 0, RULE))
-
-
-def unsloth_note(value: Value | None) -> str:
-    """Where a value comes from that Unsloth decides: `Unsloth's default`; empty for another."""
-    if value is None or value.origin is None or value.origin.file not in (UNSLOTH, RAISED):
-        return ""
-    return RAISED if value.origin.file == RAISED else "Unsloth's default"
-
-
-def is_of_unsloth(value: Value | None) -> bool:
-    """Whether Unsloth decides a value, and not the config."""
-    return value is not None and value.origin is not None and value.origin.file == UNSLOTH
+    return Value("default", code, Origin(UNSLOTH, 0, 0, ID))
 
 
 @step(
@@ -180,7 +157,7 @@ def _say_start(porting: Training, site: Site) -> None:
         return
     message = "Unsloth leaves out a BOS where the text begins with it or the chat template has it; the port adds it."
     fix = "Take off a BOS that apply_chat_template wrote (.removeprefix(tokenizer.bos_token))."
-    porting.find(RULE, "warning", message, fix, site.line, site.column)
+    porting.find(ID, "warning", message, fix, site.line, site.column)
 
 
 def _cut_at_the_models(porting: Training) -> None:
@@ -198,10 +175,10 @@ def _cut_at_the_models(porting: Training) -> None:
         message += " The port cuts them at the trainer's." if given is not None else ""
         severity: Severity = "warning" if given is not None else "error"
         fix = "Give the trainer's config that max_seq_length" + (" if it is smaller." if given is not None else ".")
-        porting.find(RULE, severity, message, fix, porting.model.line, porting.model.column)
+        porting.find(ID, severity, message, fix, porting.model.line, porting.model.column)
         return
     read = of_model.origin
-    origin = Origin(UNSLOTH, read.line, read.column, RULE) if read is not None else Origin(UNSLOTH, 0, 0, RULE)
+    origin = Origin(UNSLOTH, read.line, read.column, ID) if read is not None else Origin(UNSLOTH, 0, 0, ID)
     if given is not None and not (given.value.known and of_model.known):
         shorter = f"min({given.text}, {of_model.text or of_model.code})"
         of_model = Value("expression", shorter, origin, shorter)
@@ -239,11 +216,17 @@ def _settle_loss(porting: Training) -> None:
         porting.fill({"reward.scale": _default("False")})
 
 
-def raise_batch_size(porting: Porting, processes: int) -> None:
+@step(Phase.WRITE, of="trainer", fills=("parts", "batch.per_device"))
+def raise_batch_size(porting: Porting) -> None:
     """GRPO's batch becomes num_generations where those don't divide the completions of a step."""
-    if porting.arguments_object or not is_patched(porting, porting.config or porting.trainer):
+    assert porting.trainer is not None
+    if table_of(porting, porting.trainer).kind not in ROLLS_OUT or porting.arguments_object:
         return
-    if is_raised_when_run(porting):
+    if not is_patched(porting, porting.config or porting.trainer) or _is_sampled_at_once(porting):
+        return
+    values = [porting.value(place) for place in ("rollout.generations", "batch.per_device", "batch.accumulation")]
+    if any(value is not None and not value.known for value in values):
+        porting.code["raise_batch_size"] = "True"
         reason = "Unsloth raises it to num_generations where that doesn't divide the completions of a step"
         porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
         return
@@ -251,22 +234,13 @@ def raise_batch_size(porting: Porting, processes: int) -> None:
     steps = porting.known("batch.accumulation", 1) or 1
     if not isinstance(generations, int) or not isinstance(rows, int) or not isinstance(steps, int):
         return
-    if _is_sampled_at_once(porting) or generations < 1:
-        return
-    if rows * steps * processes % generations:
+    processes = int(porting.known("mesh.processes", 1))
+    if generations >= 1 and rows * steps * processes % generations:
         own = porting.value("batch.per_device")
         line, column = (own.origin.line, own.origin.column) if own is not None and own.origin is not None else (0, 0)
-        porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, line, column, RULE))})
+        porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, line, column, ID))})
         reason = f"Unsloth raises it to num_generations: {generations} does not divide the completions of a step"
         porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
-
-
-def is_raised_when_run(porting: Porting) -> bool:
-    """Whether Unsloth may raise GRPO's batch, which the values decide that the run gets."""
-    if porting.arguments_object or not is_patched(porting, porting.config or porting.trainer):
-        return False
-    values = [porting.value(place) for place in ("rollout.generations", "batch.per_device", "batch.accumulation")]
-    return any(value is not None and not value.known for value in values) and not _is_sampled_at_once(porting)
 
 
 def _is_sampled_at_once(porting: Porting) -> bool:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 
-from ....releases.history import history
-from ....source.values import TORCH_TYPES
-from ...dating.release import date
-from ...script.fill_from_tables import plain_version
-from ...script.porting import Porting
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import TORCH_TYPES, date, history, plain_version
 
+PART_OF = "peft"
 RULE = "TP202"
+
 # What makes trained parameters float32 by itself.
 CASTS = re.compile(r"\.float\(\)|\.to\(torch\.float(32)?\b|prepare_model_for_|autocast_adapter_dtype")
 
 
+@step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
 def name_adapter_types(porting: Porting) -> None:
     """A finding where the GPU run's adapters were in half precision."""
     site, quantization = porting.trainer, porting.value("model.quantization")

@@ -1,7 +1,9 @@
-"""`find_all_linear_names(model)`: QLoRA scripts collect the names of all linear layers; PEFT calls that "all-linear".
+"""find_all_linear_names: a function of the script that names all linear layers → "all-linear".
 
-The function goes through the torch model's modules for instances of bitsandbytes' or torch's Linear and returns the
-last parts of their names, without the head. Its calls become the string, which PEFT has since release 0.8.
+What it does: a function that goes through `model.named_modules()`, keeps the instances of torch's or bitsandbytes'
+Linear and returns the last parts of their names without the head; its calls become PEFT's name for the same layers.
+Why: QLoRA scripts carry this function since before PEFT had the name; Tunix's model has no such modules.
+Safety: exact for the families that port.
 """
 
 from __future__ import annotations
@@ -10,15 +12,12 @@ import re
 
 import libcst as cst
 
-from ....recipe import Value
-from ....source.calls import calls_of
-from ....source.scopes import inside
-from ...script.flow import origins
-from ...script.porting import Porting
-from ...script.sites import Site
-from ...script.training import Training
+from porter.packs.api import Phase, Porting, Value, step
+from porter.packs.script import calls_of, inside, origins
+from porter.packs.training import Training
 
-RULE = "TP203"
+ID = "TP203"
+
 ALL = '"all-linear"'
 SIGNS = (r"\.named_modules\(\)", r"\bisinstance\(", r"\bLinear(4bit|8bitLt)?\b", r"\.split\(", r"\breturn\b")
 WITHOUT_HEAD = r"lm_head|output_layer|Linear4bit|Linear8bitLt"  # bitsandbytes never holds the head
@@ -37,9 +36,11 @@ def collects_linears(porting: Training, function: cst.FunctionDef) -> bool:
     return not does_more and not any(function in module.ancestors(site.node) for site in porting.sites)
 
 
-def read_linear_names(porting: Training, config: Site) -> None:
-    """`target_modules=find_all_linear_names(model)` is known: all linear layers."""
-    given = config.argument("target_modules")
+@step(Phase.READ, of="trainer", reads=("lora",), settles=("lora.targets",))
+def read_linear_names(porting: Training) -> None:
+    """`target_modules=find_all_linear_names(model)` of a LoraConfig is known: all linear layers."""
+    config = porting.lora
+    given = config.argument("target_modules") if config is not None and config.role == "lora" else None
     if given is None or given.value.known:
         return
     for value in origins(porting.module, given.node):
@@ -51,6 +52,7 @@ def read_linear_names(porting: Training, config: Site) -> None:
             return
 
 
+@step(Phase.WRITE, of="trainer")
 def write_linear_names(porting: Porting) -> None:
     """The calls become the string, and the function goes when nothing else uses it."""
     module = porting.module
@@ -60,6 +62,6 @@ def write_linear_names(porting: Porting) -> None:
         calls = calls_of(module, function)
         for call in calls:
             start, end = module.span(call)
-            porting.edit(start, end, ALL, RULE, "PEFT's name for all linear layers but the head")
+            porting.edit(start, end, ALL, ID, "PEFT's name for all linear layers but the head")
         if len(module.loads(function.name.value)) == len(calls):
-            porting.remove_statement(function, RULE, "it goes through the modules of a torch model")
+            porting.remove_statement(function, ID, "it goes through the modules of a torch model")

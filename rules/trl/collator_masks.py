@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....recipe import Origin, Value
-from ....runtime.facts.field_tables import version_key
-from ...script.fill_from_tables import plain_version, table_of
-from ...script.flow import origins
-from ...script.porting import Porting
-from ...script.sites import Argument, Site
-from ...script.training import Training
-from ...steps.step import Phase, step
-from ..unsloth.responses_only import read_responses_only, responses_only
+from porter.packs.api import Argument, Origin, Phase, Porting, Site, Value, step
+from porter.packs.script import origins, plain_version, version_key
+from porter.packs.training import Training, table_of
+
+PART_OF = "trl"
+RULE = "TP125"
 
 COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
 DEFAULT = "transformers.DataCollatorForLanguageModeling"
-PADDING = "TP125"
 
 
-@step(Phase.READ, of="trainer", reads=("script values",), fills=("data.collator",))
+@step(Phase.READ, of="trainer", reads=("script values", "masked_behind"), fills=("data.collator",))
 def read_mask(porting: Training) -> None:
     """`data_collator=DataCollatorForCompletionOnlyLM(...)` becomes `label_mask=`; what a release did anyway goes."""
     site = porting.trainer
     assert site is not None
-    if table_of(porting, site).kind != "sft":
+    if table_of(porting, site).kind != "sft" or porting.masked_behind:
         return
     argument = site.argument("data_collator")
-    if responses_only(porting, site) is not None:
-        read_responses_only(porting, site)
-        if argument is not None:
-            reason = "rows are padded and masked by rt.SFTBatches(label_mask=)"
-            porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
-            porting.fill({"data.collator": Value("default", "None")})
-            porting.withdraw(".data_collator")
-        return
     if argument is None or argument.value.is_literal(None):
         return
     made = [node for node in origins(porting.module, argument.node) if isinstance(node, cst.Call)]
@@ -88,7 +76,7 @@ def _mask_padding(porting: Training, argument: Argument, call: cst.Call) -> None
         end = module.span(call.func)[1]
         code = porting.rt("IgnorePadding") + module.text[end : module.span(call)[1]]
         porting.fill(
-            {"data.collator": Value("expression", code, Origin("", argument.line, argument.column, PADDING), code)}
+            {"data.collator": Value("expression", code, Origin("", argument.line, argument.column, RULE), code)}
         )
     else:
         porting.padding_mask = call
@@ -96,9 +84,9 @@ def _mask_padding(porting: Training, argument: Argument, call: cst.Call) -> None
     porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason=reason)
 
 
-@step(Phase.WRITE, of="trainer")
+@step(Phase.WRITE, of="trainer", reads=("names",))
 def write_padding_mask(porting: Porting) -> None:
     """The collator of a variable becomes the runtime's, which masks the same."""
     if porting.padding_mask is not None:
         span = porting.module.span(porting.padding_mask.func)
-        porting.edit(*span, porting.rt("IgnorePadding"), PADDING, "the same tokens are masked, on the host")
+        porting.edit(*span, porting.rt("IgnorePadding"), RULE, "the same tokens are masked, on the host")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ..script.porting import Porting
+from ...engine.script.porting import Porting
 
 KEPT = ("tensorboard", "wandb", "all", "none")
 # Those whose functions raise where nobody has begun a run.

@@ -10,16 +10,13 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from ....recipe import Field
-from ....source.calls import function_around
-from ....source.module import Module
-from ...receipts.marking import mark_at
-from ...script.flow import SAVED, origins, without_placement
-from ...script.porting import Porting
-from ...script.sites import small_statement
-from ...script.training import Training
+from porter.packs.api import Field, Phase, Porting, step
+from porter.packs.script import SAVED, Module, function_around, origins, small_statement, without_placement
+from porter.packs.training import Training
+from porter.packs.writing import mark_at
 
-RULE = "TP204"
+PART_OF = "TP204"
+
 MERGE = "merge_and_unload"
 # Keywords of PeftModel.from_pretrained that rt.merge_adapter has, and those that change nothing of what is merged.
 KEPT = ("subfolder", "revision")
@@ -29,6 +26,7 @@ IDLE = frozenset(
 )
 
 
+@step(Phase.FIND, fills=("merged adapters",))
 def note_merged(porting: Training) -> None:
     """Note in the module which calls give the model on with an adapter merged in, so that it is followed through them.
 
@@ -51,6 +49,7 @@ def note_merged(porting: Training) -> None:
     module.memory.pop("makers", None)
 
 
+@step(Phase.WRITE, of="trainer", reads=("names",))
 def write_merged(porting: Porting) -> None:
     """`PeftModel.from_pretrained(base, "sft")` → `rt.merge_adapter(base, "sft", mesh)`; what it gives is merged."""
     module = porting.module
@@ -74,15 +73,19 @@ def _write(porting: Porting, call: cst.Call, base: cst.BaseExpression) -> None:
     folder = module.code(given["model_id"])
     (start, end), (first, last) = module.span(call), module.span(base)
     reason = "the adapter is merged into the weights before they are trained"
-    porting.edit(start, first, f"{porting.rt('merge_adapter')}(", RULE, reason)
+    porting.edit(start, first, f"{porting.rt('merge_adapter')}(", PART_OF, reason)
     porting.edit(
-        last, end, f", {mark_at(porting, line, column)}{folder}, {porting.names.mesh}{''.join(further)})", RULE, reason
+        last,
+        end,
+        f", {mark_at(porting, line, column)}{folder}, {porting.names.mesh}{''.join(further)})",
+        PART_OF,
+        reason,
     )
-    porting.fate(Field("PeftModel.model_id", folder, "exact", "rt.merge_adapter", reason, RULE, line, column))
+    porting.fate(Field("PeftModel.model_id", folder, "exact", "rt.merge_adapter", reason, PART_OF, line, column))
     quantized = [porting.value("model.quantization"), *(v.get("model.quantization") for v in porting.loads.values())]
     if any(value is not None and not value.is_literal(None) for value in quantized):
         message = f"{folder}: this adapter can't be merged into a quantised model."
-        porting.find(RULE, "error", message, "Load the model in full precision.", line, column)
+        porting.find(PART_OF, "error", message, "Load the model in full precision.", line, column)
 
 
 def _unwrap(porting: Porting, merge: cst.Call) -> None:
@@ -92,9 +95,9 @@ def _unwrap(porting: Porting, merge: cst.Call) -> None:
     held, statement = merge.func.value, small_statement(module, merge)[0]
     same = isinstance(statement, cst.Assign) and len(statement.targets) == 1 and statement.value is merge
     if same and isinstance(statement, cst.Assign) and statement.targets[0].target.deep_equals(held):
-        porting.remove_statement(merge, RULE, "it is merged already")
+        porting.remove_statement(merge, PART_OF, "it is merged already")
         return
-    porting.edit(module.span(held)[1], module.span(merge)[1], "", RULE, "it is merged already")
+    porting.edit(module.span(held)[1], module.span(merge)[1], "", PART_OF, "it is merged already")
 
 
 def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:

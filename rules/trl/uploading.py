@@ -8,17 +8,13 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ....recipe import Value
-from ....text.expressions import quoted
-from ....text.layout import Arg, Call, render
-from ...receipts.marking import keys_at, mark, mark_of, unread_unless
-from ...script.fill_from_tables import plain_version, tables_of
-from ...script.porting import Porting
-from ...script.sites import Argument, Site
-from ...script.training import in_reach
-from ..transformers.collators import saved_tokenizer
+from porter.packs.api import Argument, Phase, Porting, Site, Value, saved_tokenizer, step
+from porter.packs.script import plain_version
+from porter.packs.training import in_reach, tables_of
+from porter.packs.writing import Arg, Call, keys_at, mark, mark_of, quoted, render, unread_unless
 
-KEPT = ("private", "revision", "token", "commit_message")
+PART_OF = "trl"
+PUSHED = ("private", "revision", "token", "commit_message")
 OLD_TOKEN = "use_auth_token"  # the token's name of transformers 4; True is the one that is logged in
 # What the arguments say where a call doesn't.
 RULE = "TP111"
@@ -43,7 +39,7 @@ def push_code(porting: Porting, site: Site, before: int = 0, *, of_trainer: bool
     asking += mark_of(porting, site.arguments)
     named = mark(porting, "run.hub_model_id") + named if named and repository is None else named
     arguments = [Arg(porting.output_dir() if of_trainer else porting.names.model), *([Arg(named)] if named else [])]
-    for name in KEPT:
+    for name in PUSHED:
         argument = site.argument(name) or (_old_token(site) if name == "token" else None)
         value = porting.value(ARGUMENTS[name]) if of_trainer and name in ARGUMENTS else None
         if argument is not None:
@@ -150,6 +146,7 @@ def _goes_elsewhere(porting: Porting, call: cst.Call, of: str) -> bool:
     return text not in (asked.text, asked.value.code, repr(asked.value.literal) if asked.value.known else "")
 
 
+@step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
 def say_unread(porting: Porting) -> None:
     """What the arguments say of an upload that the port doesn't write is read by nobody."""
     asked = _setting(porting, "push_to_hub")

@@ -1,19 +1,19 @@
 """Unsloth: `FastLanguageModel.from_pretrained`, which gives (model, tokenizer), and its `get_peft_model`.
 
 What Unsloth decides itself is decided here as it does: 4 bits unless the call says no, bfloat16 where no type is
-given, and the name of the 16-bit weights that a `-bnb-4bit` mirror was made from. Its trainers: `unsloth_patches.py`.
+given, and the name of the 16-bit weights that a `-bnb-4bit` mirror was made from. Its trainers: `patched_defaults.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
-from ....recipe import Origin, Value
-from ...script.fill_from_tables import fill_defaults, fill_site, table_of
-from ...script.sites import Site
-from ...script.training import Training
+from porter.packs.api import Origin, Site, Value
+from porter.packs.training import Training, table_of
+
+PART_OF = "unsloth"
+TABLES = ("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastLanguageModel.get_peft_model")
 
 QUANTIZATION = "model.quantization"
 CHECKPOINTING = "memory.unsloth_gradient_checkpointing"
@@ -29,7 +29,15 @@ def base_name(identifier: str) -> str:
     return MIRROR.sub("", identifier)
 
 
-def read_fast_model(porting: Training, site: Site) -> None:
+def filled(site: Site, porting: Training) -> None:
+    """What Unsloth makes of the keywords: of a model's, or of its adapters'."""
+    if site.role == "model":
+        _read_model(porting, site)
+    else:
+        _read_adapters(porting, site)
+
+
+def _read_model(porting: Training, site: Site) -> None:
     """What Unsloth makes of the keywords: base name, weights' type, quantisation, checkpointing."""
     identifier = porting.value("model.id")
     mirror = False
@@ -80,13 +88,9 @@ def _read_checkpointing(porting: Training) -> None:
         porting.fill({CHECKPOINTING: replace(value, code=repr(value.literal not in (False, None, "none", "False")))})
 
 
-def read_adapters(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
-    """`FastLanguageModel.get_peft_model(model, r=16, ...)` is the adapters' config and puts them in."""
-    porting.lora = site
-    porting.lora_certain = True
+def _read_adapters(porting: Training, site: Site) -> None:
+    """`FastLanguageModel.get_peft_model(model, target_modules=None)` puts them into the layers that it names itself."""
     rule = table_of(porting, site)
-    fill_site(porting, site, rule, versions)
-    fill_defaults(porting, rule, versions)
     targets = porting.value("lora.targets")
     if targets is not None and targets.is_literal(None):
         row = rule.table.row("target_modules")

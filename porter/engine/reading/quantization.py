@@ -7,20 +7,16 @@ what it is, an object of the runtime's class of the same name, which `rt.load_mo
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping
 
 import libcst as cst
 
-from ....recipe import Origin, Value, literal_code
-from ....source.values import read_value
-from ....text.expressions import is_atom, parsed, quoted
-from ...receipts.marking import stays, unread_unless
-from ...script.fill_from_tables import bindings_of, fill_site, follow, table_of
-from ...script.may_be_none import may_be_none
-from ...script.porting import Porting
-from ...script.sites import Argument, Site, shown
-from ...script.training import Training
+from ...recipe import Origin, Value, literal_code
+from ...text.expressions import is_atom, parsed
+from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of
+from ..script.may_be_none import may_be_none
+from ..script.sites import Argument, Site
+from ..script.training import Training
 
 PLACE = "model.quantization"
 FLAGS = ("load_in_4bit", "load_in_8bit")
@@ -52,25 +48,6 @@ def asks_when_run(code: str) -> str:
     given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
     flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
     return " or ".join(flag if is_atom(flag) else f"({flag})" for flag in flags)
-
-
-def check_adapters(porting: Porting) -> None:
-    """A finding where a quantised base is trained without adapters: what was loaded has to be an adapter's folder."""
-    value, site = porting.value(PLACE), porting.trainer
-    if value is None or value.is_literal(None) or site is None:
-        return
-    adapters = porting.lora is not None or porting.lora_object or porting.lora_conditional or porting.inject is not None
-    if adapters or re.search(r"(?m)^[^#\n]*(get_peft_model|PeftModel|add_adapter)", porting.module.text):
-        return
-    name = porting.text("model.id") if porting.value("model.id") is not None else "the model"
-    held = f"held as {value.literal}" if value.known else f"held in 4 or 8 bits ({value.text or value.code})"
-    message = f"{name}: a base {held} is frozen, and this file puts no adapters in."
-    fix = (
-        "If it is an adapter's folder, load its base, and train the adapter on with rt.apply_adapter; otherwise add a "
-    )
-    fix += "peft_config, or load it in bfloat16."
-    line, column = (value.origin.line, value.origin.column) if value.origin else (site.line, site.column)
-    porting.find("TP601", "error" if value.known else "warning", message, fix, line, column)
 
 
 def quantization_value(porting: Training, name: str, value: Value, node: cst.BaseExpression | None) -> bool:
@@ -178,54 +155,3 @@ def _other_config(porting: Training, given: Argument) -> str | None:
             if name.startswith("transformers.") and short.endswith(CONFIGS) and short != "BitsAndBytesConfig":
                 return short
     return None
-
-
-def _without_torch(porting: Porting, config: Site) -> None:
-    """The kept config's types by name, which torch's class takes too: `"bfloat16"` for `torch.bfloat16`."""
-    for name in TYPES:
-        argument = config.argument(name)
-        if argument is None or not isinstance(argument.node, cst.Attribute):
-            continue
-        value = read_value(porting.module, argument.node)
-        if value.known:
-            start, end = porting.module.span(argument.node)
-            porting.edit(start, end, quoted(str(value.literal)), config.rule, "the type by its name")
-
-
-def read_preparation(porting: Training, versions: Mapping[str, str]) -> None:
-    """What prepare_model_for_kbit_training asks for: checkpointing, on unless the script says no."""
-    for site in porting.of_role("prepare"):
-        fill_site(porting, site, table_of(porting, site), versions)
-        if site.argument("use_gradient_checkpointing") is None:
-            origin = Origin(porting.module.path, site.line, site.column, site.rule)
-            porting.fill({"memory.kbit_gradient_checkpointing": Value("default", "True", origin)})
-
-
-def write_quantization(porting: Porting) -> None:
-    """A config that is spread goes; one that stays names its types."""
-    value, config = porting.value(PLACE), porting.quantization
-    if config is not None and config.variable is not None:
-        porting.remove_statement(config.node, config.rule, "the model says itself how it is held")
-    for site in porting.of_role("quantization"):
-        if site is not config:  # another model's
-            stays(porting, site.arguments)
-    if value is not None and not value.known and re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
-        porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
-    for site in porting.of_role("quantization"):
-        if not porting.covered(site.start):
-            _without_torch(porting, site)
-
-
-def write_preparation(porting: Porting) -> None:
-    """The calls of prepare_model_for_kbit_training go: their model is frozen as it is."""
-    for site in porting.of_role("prepare"):
-        model = site.argument("model")
-        reason = "the base is frozen as it is loaded"
-        unread_unless(porting, reason, [("", each.line, each.column) for each in site.arguments if each is model])
-        if model is None:
-            message = f"{shown(porting.module.text[site.start : site.end])}: which model it prepares is not to be seen."
-            porting.find(site.rule, "error", message, "Take the call out.", site.line, site.column)
-        elif site.alone or site.variable == model.text:
-            porting.remove_statement(site.node, site.rule, reason)
-        else:
-            porting.edit(site.start, site.end, model.text, site.rule, reason)
