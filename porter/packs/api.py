@@ -12,7 +12,6 @@ import libcst as cst
 
 from ..engine.answering.pack_places import Definition
 from ..engine.dating.release import release_of
-from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
 from ..engine.script.flow import binding_origins, origins
@@ -27,6 +26,7 @@ from ..engine.tokens.tokenizers import saved_tokenizer
 from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
+from ..target.statements.training_config import loads_best
 
 __all__ = [
     "UNSLOTH_TEMPLATES",
@@ -46,7 +46,6 @@ __all__ = [
     "decide",
     "is_before",
     "is_none_somewhere",
-    "judge_callback",
     "loads_best",
     "made_by",
     "matched",

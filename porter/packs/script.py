@@ -12,8 +12,10 @@ from ..engine.script.flow import (
     CHAT_FORMAT,
     SAVED,
     binding_origins,
+    followed,
     held_by,
     is_same,
+    makes_pair,
     origins,
     unwraps,
     without_placement,
@@ -35,7 +37,7 @@ from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
-from ..source.values import TORCH_TYPES, Unknown, evaluate, read_value
+from ..source.values import TORCH_TYPES, Unknown, dict_items, evaluate, read_value
 from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 
@@ -59,10 +61,12 @@ __all__ = [
     "calls_of",
     "date",
     "decide_condition",
+    "dict_items",
     "drop_device_maps",
     "evaluate",
     "find_family",
     "flatten",
+    "followed",
     "function_around",
     "gpu_of_run",
     "held_by",
@@ -74,6 +78,7 @@ __all__ = [
     "left_on_gpu",
     "line_end",
     "line_start",
+    "makes_pair",
     "names_in",
     "origins",
     "parameter_of",

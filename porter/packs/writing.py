@@ -7,6 +7,7 @@ its mark. docs/packs.md documents each name; those that aren't listed here may c
 from __future__ import annotations
 
 from ..engine.answering.member_uses import apply_rewrite, member_rules
+from ..engine.answering.scoped_names import named_at
 from ..engine.packs.packs import Rewrite
 from ..engine.receipts.marking import keys_at, mark, mark_at, mark_of, stays, unread_unless
 from ..engine.script.sites import read_site
@@ -24,6 +25,7 @@ __all__ = [
     "mark_at",
     "mark_of",
     "member_rules",
+    "named_at",
     "quoted",
     "read_site",
     "render",

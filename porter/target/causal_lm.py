@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ..engine.libraries.transformers.collators import collator_text, write_collators
-from ..engine.libraries.transformers.left_padding import attention_of_padding
 from ..engine.loops.loop_trainer import loop_parts
 from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
@@ -57,7 +55,6 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     site = porting.trainer
     assert site is not None
     indent = site.indent
-    write_collators(porting)
     groups = [
         model_lines(porting, writing, indent, needs_tokenizer=False),
         batch_lines(
@@ -92,7 +89,7 @@ def _collator(porting: Porting) -> str:
     assert site is not None
     argument = site.argument("data_collator")
     if argument is not None and not argument.value.is_literal(None):
-        text = collator_text(porting, argument)
+        text = porting.code.get("collator", argument.text)
         parts = [part for each in origins(porting.module, argument.node) for part in _keywords(porting, each)]
         asked = mark_of(porting, parts)
         given = replace(argument, value=replace(argument.value, text=text))
@@ -133,7 +130,7 @@ def _release_arguments(porting: Porting) -> list[Arg]:
 
 def _as_release(porting: Porting) -> list[Arg]:
     version = plain_version(porting.versions.get("transformers", ""))
-    kernel = attention_of_padding(porting)
+    kernel = porting.code.get("attention", "")
     attention = [Arg(quoted(kernel), "attention", "# decides what padding on the left sees")] if kernel else []
     if porting.loop is not None or not version or releases.release(None).sums_like(version):
         return attention

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..engine.libraries.transformers.left_padding import say_untrained
 from ..engine.receipts.marking import mark, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -32,8 +31,6 @@ from .statements.model_statements import (
 from .statements.multimodal import mean_arguments
 from .statements.remarks import marked, placed
 from .statements.seeds import draws_from_python
-
-PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -65,8 +62,6 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     site = porting.trainer
     assert site is not None
     indent = site.indent
-    if version_key(release(porting)) < PADS_RIGHT and release(porting) and porting.known("data.packing") is not True:
-        say_untrained(porting)
     groups = [
         model_lines(porting, writing, indent),
         batch_lines(

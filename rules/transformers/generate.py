@@ -28,7 +28,7 @@ from .reloaded_model import has_mesh_of_file
 ID = "TP311"
 GUARDS = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp.autocast"})
 CUDA_AUTOCAST = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
-POSITIONAL = (
+PARAMETERS = (
     "inputs", "generation_config", "logits_processor", "stopping_criteria", "prefix_allowed_tokens_fn", "synced_gpus",
     "assistant_model", "streamer", "negative_prompt_ids", "negative_prompt_attention_mask", "custom_generate",
 )  # fmt: skip
@@ -62,7 +62,7 @@ def apply_generation(porting: Porting) -> None:
 
 def _port_generate(porting: Porting, call: cst.Call, model: Model) -> None:
     module = porting.module
-    site = read_site(module, call, "model", ID, "transformers.generate", POSITIONAL)
+    site = read_site(module, call, "model", ID, "transformers.generate", PARAMETERS)
     dropped = settle_keywords(porting, site, "generate")
     porting.edit(*module.span(call.func), porting.rt("generate"), ID, "the same tokens from Tunix's model")
     arguments = list(call.args)

@@ -16,14 +16,14 @@ from porter.packs.writing import read_site
 ID = "TP720"
 
 NAME = "unsloth.train_on_responses_only"
-POSITIONAL = ("trainer", "instruction_part", "response_part", "force_match")
+PARAMETERS = ("trainer", "instruction_part", "response_part", "force_match")
 
 
 def responses_only(porting: Training, trainer: Site) -> Site | None:
     """The call that masks the rows of `trainer`."""
     module = porting.module
     for call in module.calls_by_name.get(NAME, ()) if trainer.variable is not None else ():
-        site = read_site(module, call, "mask", ID, NAME, POSITIONAL)
+        site = read_site(module, call, "mask", ID, NAME, PARAMETERS)
         given = site.argument("trainer")
         if given is not None and given.text == trainer.variable:
             return site

@@ -18,7 +18,7 @@ from porter.tables import packs as built_in
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKS = sorted(path.parent for path in (ROOT / "examples" / "packs").glob("*/pack.toml"))
-API = tuple(f"porter.packs.{name}" for name in ("api", "script", "training", "writing", "runtime"))
+API = tuple(f"porter.packs.{name}" for name in ("api", "script", "training", "writing", "launch", "runtime"))
 
 
 @pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.name)

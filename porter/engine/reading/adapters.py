@@ -24,7 +24,7 @@ from ..script.sites import Argument
 from ..script.training import Training
 from ..steps.step import Phase, step
 from .kept_configs import adapters_are_spread
-from .pack_readings import settled
+from .pack_readings import settle
 from .saved_adapters import is_saved, read_saved
 
 
@@ -48,7 +48,7 @@ def read_lora(porting: Training) -> None:
         porting.lora, porting.lora_certain = site, True
         fill_site(porting, site, own, versions)
         fill_defaults(porting, own, versions)
-        settled(porting, site)
+        settle(porting, site)
         return
     config = site.argument("peft_config")
     if config is None or config.value.known:  # a literal is None, or a finding

@@ -15,7 +15,6 @@ from ...source.calls import function_around, may_not_run, returned
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...source.values import dict_items, read_value
-from ..libraries.transformers.auto_config import is_from_scratch, without_config
 from ..script.fill_from_tables import (
     bindings_of,
     fill_defaults,
@@ -28,11 +27,11 @@ from ..script.fill_from_tables import (
 )
 from ..script.flow import binding_origins, is_itself, origins, unprepared
 from ..script.reaching import is_behind, not_behind
-from ..script.sites import Argument, Site
+from ..script.sites import PAIRS, Argument, Site
 from ..script.training import Training
-from ..script.where_models_come_from import WHERE_FROM, store_of, where_from
+from ..script.where_models_come_from import WHERE_FROM, is_from_scratch, store_of, where_from
 from ..steps.step import Phase, step
-from .pack_readings import settled
+from .pack_readings import settle
 from .precision import read_precision
 from .quantization import quantization_value, read_quantization
 from .saved_adapters import is_frozen_adapter
@@ -247,10 +246,11 @@ def _rebound(porting: Training, argument: Argument | None, role: str) -> Site | 
 def _read_loading(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """What a from_pretrained call says of the model."""
     rule = table_of(porting, site)
-    fill_site(porting, without_config(porting, site), rule, versions)
+    fill_site(porting, site, rule, versions)
     fill_defaults(porting, rule, versions)
     _check_named(porting, site)
-    if not settled(porting, site):
+    settle(porting, site)
+    if site.qualified not in PAIRS:
         read_quantization(porting, site, versions)
     read_precision(porting)
 

@@ -66,12 +66,11 @@ def read_packs(porting: Training) -> None:
             _read(porting, rule, site, reading)
 
 
-def settled(porting: Training, site: Site) -> bool:
-    """Let the packs say what a call's table can't, its keywords filled; whether one does so for such calls."""
+def settle(porting: Training, site: Site) -> None:
+    """Let the packs say what a call's table can't, now that its keywords are filled."""
     names = table_of(porting, site).names
     filling = [rule for pack in porting.packs for rule in pack.filling]
-    rules = [rule for rule in filling if any(name in names for name in rule.tables)]
-    for rule in rules:
+    for rule in [rule for rule in filling if any(name in names for name in rule.tables)]:
         if rule.filled is None or (not _is_pack(rule) and not porting.options.active(rule.id)):
             continue
         before = snapshot(porting)
@@ -85,7 +84,6 @@ def settled(porting: Training, site: Site) -> bool:
             restored(porting, before)
             message = f"{mistake(rule, error, rule.filled.__code__.co_firstlineno)}: its keywords are what they say."
             porting.find(rule.id, "error", message, mended(rule), site.line, site.column)
-    return bool(rules)
 
 
 def _is_pack(rule: SiteRule) -> bool:

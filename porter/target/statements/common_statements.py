@@ -15,18 +15,16 @@ from typing import Any
 import libcst as cst
 
 from ...engine.dating.row_order import shuffling_in
-from ...engine.libraries.transformers.logit_functions import logit_function
-from ...engine.libraries.transformers.metrics import included, metrics_of
 from ...engine.loops.loop_trainer import loop_parts
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ...engine.script.may_be_none import is_none_somewhere
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument
-from ...engine.script.training import Training
 from ...runtime.facts.families import Family
 from ...runtime.facts.lora_targets import Rule
 from ...text.expressions import is_atom, python, quoted
 from ...text.layout import Arg, Call, render
+from .evaluation import computes_metrics, has_evaluation, included, metrics_of
 from .lora import adapters_mark, apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
 from .prepared_base import PREPARED, is_read_here
@@ -209,16 +207,6 @@ def resume_lines(porting: Porting) -> list[str]:
     return [f"{field} = {porting.resumes}"]
 
 
-def has_evaluation(porting: Training) -> bool:
-    """Whether the source evaluates this trainer while it trains, or calls evaluate()."""
-    dataset = porting.trainer.argument("eval_dataset") if porting.trainer is not None else None
-    if dataset is None or dataset.value.is_literal(None):
-        return False
-    strategy = porting.value("eval.strategy")
-    never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False", "None")
-    return porting.evaluates or not never
-
-
 def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argument | None) -> list[str]:
     """Evaluation batches, when the source evaluates while it trains or calls evaluate()."""
     names = porting.names
@@ -374,8 +362,8 @@ def metrics_arguments(porting: Porting) -> list[Arg]:
     given = metrics_of(porting)
     if given is None:
         return []
-    evaluated = has_evaluation(porting) or porting.evaluates
-    if not evaluated or porting.known("eval.loss_only") is True:
+    if not computes_metrics(porting):
+        evaluated = has_evaluation(porting) or porting.evaluates
         for name in (".compute_metrics", ".preprocess_logits_for_metrics"):
             reason = "prediction_loss_only=True leaves the metrics out" if evaluated else "nothing is evaluated"
             porting.change_fate(name, fate="dropped", target="", reason=reason)
@@ -384,7 +372,7 @@ def metrics_arguments(porting: Porting) -> list[Arg]:
     arguments = [handed(porting, given, "compute_metrics")]
     preprocess = porting.trainer.argument("preprocess_logits_for_metrics")
     if preprocess is not None and not preprocess.value.is_literal(None):
-        code = logit_function(porting, preprocess)
+        code = porting.code.get("preprocess_logits", preprocess.text)
         arguments.append(said_by(porting, [preprocess], Arg(code, "preprocess_logits_for_metrics")))
     wanted = included(porting)
     if wanted is None:

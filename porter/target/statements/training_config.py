@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ...engine.libraries.transformers.callbacks import callbacks_code, loads_best
-from ...engine.libraries.transformers.metrics import LOSSES
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ...engine.script.callback_methods import reads_tokenizer
 from ...engine.script.fill_from_tables import plain_version
@@ -15,6 +13,7 @@ from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases import release
 from ...text.expressions import python, quoted
 from ...text.layout import Arg, Call, render
+from .evaluation import LOSSES
 from .remarks import marked, remarked, remarked_line
 from .trackers import say_trackers
 
@@ -48,6 +47,13 @@ def training_config(porting: Porting) -> Call:
     arguments += _checkpoints(porting, steps)
     arguments += _metrics(porting)
     return Call(_silent(porting) + own, arguments, spread=True)
+
+
+def loads_best(porting: Porting) -> bool:
+    """Whether the script may load the best checkpoint after training."""
+    value = porting.value("save.best_at_end")
+    asked = "load_best_model_at_end" in porting.module.text
+    return value is not None and (value.is_literal(True) or (not value.known and asked))
 
 
 def _silent(porting: Porting) -> str:
@@ -297,7 +303,7 @@ def _callbacks(porting: Porting, code: str) -> list[Arg]:
 
 def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[str]:
     """The line that logs as the source logs; `metrics`: with those of the batches."""
-    callbacks = callbacks_code(porting)
+    callbacks = porting.code.get("callbacks", "")
     if porting.arguments_object:
         arguments = [
             Arg(given(porting, "training_hooks", porting.arguments_object)),

@@ -12,16 +12,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ....errors import InputError
-from ....recipe import Origin, Value, literal_code
-from ....runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, same
-from ....source.launch.deepspeed import TABLE, from_dict, read_deepspeed
-from ....source.launch.launch_config import Setting, beside
-from ...receipts.marking import also
-from ...script.training import Training
-from ...steps.step import Phase, step
+from porter.packs.api import Origin, Phase, Value, step
+from porter.packs.launch import (
+    ADAMW,
+    EQUAL,
+    INLINE,
+    SCHEDULES,
+    SHAPES,
+    TABLE,
+    InputError,
+    Setting,
+    beside,
+    from_dict,
+    literal_code,
+    read_deepspeed,
+    same,
+)
+from porter.packs.training import Training, also
 
+PART_OF = "accelerate"
 RULE = "TP402"
+
 # DeepSpeed's setting → where the keyword that it has to equal stands in the recipe.
 PLACES = {
     "per_device_train_batch_size": "batch.per_device",
@@ -42,7 +53,6 @@ SECTIONS = {
     "optimizer": ("optimizer.name",),
     "scheduler": ("schedule.name",),
 }
-INLINE = (".yaml", ".yml")  # accelerate's own file sets the clipping that it leaves out
 
 
 @step(Phase.READ, of="trainer", reads=("script values", "config", "arguments_object"), fills=("settings",))

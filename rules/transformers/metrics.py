@@ -6,26 +6,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from porter.packs.api import Phase, step
+from porter.packs.training import LOSSES, Training, included, metrics_of, short_name, table_of
 
-from ...script.fill_from_tables import short_name, table_of
-from ...script.sites import Argument
-from ...script.training import Training
-from ...steps.step import Phase, step
+PART_OF = "transformers"
 
-KINDS = ("sft", "causal-lm")  # trainers whose port has a MetricsTrainer
 OF_TRL = frozenset({"entropy", "mean_token_accuracy", "num_tokens", "aux_loss"})  # SFTTrainer's own
-LOSSES = (None, "loss", "eval_loss")
 INCLUDED = ("inputs",)
-
-
-def metrics_of(porting: Training) -> Argument | None:
-    """The trainer's compute_metrics, where the port computes metrics."""
-    site = porting.trainer
-    argument = site.argument("compute_metrics") if site is not None else None
-    if site is None or argument is None or argument.value.is_literal(None):
-        return None
-    return argument if table_of(porting, site).kind in KINDS else None
 
 
 @step(Phase.READ, of="trainer", reads=("script values", "arguments_object"))
@@ -52,16 +39,6 @@ def settle_metrics(porting: Training) -> None:
         message = f"compute_metrics with {keyword}=True: {reason}."
         fix = "Set eval_packing=False and padding_free=False for the evaluation."
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
-
-
-def included(porting: Training) -> list[Any] | None:
-    """What include_for_metrics asks for; None where only the script knows."""
-    asked, older = porting.value("eval.include"), porting.value("eval.include_inputs")
-    if older is not None and older.is_literal(True):
-        return ["inputs"]
-    if asked is None:
-        return []
-    return list(asked.literal or []) if asked.known else None
 
 
 def _settle_best(porting: Training) -> None:

@@ -8,20 +8,40 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....source.calls import function_around
-from ....source.module import Module
-from ...script.flow import followed, makes_pair, origins
-from ...script.porting import Porting
-from ...script.trainers import is_behind
-from ...script.uses_of_training import role_uses
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import (
+    Module,
+    followed,
+    function_around,
+    makes_pair,
+    origins,
+    plain_version,
+    role_uses,
+    version_key,
+)
+from porter.packs.training import is_behind, table_of
+
+PART_OF = "transformers"
 
 UNTRAINED = (
     "The rows are padded on the left: on the GPU the last padding predicts each row's first token, from what the "
     "attention's kernel lets it see. The port's rows have no padding in front, and train all tokens but that one."
 )
 BATCHES = ("train", "evaluate", "predict")  # the trainer's methods that pad rows
+PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
 MAX_DEPTH = 3  # functions that call one another
 FIX = 'One token a row; padding_side="right" on the GPU trains what the port does.'
+
+
+@step(Phase.WRITE, of="trainer", fills=("parts",))
+def answer_left_padding(porting: Porting) -> None:
+    """What the source's attention lets padding see, for trainers that pad as the tokenizer says."""
+    assert porting.trainer is not None
+    kind, release = table_of(porting, porting.trainer).kind, plain_version(porting.versions.get("trl", ""))
+    if kind in ("causal-lm", "loop"):
+        porting.code["attention"] = attention_of_padding(porting)
+    elif kind == "sft" and release and version_key(release) < PADS_RIGHT and porting.known("data.packing") is not True:
+        say_untrained(porting)
 
 
 def pads_left(porting: Porting) -> cst.CSTNode | None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ....source.module import Module
-from ...receipts.marking import stays
-from ...script.fill_from_tables import fill_site, plain_versions, short_name, table_of
-from ...script.porting import Porting
-from ...script.sites import Argument, Site
-from ...script.training import Training
-from ...steps.step import Phase, step
+from porter.packs.api import Argument, Phase, Porting, Site, step
+from porter.packs.script import Module
+from porter.packs.training import Training, fill_site, plain_versions, short_name, table_of
+from porter.packs.writing import stays
+
+PART_OF = "transformers"
 
 LANGUAGE_MODELING = "transformers.DataCollatorForLanguageModeling"
+OF_TRAINER = ("causal-lm", "loop")  # trainers that call their own collator
 # Collators of transformers that make something else than rows with labels of a causal language model.
 OTHER_TASKS = (
     "DataCollatorForTokenClassification",
@@ -49,8 +49,15 @@ def read_collators(porting: Training) -> None:
             porting.find(trainer.rule, "error", message, "Tunix trains causal language models.", line, column)
 
 
+@step(Phase.WRITE, of="trainer", fills=("parts",))
 def write_collators(porting: Porting) -> None:
     """`return_tensors="pt"` of a library collator becomes `"np"`, where its call stays in place."""
+    trainer = porting.trainer
+    if trainer is None or table_of(porting, trainer).kind not in OF_TRAINER:
+        return
+    given = trainer.argument("data_collator")
+    if given is not None and not given.value.is_literal(None):
+        porting.code["collator"] = _text(porting, given)
     for site in porting.of_role("collator"):
         stays(porting, site.arguments)
         given = site.argument("return_tensors")
@@ -60,7 +67,7 @@ def write_collators(porting: Porting) -> None:
                 porting.edit(*porting.module.span(given.node), '"np"', site.rule, reason)
 
 
-def collator_text(porting: Porting, argument: Argument) -> str:
+def _text(porting: Porting, argument: Argument) -> str:
     """The code of a collator that stands in the trainer's call, as `write_collators` would leave it."""
     start = porting.module.span(argument.node)[0] if argument.node is not None else 0
     text = argument.text

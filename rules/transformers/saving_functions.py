@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ..script.porting import Porting
-from ..script.uses_of_training import role_uses
-from ..steps.step import Phase, step
-from ..tokens.tokenizers import saved_tokenizer
-from .scoped_names import named_at
+from porter.packs.api import Phase, Porting, saved_tokenizer, step
+from porter.packs.script import role_uses
+from porter.packs.writing import named_at
 
-RULE = "TP310"
+PART_OF = "TP310"
 
 
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
@@ -44,4 +42,4 @@ def replace_saving_functions(porting: Porting) -> None:
             tokenizer = saved_tokenizer(porting, use.outer)
         beside = f", tokenizer={tokenizer}" if tokenizer else ""
         saved = f"{porting.rt('save_model')}({trainer}.model, {folder.value}{beside})"
-        porting.edit(start, end, saved, RULE, "the weights as transformers writes them, gathered from the mesh")
+        porting.edit(start, end, saved, PART_OF, "the weights as transformers writes them, gathered from the mesh")

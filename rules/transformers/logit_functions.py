@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ...script.fill_from_tables import bindings_of
-from ...script.porting import Porting
-from ...script.sites import Argument, shown
+from porter.packs.api import Argument, Phase, Porting, step
+from porter.packs.script import shown
+from porter.packs.training import bindings_of, computes_metrics
+
+PART_OF = "transformers"
 
 # Methods of a tensor: of a JAX array by another name; without need there.
 METHODS = {
@@ -33,7 +35,7 @@ OF_TORCH = frozenset(
     """.split()
 )
 PAIRS = frozenset({"max", "min", "median", "sort", "mode"})  # with dim= they give values and indices
-FUNCTIONS = {
+OF_JAX = {
     **{f"torch.{name}": f"jnp.{name}" for name in ("argmax", "argmin", "exp", "log", "mean", "sum", "where", "abs")},
     **{f"torch.{name}": f"jax.nn.{name}" for name in ("softmax", "log_softmax", "logsumexp", "sigmoid")},
     **{f"torch.nn.functional.{name}": f"jax.nn.{name}" for name in ("softmax", "log_softmax", "sigmoid")},
@@ -52,7 +54,15 @@ class Respelling:
     new: str
 
 
-def logit_function(porting: Porting, argument: Argument) -> str:
+@step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts",))
+def write_logit_function(porting: Porting) -> None:
+    """The function of a trainer whose port computes metrics."""
+    given = porting.trainer.argument("preprocess_logits_for_metrics") if porting.trainer is not None else None
+    if given is not None and not given.value.is_literal(None) and computes_metrics(porting):
+        porting.code["preprocess_logits"] = _code(porting, given)
+
+
+def _code(porting: Porting, argument: Argument) -> str:
     """The code of preprocess_logits_for_metrics in the port; the function is respelled where it stands."""
     module, site = porting.module, porting.trainer
     assert site is not None and argument.node is not None
@@ -119,8 +129,8 @@ class _Reader(cst.CSTVisitor):
 
     def visit_Call(self, node: cst.Call) -> bool:
         name = self.module.qualified(node.func)
-        if name in FUNCTIONS:
-            self._respell(node.func, FUNCTIONS[name])
+        if name in OF_JAX:
+            self._respell(node.func, OF_JAX[name])
             self._keywords(node)
         elif isinstance(node.func, cst.Attribute) and not self._names_module(node.func):
             self._method(node, node.func)
@@ -128,7 +138,7 @@ class _Reader(cst.CSTVisitor):
             return True
         for argument in node.args:
             argument.visit(self)
-        if name not in FUNCTIONS and isinstance(node.func, cst.Attribute):
+        if name not in OF_JAX and isinstance(node.func, cst.Attribute):
             node.func.value.visit(self)
         return False
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ....source.module import Module
-from ....source.scopes import inside
-from ...script.callback_methods import EVENTS, TOKENIZER, is_callback, parameters_of, rest_reads
-from ...script.fill_from_tables import bindings_of
-from ...script.flow import origins
-from ...script.porting import Porting
-from ...script.sites import Argument, facts_of, shown
+from porter.packs.api import Argument, Phase, Porting, step
+from porter.packs.script import Module, inside, origins, shown
+from porter.packs.training import EVENTS, TOKENIZER, bindings_of, facts_of, is_callback, parameters_of, rest_reads
+
 from .metrics import OF_TRL
+
+PART_OF = "transformers"
+RULE = "TP360"
 
 KNOWN = frozenset(f"transformers.{path}EarlyStoppingCallback" for path in ("", "trainer_callback."))
 STATE = frozenset(
@@ -28,7 +28,6 @@ STATE = frozenset(
     """.split()
 )
 GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
-RULE = "TP360"
 # What TRL's trainers log and the port's hooks don't, by the names in their `_metrics`.
 LOGGED_BY_TRL = re.compile(
     rf"(?:train/)?(?:{'|'.join(sorted(OF_TRL))}|clip_ratio(?:/.*)?|sampling/.*|"
@@ -36,8 +35,14 @@ LOGGED_BY_TRL = re.compile(
 )
 
 
-def callbacks_code(porting: Porting) -> str:
-    """The code of the trainer's callbacks, judged one by one; empty where there are none."""
+@step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts",))
+def write_callbacks(porting: Porting) -> None:
+    """The code of the trainer's callbacks, judged one by one."""
+    porting.code["callbacks"] = _code(porting)
+
+
+def _code(porting: Porting) -> str:
+    """The callbacks as the port has them; empty where there are none."""
     site = porting.trainer
     given = site.argument("callbacks") if site is not None else None
     if given is None or given.value.is_literal(None) or given.text in ("[]", "()"):
@@ -78,13 +83,6 @@ def _without(
     holder = module.parents[module.parents[gone[0]]]
     porting.edit(*module.span(holder), f"[{', '.join(module.code(element) for element in kept)}]", RULE, reason)
     return given.text if kept else ""
-
-
-def loads_best(porting: Porting) -> bool:
-    """Whether the script may load the best checkpoint after training."""
-    value = porting.value("save.best_at_end")
-    asked = "load_best_model_at_end" in porting.module.text
-    return value is not None and (value.is_literal(True) or (not value.known and asked))
 
 
 def judge_callback(porting: Porting, element: cst.BaseExpression) -> None:

@@ -8,20 +8,18 @@ done here: the port refuses where the condition holds. So it does for `from_conf
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ....recipe import Field
-from ....source.calls import function_around
-from ....source.values import dict_items, read_value
-from ...script.fill_from_tables import bindings_of, short_name
-from ...script.porting import Porting
-from ...script.sites import Argument, Site, shown
-from ...script.training import Training
-from ...steps.step import Phase, step
+from porter.packs.api import Argument, Field, Phase, Porting, Site, step
+from porter.packs.script import dict_items, function_around, read_value, shown
+from porter.packs.training import Training, bindings_of, is_from_scratch, short_name
 
+PART_OF = "transformers"
 RULE = "TP302"
+TABLES = ("transformers.AutoModelForCausalLM.from_pretrained", "unsloth.FastLanguageModel.from_pretrained")
+
 REASON = "rt.load_model reads the model's own config.json"
 # Keywords of AutoConfig.from_pretrained that say where the file lies, or what training has no use for.
 WHERE = frozenset(
@@ -50,13 +48,14 @@ class Verdict:
     other_name: bool = False
 
 
-def without_config(porting: Training, site: Site) -> Site:
-    """The loading call without a `config=` that changes nothing; its fate is said. With one that does, as it is."""
+def filled(site: Site, porting: Training) -> None:
+    """The fate of a loading call's `config=`: one that changes nothing goes, one that does is named."""
     argument = site.argument("config")
     if argument is None or argument.node is None or argument.value.is_literal(None):
-        return site
+        return
     verdict = _judge(porting, site, argument)
     source, line, column = f"{short_name(site)}.config", argument.line, argument.column
+    porting.withdraw(source)
     if verdict.why:
         message = f"{source}={argument.text}: {verdict.why}."
         fix = "rt.load_model reads the model's own config.json: save a changed one beside the weights."
@@ -73,7 +72,6 @@ def without_config(porting: Training, site: Site) -> Site:
     if verdict.other_name and not verdict.why:
         message = f"{source}={argument.text}: the port reads the configuration of the model that it loads."
         porting.find(site.rule, "warning", message, "Give no other configuration's name.", line, column)
-    return replace(site, arguments=tuple(own for own in site.arguments if own is not argument))
 
 
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
@@ -107,12 +105,6 @@ def from_scratch(porting: Porting) -> list[cst.Call]:
     bindings = model.home.bindings.get(model.variable, ())
     calls = [binding.value for binding in bindings if is_from_scratch(porting, binding.value)]
     return [call for call in calls if isinstance(call, cst.Call) and len(bindings) > 1 and module.parents.get(call)]
-
-
-def is_from_scratch(porting: Training, value: cst.BaseExpression | None) -> bool:
-    """Whether a value is `AutoModelForCausalLM.from_config(...)`."""
-    name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
-    return name is not None and name.startswith("transformers.") and name.endswith("ForCausalLM.from_config")
 
 
 def _stop(porting: Porting, call: cst.Call) -> None:

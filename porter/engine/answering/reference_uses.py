@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...answering.member_uses import QUIET, member_rules
-from ...answering.python_rules import answer
-from ...packs.packs import Rewrite, SiteRule
-from ...script.flow import holders
-from ...script.porting import Porting
-from ...script.sites import shortened
-from ...script.uses_of_training import Use, uses
-from ...steps.step import Phase, step
+from ..packs.packs import Rewrite, SiteRule
+from ..script.flow import holders
+from ..script.porting import Porting
+from ..script.sites import shortened
+from ..script.uses_of_training import Use, uses
+from ..steps.step import Phase, step
+from .member_uses import QUIET, member_rules
+from .python_rules import answer
 
 RULE = "TP190"
 REASON = "a reference trains nothing"
