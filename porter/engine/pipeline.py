@@ -27,9 +27,9 @@ from .assembling.whole_port import finish
 from .dating.release import say_release, versions_in
 from .dating.release_tests import answer_release_tests
 from .loops.loop_trainer import LOOP, find_loops
+from .loops.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
-from .reading.unknown_training import find_unknown_training
 from .script.fill_from_tables import find_other_trainer, find_sites
 from .script.porting import Porting
 from .script.sites import Site

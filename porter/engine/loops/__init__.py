@@ -1,1 +1,1 @@
-"""Training loops written by hand: which are standard, what they say, and what stands in the way of a port."""
+"""Training that no trainer of a library does: loops written by hand, which are a kind of trainer, and what is neither."""

@@ -13,11 +13,11 @@ import re
 import libcst as cst
 
 from ...source.module import Module
-from ..loops.advice import by_objective
-from ..loops.loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
 from ..script.fill_from_tables import mentions_import, trainers_known
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training
+from .advice import by_objective
+from .loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
 
 RULE = "TP004"
 TRAINER = re.compile(r"(?:\w+\.)*\w*Trainer")
