@@ -9,7 +9,7 @@ from ...engine.reading.precision import chosen_type, default_type, release_of_lo
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
 from ...engine.script.fill_from_tables import short_name
 from ...engine.script.porting import Porting
-from ...engine.script.sites import Argument, Site, indentation
+from ...engine.script.sites import PAIRS, Argument, Site, indentation
 from ...engine.script.training import in_reach
 from ...engine.tokens.tokenizers import tokenizer_load
 from ...text.expressions import python, quoted, type_name
@@ -223,3 +223,9 @@ def _held(site: Site) -> list[Arg]:
         f'"{name}": {each.text}' for name, each in given.items() if each and not each.value.is_literal(False, None)
     ]
     return [Arg(f"{{{', '.join(there)}}}", "quantization")] if there else []
+
+
+def loading(porting: Porting, site: Site) -> Call:
+    """`rt.load_model(...)` for a `from_pretrained(...)`."""
+    identifier = site.argument("pretrained_model_name_or_path") if site.qualified not in PAIRS else None
+    return load_call(porting, identifier or porting.text("model.id"), site)
