@@ -8,21 +8,11 @@ from __future__ import annotations
 
 from ..engine.dating.release import date, release_of
 from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.flow import (
-    CHAT_FORMAT,
-    SAVED,
-    binding_origins,
-    followed,
-    held_by,
-    is_same,
-    makes_pair,
-    origins,
-    unwraps,
-    without_placement,
-)
+from ..engine.script.flow import CHAT_FORMAT, SAVED, binding_origins, is_same, makes_pair, origins, without_placement
 from ..engine.script.reaching import reaching
 from ..engine.script.sites import assigned_name, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
+from ..engine.script.where_values_go import followed, held_by, unwraps
 from ..engine.settling.decisions import decide as decide_condition
 from ..engine.settling.kept_branch import keep_branch
 from ..engine.settling.unused import drop_device_maps

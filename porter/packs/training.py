@@ -6,9 +6,9 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
+from ..engine.dating.argument_releases import rewritten_by
 from ..engine.draft.findings import NO_FAMILY
 from ..engine.receipts.marking import about, also
-from ..engine.script.argument_releases import rewritten_by
 from ..engine.script.callback_methods import EVENTS, TOKENIZER, in_callback, is_callback, parameters_of, rest_reads
 from ..engine.script.fill_from_tables import (
     bindings_of,

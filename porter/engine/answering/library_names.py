@@ -12,8 +12,8 @@ from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.settings.post_init import OF_TRL
 from ...text.edits import Spans
+from ..dating.argument_releases import ArgumentRelease, rewritten_by
 from ..packs.packs import Rewrite
-from ..script.argument_releases import ArgumentRelease, rewritten_by
 from ..script.fill_from_tables import plain_version
 from ..script.porting import KEPT, Porting
 from ..steps.step import Phase, step

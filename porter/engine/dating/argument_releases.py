@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from ...source.module import Module
-from .subclasses import imported_base
-from .training import Training
+from ..script.subclasses import imported_base
+from ..script.training import Training
 
 MARK = "@"
 
