@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..runtime.facts.field_tables import FieldTable
 from ..runtime.facts.generation_settings import DEFAULTS as GENERATION_DEFAULTS
 from ..runtime.facts.generation_settings import IDLE as IDLE_SETTINGS
-from ..runtime.facts.generation_settings import PIPELINE_SETTINGS, asks_nothing
+from ..runtime.facts.generation_settings import OF_FORWARD, PIPELINE_SETTINGS, asks_nothing
 from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
 from ..runtime.settings.post_init import OF_TRL as CONFIGS_OF_TRL
 from ..runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
@@ -14,6 +14,7 @@ __all__ = [
     "CONFIGS_OF_TRL",
     "GENERATION_DEFAULTS",
     "IDLE_SETTINGS",
+    "OF_FORWARD",
     "PIPELINE_SETTINGS",
     "REFUSED_SETTINGS",
     "FieldTable",

@@ -11,7 +11,7 @@ from ..engine.answering.scoped_names import named_at
 from ..engine.packs.packs import Rewrite
 from ..engine.receipts.marking import keys_at, mark, mark_at, mark_of, stays, unread_unless
 from ..engine.script.sites import read_site
-from ..engine.tokens.numpy_tokens import settle_inputs, settle_outputs
+from ..engine.tokens.numpy_tokens import settle_inputs, settle_outputs, settle_places
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call, render
 
@@ -31,6 +31,7 @@ __all__ = [
     "render",
     "settle_inputs",
     "settle_outputs",
+    "settle_places",
     "stays",
     "unread_unless",
 ]

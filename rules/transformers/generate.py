@@ -3,6 +3,8 @@
 What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's
 (`return_tensors="np"`, no `.to("cuda")`); `with torch.no_grad():` around the call becomes `with mesh:`; settings
 without effect on a TPU go. Behind training `tokenizer=` is added: the Trainer aligns the model's end token with it.
+The model called by itself, `model(**inputs, labels=ids)`, is `rt.causal_lm_output(model, **inputs, labels=ids)`, which
+gives its loss and logits as torch's tensors on the host; an error where a gradient is taken of them.
 Why: Tunix's model has no generate(), and Tunix's own sampler stops at other tokens and leaves the end token out.
 Example: `model.generate(**tokenizer(text, return_tensors="pt").to("cuda"), max_new_tokens=64, use_cache=True)`
 Use instead: `rt.generate(model, **tokenizer(text, return_tensors="np"), max_new_tokens=64, tokenizer=tokenizer)`

@@ -25,8 +25,10 @@ from porter.packs.writing import Rewrite, apply_rewrite, member_rules
 
 from ._generation import RELOADED
 from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
+from .called_model import OUTPUTS, is_known_call
 
 ID = "TP314"
+WORDS = ("generate(", "pipeline(", "setup_chat_format(", *OUTPUTS, *QUANTISES)
 
 ADAPTED = "peft.AutoPeftModelForCausalLM.from_pretrained"
 ADAPTER = ("peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained")
@@ -60,7 +62,7 @@ def port_reloaded(porting: Porting) -> None:
     """Loads models of that kind with the runtime; every name where such a model stands is noted."""
     module, trainer = porting.module, porting.trainer
     assert trainer is not None
-    if not any(word in module.text for word in ("generate(", "pipeline(", "setup_chat_format(", *QUANTISES)):
+    if not any(word in module.text for word in WORDS):
         return
     found: list[cst.Name] = porting.answers.setdefault((RELOADED, trainer.node), [])
     whole = tables_by_class(porting.packs)[WHOLE].names
@@ -241,6 +243,10 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             chain.edits.append((*module.span(outer), f"{porting.rt(MERGE)}({use.value})"))
             return _held(porting, outer, chain, merged=True)
         return False
+    if isinstance(parent, cst.Call) and parent.func is use and is_known_call(porting, parent):
+        chain.generates = True
+        chain.uses.append(use)
+        return True
     if isinstance(outer, cst.Call) and isinstance(parent, cst.Arg):
         called = module.qualified(outer.func)
         if called == "transformers.pipeline":

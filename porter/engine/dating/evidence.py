@@ -189,7 +189,7 @@ def _written(porting: Training) -> list[Use]:
     """What the text uses of the libraries, read once."""
     if USES not in porting.answers:
         try:
-            porting.answers[USES] = uses_of(porting.module.text)
+            porting.answers[USES] = uses_of(porting.module.parsed or porting.module.text)
         except (SyntaxError, ValueError):  # libcst reads more than Python
             porting.answers[USES] = []
     found: list[Use] = porting.answers[USES]

@@ -19,12 +19,14 @@ from ...releases.history import LIBRARIES, history
 from ...source.conditions import simplified
 from ...source.module import Module
 from ...source.values import DECIDED, Unknown, evaluate
+from ..script.dead_blocks import REFUSED
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
 from ..script.training import Training
 from ..settling.decisions import decide
 from ..settling.kept_branch import keep_block
 from ..steps.step import Phase, step
+from .refused_tries import refused_tries
 
 ASKS = re.compile(r"\bsignature\(|\bgetfullargspec\(|__dataclass_fields__|\bfields\(|co_varnames|\bhasattr\(")
 WRAPS = ("set", "list", "tuple", "dict", "sorted", "frozenset")
@@ -38,14 +40,16 @@ REASON = "answered as the release that the script is read as"
 
 
 def answer_release_tests(porting: Training) -> bool:
-    """Note what every such condition answers; whether there is one."""
+    """Note what every such condition answers, and which `try` goes on in its `except`; whether there is one."""
     module = porting.module
-    if ASKS.search(module.text) is None or not porting.versions:
+    if not porting.versions:
         return False
-    found = dict(_answers(module, porting.versions))
-    module.memory.clear()
-    module.memory[DECIDED] = found
-    return bool(found)
+    refused = refused_tries(porting)
+    found = dict(_answers(module, porting.versions)) if ASKS.search(module.text) is not None else {}
+    if found or refused:
+        module.memory.clear()
+        module.memory[DECIDED], module.memory[REFUSED] = found, refused
+    return bool(found or refused)
 
 
 @step(Phase.ANSWER, fills=("claimed names",))

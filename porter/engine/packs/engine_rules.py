@@ -55,7 +55,9 @@ Example: `assert "LlamaTokenizer" in transformers._import_structure["models.llam
     "TP008": """Conditions that ask a release what it takes: decided as the release that the script is read as.
 
 What it does: `if "tokenizer" in inspect.signature(SFTTrainer.__init__).parameters: ... else: ...` keeps the branch that
-the dated release takes; `hasattr(SFTConfig, "max_length")`, `__dataclass_fields__` and `fields()` likewise.
+the dated release takes; `hasattr(SFTConfig, "max_length")`, `__dataclass_fields__` and `fields()` likewise. Of
+`try: trainer = SFTTrainer(..., max_seq_length=512)` and `except TypeError: trainer = ...` the second stays, with an
+info, where the release takes no such keyword.
 Why: the TPU machine has no TRL to ask, and one release decides everything in the port.
 Example: `if "processing_class" in inspect.signature(SFTTrainer.__init__).parameters:`
 Safety: exact for the release that the report names; `--source-trl` names another one.

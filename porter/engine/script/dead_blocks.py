@@ -11,17 +11,21 @@ from ..steps.step import Phase, step
 from .porting import Porting
 
 RULE = "TP717"
+REFUSED = "tries that the release refuses"  # of the module's memory
 OF_UNSLOTH = r"\bunsloth\b|\bFast(?:Language)?Model\b|\.(?:save_pretrained|push_to_hub)_(?:merged|gguf)\("
 
 
 def is_dead(module: Module, node: cst.CSTNode) -> bool:
-    """Whether a node stands in the body of an `if False:`."""
+    """Whether a node stands in the body of an `if False:`, or of a `try` whose first line the release refuses."""
     dead: dict[cst.CSTNode, bool] = module.memory.setdefault("dead", {})
+    refused: frozenset[cst.Try] = module.memory.get(REFUSED, frozenset())
     path = []
     while node not in dead:
         path.append(node)
         parent = module.parents.get(node)
-        if parent is None or (isinstance(parent, cst.If) and parent.body is node and _is_false(parent.test)):
+        is_refused = isinstance(parent, cst.Try) and parent.body is node and parent in refused
+        is_off = isinstance(parent, cst.If) and parent.body is node and _is_false(parent.test)
+        if parent is None or is_off or is_refused:
             dead[node] = parent is not None
         else:
             node = parent
