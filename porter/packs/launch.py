@@ -5,14 +5,16 @@ docs/packs.md documents each name; those that aren't listed here may change with
 
 from __future__ import annotations
 
+from ..engine.dating.row_order import accelerate_beside
 from ..errors import InputError
 from ..recipe import literal_code
-from ..runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, same
-from ..source.launch.deepspeed import INLINE, TABLE, from_dict, read_deepspeed
+from ..runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, accumulation_left_out, same
+from ..source.launch.deepspeed import CONFIG_FILE, INLINE, TABLE, from_dict, read_deepspeed
 from ..source.launch.launch_config import Setting, beside
 
 __all__ = [
     "ADAMW",
+    "CONFIG_FILE",
     "EQUAL",
     "INLINE",
     "SCHEDULES",
@@ -20,6 +22,8 @@ __all__ = [
     "TABLE",
     "InputError",
     "Setting",
+    "accelerate_beside",
+    "accumulation_left_out",
     "beside",
     "from_dict",
     "literal_code",

@@ -1,9 +1,10 @@
-"""Which accelerate a script of before transformers 4.40 ran with: it decided in which order rows came."""
+"""Which accelerate a script ran with: before transformers 4.40 it decided in which order rows came."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...releases.history import history
 from ...releases.sets import choose
 from ...releases.uses import Use, uses_of
 from ...releases.versions import Pin, pins_of
@@ -37,6 +38,20 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
         return None
     porting.answers[CHOSEN] = transformers, accelerate
     return f"{accelerate} ({chosen['accelerate'].why})"
+
+
+def accelerate_beside(porting: Training) -> str:
+    """The accelerate that the script ran with: pinned, or that of the day of the other releases."""
+    pinned = next((pins for _, pins in pins_for(porting, "accelerate")), [])
+    asked: dict[str, Sequence[Pin]] = {"accelerate": pinned} if pinned else {}
+    for library in ("trl", "transformers"):
+        version, _, why = porting.versions.get(library, "newest table").partition(" ")
+        if version[:1].isdigit() and "newest table" not in why:
+            asked[library] = pins_of(f"=={version}")
+    try:
+        return choose(_uses(porting), asked)["accelerate"].version
+    except ValueError:  # a release that isn't recorded
+        return history().releases("accelerate")[-1]
 
 
 def shuffling_in(porting: Training, processes: int) -> tuple[str, str]:
