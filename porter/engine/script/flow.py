@@ -18,18 +18,10 @@ from .sites import PAIRS, facts_of
 
 # Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
 PLACEMENT = ("to", "cuda", "train", "eval")
-# Functions of PEFT that give back the model they are given, frozen.
-PREPARES = frozenset(
-    f"peft.{path}prepare_model_for_{bits}_training"
-    for path in ("", "utils.", "utils.other.")
-    for bits in ("kbit", "int8")
-)
 # Methods of accelerate's Accelerator that wrap a model.
 PREPARED = ("prepare", "prepare_model")
 # A function of TRL that gives (model, tokenizer) back as it got them.
 CHAT_FORMAT = "trl.setup_chat_format"
-# A function of PEFT that gave back the model whose adapters it filled.
-FILLS = "peft.set_peft_model_state_dict"
 SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
 # An expression that may stand for a model or a trainer.
 Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
@@ -63,14 +55,12 @@ def unprepared(module: Module, node: cst.BaseExpression | None) -> cst.BaseExpre
 
 
 def _prepares(module: Module, call: cst.Call) -> bool:
-    return module.qualified(call.func) in {*PREPARES, FILLS, *facts_of(module).gives_back}
+    return module.qualified(call.func) in facts_of(module).gives_back
 
 
 def _wraps(module: Module, call: cst.Call) -> bool:
-    """Whether a call gives back, for a GPU, what it gets: `torch.compile(model)`, `accelerator.prepare(model)`."""
+    """Whether a call gives back, for a GPU, what it gets: `accelerator.prepare(model)`."""
     func = call.func
-    if module.qualified(func) == "torch.compile":
-        return True
     if len(call.args) != 1 or not isinstance(func, cst.Attribute) or func.attr.value not in PREPARED:
         return False
     found = module.meaning(func.value)
