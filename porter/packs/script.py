@@ -7,6 +7,7 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.dating.release import date, release_of
+from ..engine.script.dead_blocks import is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import CHAT_FORMAT, SAVED, binding_origins, is_same, makes_pair, origins, without_placement
 from ..engine.script.reaching import reaching
@@ -62,6 +63,7 @@ __all__ = [
     "held_by",
     "history",
     "inside",
+    "is_false",
     "is_same",
     "is_tokenizer",
     "keep_branch",

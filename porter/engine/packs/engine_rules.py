@@ -88,11 +88,6 @@ Why: no TPU machine offers one; Ray waits for it without end, Modal has no TPUs.
 Example: `tune.with_resources(train, resources={"cpu": 2, "gpu": 1})`
 Use instead: `tune.with_resources(train, resources={"TPU": 4})`
 """,
-    "TP717": """`if False:` blocks that would need Unsloth: what its notebooks offer to do next.
-
-What it does: takes out blocks that never run and use Unsloth's names; other blocks that never run stay.
-Why: they would keep an import that the TPU machine doesn't have.
-""",
     "TP198": """A secret in the source: it is masked in whatever is said of the script, and named.
 
 What it does: nothing to the port, which keeps the user's line; the report, the recipe and messages have `hf_***`.
