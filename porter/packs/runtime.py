@@ -8,7 +8,7 @@ from ..runtime.facts.generation_settings import IDLE as IDLE_SETTINGS
 from ..runtime.facts.generation_settings import OF_FORWARD, PIPELINE_SETTINGS, asks_nothing
 from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
 from ..runtime.settings.post_init import OF_TRL as CONFIGS_OF_TRL
-from ..runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
+from ..runtime.settings.unsloth_defaults import unsloth_beside, unsloth_defaults
 
 __all__ = [
     "CONFIGS_OF_TRL",
@@ -19,6 +19,6 @@ __all__ = [
     "REFUSED_SETTINGS",
     "FieldTable",
     "asks_nothing",
-    "newest_unsloth",
+    "unsloth_beside",
     "unsloth_defaults",
 ]

@@ -33,6 +33,7 @@ RELOADED = "models that the port loads again"  # of a trainer: their names, wher
 # What a call hands on as it is, beside the settings.
 INPUTS = ("inputs", "input_ids", "attention_mask", "streamer", "generation_config")
 TASK = "text-generation"
+MAX_CALLS = 8  # functions that call each other
 MAKES = re.compile(r"\b(load_model|apply_peft|apply_lora|apply_adapter)\(")
 LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
 
@@ -102,8 +103,9 @@ def _written(porting: Porting, use: Use, node: cst.BaseExpression) -> tuple[str,
     """What the port calls the model where it is used, and whether training is over there."""
     module, trainer = porting.module, porting.trainer
     assert trainer is not None
-    here = function_around(module, node) is function_around(module, trainer.node)
-    before = here and module.span(node)[0] < trainer.start
+    function = function_around(module, node)
+    here = function is function_around(module, trainer.node)
+    before = module.span(node)[0] < trainer.start if here else runs(porting, function) == {"before"}
     if isinstance(node, cst.Call):  # accelerator.unwrap_model(model)
         node = node.args[0].value
     if use.role == "trainer" and is_in_reach(porting, use.name):
@@ -111,6 +113,20 @@ def _written(porting: Porting, use: Use, node: cst.BaseExpression) -> tuple[str,
     if before or use.role == "trainer" or not is_in_reach(porting, use.name):
         return module.code(node), not before
     return porting.names.model, True
+
+
+def runs(porting: Porting, function: cst.FunctionDef | None, depth: int = 0) -> set[str]:
+    """When the calls of a function run that the trainer's function makes: "before" the trainer, "behind" it."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    found: set[str] = set()
+    for call in calls_of(module, function) if function is not None and depth < MAX_CALLS else ():
+        outer = function_around(module, call)
+        if outer is function_around(module, trainer.node):
+            found.add("before" if module.span(call)[0] < trainer.start and not module.loops(call) else "behind")
+        elif outer is not function:
+            found |= runs(porting, outer, depth + 1)
+    return found
 
 
 def made_by_port(porting: Porting, model: cst.BaseExpression) -> bool | None:

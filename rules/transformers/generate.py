@@ -20,11 +20,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import line_end, line_start
+from porter.packs.script import function_around, line_end, line_start, shortened
 from porter.packs.training import in_reach
 from porter.packs.writing import read_site, settle_inputs, settle_outputs
 
-from ._generation import INPUTS, Model, made_by_port, say_torchs, settle_keywords, trained
+from ._generation import INPUTS, Model, made_by_port, runs, say_torchs, settle_keywords, trained
 from .reloaded_model import has_mesh_of_file
 
 ID = "TP311"
@@ -107,6 +107,14 @@ def _tokenizer(porting: Porting, call: cst.Call, model: Model) -> Iterator[str]:
     same = found is not None and known is not None and found[0] is known[0]
     own = found is None and known is None and in_reach(trainer.scope, here)  # the port makes it at the trainer
     parameter = found is not None and found[0] is here and found[1][0].kind == "parameter"
+    if own and "before" in runs(porting, function_around(porting.module, call)):
+        message = (
+            f"{shortened(porting.module.code(call.func))}(...) also runs before the training, where {name} isn't made: "
+            f"it ends at the model's own end token."
+        )
+        fix = f"Give rt.generate tokenizer={name} behind the training if its end token isn't the model's."
+        porting.find(ID, "warning", message, fix, *porting.module.location(call))
+        return
     if same or own or parameter:
         yield f"tokenizer={name}"
 

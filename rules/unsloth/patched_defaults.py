@@ -165,11 +165,13 @@ def _cut_at_the_models(porting: Training) -> None:
     of_model = porting.value("model.max_seq_length")
     if of_model is None or porting.model is None or not porting.model.qualified.startswith("unsloth."):
         return
+    assert porting.trainer is not None
+    if of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+        of_model = replace(of_model, text=of_model.code)  # the name that says it is another function's
     own = [site.argument("max_seq_length") for site in (porting.trainer, porting.config) if site is not None]
     given = next((each for each in own if each is not None and not each.value.is_literal(None)), None)
     if given is not None and not _is_longer(given.value, of_model):
         return
-    assert porting.trainer is not None
     if not of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
         message = "Unsloth cuts rows at the model's max_seq_length, which can't be read at the trainer."
         message += " The port cuts them at the trainer's." if given is not None else ""

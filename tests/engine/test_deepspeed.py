@@ -263,3 +263,38 @@ def test_a_file_that_accelerate_is_given_has_one_micro_batch_a_step(tmp_path: Pa
     port = port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "launch.yaml"))
     errors = [finding.message for finding in port.findings if finding.severity == "error"]
     assert len(errors) == 1 and "transformers doesn't start with both" in errors[0]
+
+
+ACCELERATES = """\
+deepspeed_config:
+  deepspeed_multinode_launcher: standard
+  offload_optimizer_device: none
+  offload_optimizer_nvme_path: null
+  offload_param_device: none
+  offload_param_nvme_path: null
+  zero3_init_flag: true
+  zero3_save_16bit_model: true
+  zero_stage: 3
+distributed_type: DEEPSPEED
+mixed_precision: bf16
+num_processes: 8
+"""
+
+
+@pytest.mark.parametrize("bf16", ["True", "False", "torch.cuda.is_bf16_supported()"])
+def test_what_accelerate_config_writes_is_ported(tmp_path: Path, bf16: str) -> None:
+    (tmp_path / "zero3.yaml").write_text(ACCELERATES)
+    (tmp_path / "train.py").write_text(SCRIPT.replace("{more}", "").replace("bf16=True", f"bf16={bf16}"))
+    port = port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "zero3.yaml"))
+    assert port.status == "ported", port.findings
+    assert not [finding for finding in port.findings if finding.severity in ("error", "warning")]
+    fates = {row.source: row.fate for row in port.fields}
+    assert fates["zero3.yaml: zero3_init_flag"] == fates["zero3.yaml: zero3_save_16bit_model"] == "exact"
+    assert fates["zero3.yaml: offload_optimizer_nvme_path"] == "dropped"
+    assert fates["SFTConfig.bf16"] == ("changed" if bf16 == "True" else "dropped")
+    assert "dtype=jnp.float32, compute_dtype=jnp.bfloat16" in port.after
+
+
+def test_a_value_of_another_kind_ends_with_one_full_stop(tmp_path: Path) -> None:
+    port = ported(tmp_path, ZERO | {"zero_optimization": {"stage": "three"}})
+    assert [one.message for one in port.findings if one.message.endswith("the release wants int here.")]

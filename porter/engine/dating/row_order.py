@@ -65,6 +65,6 @@ def shuffling_in(porting: Training, processes: int) -> tuple[str, str]:
 
 def _uses(porting: Training) -> list[Use]:
     try:
-        return uses_of(porting.module.text)
+        return uses_of(porting.module.python)
     except (SyntaxError, ValueError):  # libcst reads more than Python
         return []

@@ -159,7 +159,7 @@ def _check_usual_model(porting: Training) -> None:
     if value is None or value.kind != "expression":
         return
     refusals: list[tuple[str, str, str | None]] = []
-    for identifier, where in usual_values(value.code, porting.module.text, Path(porting.module.path)):
+    for identifier, where in usual_values(value.code, porting.module.python, Path(porting.module.path)):
         family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
         reason = refusal(family, identifier) if family is not None else None
         if family is not None and reason is None:
@@ -190,7 +190,7 @@ def _foreign_tokenizers(porting: Training) -> list[str]:
 
 def _check_help(porting: Training, value: Value) -> None:
     """A warning where the help of the argument that names the model has an example of a family that Tunix has not."""
-    words = named_in_help(value.code, porting.module.text, Path(porting.module.path))
+    words = named_in_help(value.code, porting.module.python, Path(porting.module.path))
     if any(find_family(hub_id=word) is not None for word, _ in words):
         return
     foreign = next(((word, where) for word, where in words if is_known_without(word)), None)
