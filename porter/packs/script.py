@@ -11,7 +11,7 @@ from ..engine.script.dead_blocks import is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import CHAT_FORMAT, SAVED, binding_origins, is_same, makes_pair, origins, without_placement
 from ..engine.script.reaching import reaching
-from ..engine.script.sites import assigned_name, shortened, shown, small_statement
+from ..engine.script.sites import assigned_name, indentation, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
 from ..engine.script.where_values_go import followed, held_by, unwraps
 from ..engine.settling.decisions import decide as decide_condition
@@ -62,6 +62,7 @@ __all__ = [
     "gpu_of_run",
     "held_by",
     "history",
+    "indentation",
     "inside",
     "is_false",
     "is_same",

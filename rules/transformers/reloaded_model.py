@@ -19,20 +19,22 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import CHAT_FORMAT, calls_of, function_around, parameter_of, shortened
+from porter.packs.script import CHAT_FORMAT, calls_of, function_around, indentation, parameter_of, role_uses, shortened
 from porter.packs.training import in_reach, is_behind, tables_by_class
 from porter.packs.writing import Rewrite, apply_rewrite, member_rules
 
 from ._generation import RELOADED
 from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
+from ._reloaded_by_unsloth import LOADS, arguments_of_unsloth, path_of_unsloth, reloaded_tokenizer
 from .called_model import OUTPUTS, is_known_call
 
 ID = "TP314"
-WORDS = ("generate(", "pipeline(", "setup_chat_format(", *OUTPUTS, *QUANTISES)
+WORDS = ("generate(", "pipeline(", "merge_and_unload(", "setup_chat_format(", *OUTPUTS, *QUANTISES)
 
 ADAPTED = "peft.AutoPeftModelForCausalLM.from_pretrained"
 ADAPTER = ("peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained")
 MERGE = "merge_and_unload"
+READIES = ("unsloth.FastLanguageModel.for_inference", "unsloth.FastModel.for_inference")
 PLACES = frozenset({"eval", "train", "to", "cuda", "half", "float"})
 OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
@@ -50,6 +52,7 @@ class _Chain:
     rewrites: list[tuple[Rewrite, cst.Call, str]] = field(default_factory=list)
     removed: list[cst.BaseExpression] = field(default_factory=list)
     uses: list[cst.Name] = field(default_factory=list)
+    kept: list[cst.Name] = field(default_factory=list)  # merged ones that are saved, whatever they are called
     generates: bool = False
     is_formatted: bool = False  # by TRL's setup_chat_format, which a port has for Tunix's model alone
     is_saved: bool = False
@@ -68,13 +71,20 @@ def port_reloaded(porting: Porting) -> None:
     whole = tables_by_class(porting.packs)[WHOLE].names
     for call in module.calls:
         name = module.qualified(call.func)
-        if (name == ADAPTED or name in whole) and _is_candidate(porting, call):
+        if (name == ADAPTED or name in whole or name in LOADS) and _is_candidate(porting, call):
             chain = _Chain()
             if not _load(porting, call, chain):
                 continue
-            if chain.generates or chain.is_quantised or (chain.is_formatted and chain.is_saved):
+            formatted = chain.is_formatted and chain.is_saved
+            if chain.generates or chain.is_quantised or formatted or _has_name_of_trained(porting, chain):
                 found += chain.uses
                 _write(porting, call, chain)
+
+
+def _has_name_of_trained(porting: Porting, chain: _Chain) -> bool:
+    """Whether the model is saved by the name of the one that was trained, whose uses become Tunix's."""
+    named = {use.name for use in role_uses(porting, "model")}
+    return chain.is_saved and any(use in named for use in chain.uses)
 
 
 def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
@@ -83,6 +93,8 @@ def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
         porting.edit(start, end, new, ID, REASON)
     for place in chain.removed:
         porting.remove_statement(place, ID, "it is where the mesh says")
+    for kept in chain.kept:
+        porting.edit(*porting.module.span(kept), kept.value, ID, "what is merged saves itself")
     for rule, use, name in chain.rewrites:
         apply_rewrite(porting, rule, use, name, "call")
     if not chain.is_sure:
@@ -100,7 +112,20 @@ def _is_candidate(porting: Porting, call: cst.Call) -> bool:
         return False
     if is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call)):
         return True
-    return _is_apart(porting, call)
+    return _is_apart(porting, call) or (has_mesh_of_file(porting) and _is_behind_calls(porting, call))
+
+
+def _is_behind_calls(porting: Porting, call: cst.Call) -> bool:
+    """Whether a line of no function runs behind every call of the one that trains: `train(); model = load()`."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    function = function_around(module, trainer.node)
+    calls = calls_of(module, function) if function is not None else []
+    if function_around(module, call) is not None or module.loops(call) or not calls:
+        return False
+    ends = [module.span(module.statement(one))[1] for one in calls]
+    apart = all(function_around(module, one) is None for one in calls)
+    return apart and all(end <= module.span(call)[0] for end in ends)
 
 
 def _is_apart(porting: Porting, call: cst.Call) -> bool:
@@ -142,6 +167,8 @@ def has_mesh_of_file(porting: Porting) -> bool:
 def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
     """`AutoModelForCausalLM.from_pretrained(path, dtype=...)` → `rt.load_model(path, mesh, dtype=...)`."""
     module = porting.module
+    if module.qualified(call.func) in LOADS:
+        return _load_pair(porting, call, chain)
     arguments = reload_arguments(porting, call)
     if arguments is None:
         return False
@@ -157,6 +184,25 @@ def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
     whole, rest = _without_places(porting, call)
     chain.edits.append((module.span(call)[0], module.span(whole)[1], new))
     return rest and _held(porting, whole, chain, merged=False)
+
+
+def _load_pair(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
+    """Unsloth's `model, tokenizer = FastLanguageModel.from_pretrained(path)` → a line for each."""
+    module = porting.module
+    arguments, path, line = arguments_of_unsloth(porting, call), path_of_unsloth(call), module.parents[call]
+    if arguments is None or path is None or not isinstance(line, cst.Assign) or len(line.targets) != 1:
+        return False
+    target = line.targets[0].target
+    names = [element.value for element in target.elements] if isinstance(target, cst.Tuple) else []
+    if len(names) != 2 or not all(isinstance(name, cst.Name) for name in names) or not is_tunixs(porting, path):
+        return False
+    chain.is_quantised = True  # Unsloth ends on a machine without a GPU, whatever is done with it
+    model, tokenizer = (module.code(name) for name in names)
+    space = indentation(module.text, module.span(line)[0])
+    new = f"{model} = {porting.rt('load_trained')}({arguments[0]}, {', '.join([porting.names.mesh, *arguments[1:]])})"
+    new += f"\n{space}{tokenizer} = {reloaded_tokenizer(porting, path)}"
+    chain.edits.append((*module.span(line), new))
+    return _held(porting, call, chain, merged=False)
 
 
 def _without_places(porting: Porting, call: cst.Call) -> tuple[cst.Call, bool]:
@@ -184,7 +230,7 @@ def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> b
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return False
     target: cst.BaseExpression = parent.targets[0].target
-    if module.qualified(call.func) == CHAT_FORMAT:  # it gives (model, tokenizer)
+    if module.qualified(call.func) in (CHAT_FORMAT, *LOADS):  # it gives (model, tokenizer)
         pair = target.elements if isinstance(target, cst.Tuple) else ()
         target = pair[0].value if len(pair) == 2 else target
     scope = module.scope(call)
@@ -214,6 +260,7 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         if name in ("device", "dtype") or name == "generate" or (merged and name in OF_MERGED):
             chain.generates |= name == "generate"
             chain.is_saved |= name in OF_MERGED
+            chain.kept += [use] if name in OF_MERGED else []
             if name == "device" and isinstance(outer, cst.Assign):  # where what is made in torch goes, if it stays
                 chain.edits.append((*module.span(parent), '"cpu"'))
             chain.uses.append(use)
@@ -249,6 +296,9 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         return True
     if isinstance(outer, cst.Call) and isinstance(parent, cst.Arg):
         called = module.qualified(outer.func)
+        if called in READIES and isinstance(module.parents[outer], cst.Expr):
+            chain.removed.append(outer)
+            return True
         if called == "transformers.pipeline":
             chain.generates = True
             chain.uses.append(use)

@@ -20,6 +20,7 @@ from ..script.uses_of_training import Use, role_uses
 from ..steps.step import Phase, step
 
 RULE = "TP190"
+LOADED_AGAIN = "TP314"
 READERS = frozenset({"print", "len", "type", "isinstance", "issubclass", "id", "repr", "str", "hasattr", "callable"})
 LOGS = frozenset({"debug", "info", "warning", "error", "critical", "log", "print"})
 
@@ -121,11 +122,19 @@ def _name_bindings(porting: Porting, site: Site) -> None:
             continue
         if (name := _target(binding)) is not None and is_itself(module, binding, name):
             continue
-        if _is_answered(porting, node, node) or is_behind(porting, node):
+        if _is_answered(porting, node, node) or is_behind(porting, node) or _is_loaded_again(porting, node):
             continue
         message = f"{shortened(module.code(node))}: from here on {variable} is an object that the port doesn't know."
         fix = f"Do the same to Tunix's model, or take it out if {variable} is not trained after it."
         porting.find(RULE, "error", message, fix, *module.location(node))
+
+
+def _is_loaded_again(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether what is bound is a model that the port loads again behind the training, or that one merged."""
+    if not isinstance(node, cst.Assign):
+        return False
+    start, end = porting.module.span(node.value)
+    return any(edit.rule == LOADED_AGAIN and edit.start == start and edit.end >= end for edit in porting.edits)
 
 
 def _target(binding: Binding) -> cst.BaseExpression | None:

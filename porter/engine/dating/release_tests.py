@@ -19,6 +19,7 @@ from ...releases.history import LIBRARIES, history
 from ...source.conditions import simplified
 from ...source.module import Module
 from ...source.values import DECIDED, Unknown, evaluate
+from ..dating.refused_tries import refused_tries
 from ..script.dead_blocks import REFUSED
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
@@ -26,7 +27,6 @@ from ..script.training import Training
 from ..settling.decisions import decide
 from ..settling.kept_branch import keep_block
 from ..steps.step import Phase, step
-from .refused_tries import refused_tries
 
 ASKS = re.compile(r"\bsignature\(|\bgetfullargspec\(|__dataclass_fields__|\bfields\(|co_varnames|\bhasattr\(")
 WRAPS = ("set", "list", "tuple", "dict", "sorted", "frozenset")
