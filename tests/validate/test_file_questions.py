@@ -54,6 +54,7 @@ def test_a_script_that_goes_on_without_the_file(text: str, line: int) -> None:
         ("if not path.exists():\n    log.error('run train_sft.py first')\n    sys.exit(1)\n", True),
         ("if not os.path.isdir(path):\n    raise FileNotFoundError(path)\n", True),
         ("assert path.is_dir()\n", True),
+        ("if name and not Path(name).exists():\n    raise FileNotFoundError(name)\n", True),
         ("if not path.exists():\n    print('train it first')\n    return\n", True),
         ("if not path.is_dir():\n    return None\n", False),
         ("if not path.is_dir():\n    return []\n", False),

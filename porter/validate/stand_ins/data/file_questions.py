@@ -51,6 +51,9 @@ def ends_without_folder(tree: ast.AST, line: int) -> bool:
 
 
 def _denies(test: ast.expr) -> bool:
+    """`not path.exists()`, also as the last part of several: `if name and not Path(name).exists()`."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return _denies(test.values[-1])
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
