@@ -10,8 +10,6 @@ import libcst as cst
 
 from ...source.calls import calls_of, function_around, parameter_of
 from ...source.scopes import Binding
-from ..libraries.transformers.checkpoint_paths import say_checkpoint_paths
-from ..libraries.transformers.read_checkpoints import say_listed_checkpoints, say_only_checkpoints, say_read_checkpoints
 from ..script.fill_from_tables import find_other_trainer, tables_of
 from ..script.flow import SAVED, binding_origins, is_itself
 from ..script.porting import Porting
@@ -27,13 +25,9 @@ READERS = frozenset({"print", "len", "type", "isinstance", "issubclass", "id", "
 LOGS = frozenset({"debug", "info", "warning", "error", "critical", "log", "print"})
 
 
-@step(Phase.NAME, of="trainer")
+@step(Phase.NAME, of="trainer", reads=("checkpoints", "checkpoint paths"))
 def name_handed(porting: Porting) -> None:
     """A finding for every call that gets the model or the trainer, and for every later binding of the model."""
-    say_read_checkpoints(porting)
-    say_listed_checkpoints(porting)
-    say_checkpoint_paths(porting)
-    say_only_checkpoints(porting)
     for use in role_uses(porting):
         if use.kind == "bare":
             _name_call(porting, use)
