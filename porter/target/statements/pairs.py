@@ -1,0 +1,39 @@
+"""Calls that give back (model, tokenizer): in the port each is made in a statement of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...engine.script.porting import Porting
+from ...engine.script.sites import Site, pair_names
+from ...engine.tokens.tokenizers import tokenizer_load
+from ...source.project.model_names import usual_values
+from ...text.expressions import quoted
+from ...text.layout import Arg, Call, render
+from ...text.marks import MARKS
+
+
+def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
+    """`model, tokenizer = FastLanguageModel.from_pretrained(...)` → `rt.load_model` and `AutoTokenizer`."""
+    names = pair_names(porting.module, site.node)
+    if names is None:
+        message = "from_pretrained of Unsloth gives back (model, tokenizer), which this statement doesn't take apart."
+        fix = "Write `model, tokenizer = FastLanguageModel.from_pretrained(...)`, and port again."
+        porting.find(site.rule, "error", message, fix, site.line, site.column)
+        return
+    model, tokenizer = names
+    lines = [f"{model} = {render(call, site.indent, porting.module.indent, len(model) + 3)}"]
+    if tokenizer != "_":
+        identifier = call.arguments[0].value
+        assert isinstance(identifier, str)
+        loaded = _padded(porting, tokenizer_load(porting, MARKS.sub("", identifier)), model, identifier)
+        lines.append(f"{tokenizer} = {render(loaded, site.indent, porting.module.indent, len(tokenizer) + 3)}")
+    porting.replace_statement(site, f"\n{site.indent}".join(lines), "the same weights in Tunix's model")
+
+
+def _padded(porting: Porting, load: str, model: str, identifier: str) -> str | Call:
+    """The loaded tokenizer, with a padding token as Unsloth gives it one; its own copies of models have one."""
+    names = usual_values(MARKS.sub("", identifier), porting.module.python, Path(porting.module.path))
+    if not porting.unsloth_loads or (names and all(name.startswith("unsloth/") for name, _ in names)):
+        return load
+    return Call(porting.rt("pad_as_unsloth"), [Arg(load), Arg(model), Arg(quoted(porting.unsloth_loads))])
