@@ -288,6 +288,16 @@ def test_a_question_for_checkpoints_among_others(test: str, folder: str, saved_t
         assert f"found = {asks} " in said and "checkpoint-" not in said
 
 
+def test_a_question_for_checkpoints_where_the_config_stays() -> None:
+    before = 'folder = pathlib.Path(sys.argv[1])\nresume = "--resume" in sys.argv'
+    lines = "found = resume and any(folder.glob('checkpoint-*'))\n" + TRAIN.format("found")
+    text = sft_script(before, imports=IMPORTS, config=", save_strategy=sys.argv[2]", after=lines)
+    ported = port(text.replace('output_dir="out"', "output_dir=str(folder)"))
+    assert ported.status == "ported", ported.findings
+    asks = f"resume and {ASKS.format('folder')}\n"
+    assert f"_args.resume_from_checkpoint = {asks}" in ported.after and f"\nfound = {asks}" in ported.after
+
+
 @pytest.mark.parametrize(
     "test",
     [

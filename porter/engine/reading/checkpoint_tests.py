@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from ..script.fill_from_tables import follow
 from ..script.training import Training
 
 NAME = r"""[rf]?["']checkpoint-?["']"""
@@ -93,7 +94,9 @@ def _folder(porting: Training, part: cst.BaseExpression) -> str:
 
 def _saves_to(porting: Training) -> str:
     """The folder that the trainer saves to, as the script writes it."""
-    given = porting.arguments.argument("output_dir") if porting.arguments is not None else None
+    assert porting.trainer is not None
+    made = porting.arguments or follow(porting, porting.trainer.argument("args"), "arguments")
+    given = made.argument("output_dir") if made is not None else None
     return given.text if given is not None else porting.output_dir()
 
 
