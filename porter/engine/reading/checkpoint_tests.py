@@ -95,7 +95,7 @@ def _folder(porting: Training, part: cst.BaseExpression) -> str:
 def _saves_to(porting: Training) -> str:
     """The folder that the trainer saves to, as the script writes it."""
     assert porting.trainer is not None
-    made = porting.arguments or follow(porting, porting.trainer.argument("args"), "arguments")
+    made = follow(porting, porting.trainer.argument("args"), "arguments")
     given = made.argument("output_dir") if made is not None else None
     return given.text if given is not None else porting.output_dir()
 
