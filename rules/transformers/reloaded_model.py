@@ -27,6 +27,7 @@ from ._generation import RELOADED
 from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
 from ._reloaded_by_unsloth import LOADS, arguments_of_unsloth, path_of_unsloth, reloaded_tokenizer
 from .called_model import OUTPUTS, is_known_call
+from .shown_places import ATTRIBUTES, is_shown, shown_value
 
 ID = "TP314"
 WORDS = ("generate(", "pipeline(", "merge_and_unload(", "setup_chat_format(", *OUTPUTS, *QUANTISES)
@@ -53,6 +54,7 @@ class _Chain:
     removed: list[cst.BaseExpression] = field(default_factory=list)
     uses: list[cst.Name] = field(default_factory=list)
     kept: list[cst.Name] = field(default_factory=list)  # merged ones that are saved, whatever they are called
+    imports: set[str] = field(default_factory=set)
     generates: bool = False
     is_formatted: bool = False  # by TRL's setup_chat_format, which a port has for Tunix's model alone
     is_saved: bool = False
@@ -91,6 +93,7 @@ def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
     """Makes the changes that a chain has found."""
     for start, end, new in chain.edits:
         porting.edit(start, end, new, ID, REASON)
+    porting.imports.update(chain.imports)
     for place in chain.removed:
         porting.remove_statement(place, ID, "it is where the mesh says")
     for kept in chain.kept:
@@ -257,12 +260,12 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
     outer = module.parents[parent]
     if isinstance(parent, cst.Attribute):
         name = parent.attr.value
-        if name in ("device", "dtype") or name == "generate" or (merged and name in OF_MERGED):
+        if name in ATTRIBUTES or name == "generate" or (merged and name in OF_MERGED):
             chain.generates |= name == "generate"
             chain.is_saved |= name in OF_MERGED
             chain.kept += [use] if name in OF_MERGED else []
-            if name == "device" and isinstance(outer, cst.Assign):  # where what is made in torch goes, if it stays
-                chain.edits.append((*module.span(parent), '"cpu"'))
+            if name in ATTRIBUTES:
+                _read_place(porting, parent, use.value, chain)
             chain.uses.append(use)
             return True
         if not isinstance(outer, cst.Call) or outer.func is not parent:
@@ -313,6 +316,30 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             uses = module.references(parameter, module.scopes[module.callees[outer]])
             return all(isinstance(n, cst.Name) and _use(porting, n, chain, merged) for n in uses)
     return isinstance(parent, cst.Del) or isinstance(module.parents[outer], cst.Del)
+
+
+def _read_place(porting: Porting, read: cst.Attribute, model: str, chain: _Chain) -> None:
+    """What stands for the `device` or `dtype` of a model of torch's: in a line of output what the port has, elsewhere
+    the host, where what is made in torch goes, if it stays."""
+    module = porting.module
+    outer = module.parents[read]
+    if is_shown(porting, read):
+        new, imports = shown_value(read.attr.value, model)
+        chain.imports.update(imports)
+        chain.edits.append((*module.span(read), new))
+    elif read.attr.value != "device":
+        return
+    elif isinstance(outer, cst.Attribute) and outer.attr.value == "type":
+        chain.imports.add("import jax")
+        chain.edits.append((*module.span(outer), "jax.devices()[0].platform"))
+    elif isinstance(outer, cst.Assign | cst.Comparison | cst.ComparisonTarget) or _goes_to_function(porting, outer):
+        chain.edits.append((*module.span(read), '"cpu"'))
+
+
+def _goes_to_function(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether a node is an argument of a function of the file."""
+    call = porting.module.parents[node]
+    return isinstance(node, cst.Arg) and isinstance(call, cst.Call) and call in porting.module.callees
 
 
 def _is_model_of(call: cst.Call, argument: cst.Arg) -> bool:

@@ -21,14 +21,18 @@ def answer_shown_places(porting: Porting) -> None:
     """Places and types of the model that a line only shows."""
     for use in list(role_uses(porting, "model")):
         found = _asked(porting, use)
-        if found is None or porting.covered(porting.module.span(found)[0]) or not _is_shown(porting, found):
+        if found is None or porting.covered(porting.module.span(found)[0]) or not is_shown(porting, found):
             continue
-        new = "jax.devices()[0]"
-        if found.attr.value == "dtype":
-            porting.imports.add("from flax import nnx")
-            new = f"jax.tree.leaves(nnx.state({porting.module.code(use.name)}, nnx.Param))[0].dtype"
-        porting.imports.add("import jax")
+        new, imports = shown_value(found.attr.value, porting.module.code(use.name))
+        porting.imports.update(imports)
         porting.edit(*porting.module.span(found), new, PART_OF, REASON)
+
+
+def shown_value(asked: str, model: str) -> tuple[str, tuple[str, ...]]:
+    """What a line shows for a model's `device` or `dtype`, and the imports that it needs."""
+    if asked == "device":
+        return "jax.devices()[0]", ("import jax",)
+    return f"jax.tree.leaves(nnx.state({model}, nnx.Param))[0].dtype", ("import jax", "from flax import nnx")
 
 
 def _asked(porting: Porting, use: Use) -> cst.Attribute | None:
@@ -44,7 +48,7 @@ def _asked(porting: Porting, use: Use) -> cst.Attribute | None:
     return node
 
 
-def _is_shown(porting: Porting, node: cst.CSTNode) -> bool:
+def is_shown(porting: Porting, node: cst.CSTNode) -> bool:
     """Whether a value goes into a line of output and nowhere else: `print(f"on {model.device}")`."""
     for around in porting.module.ancestors(node):
         if isinstance(around, cst.Call):

@@ -181,3 +181,20 @@ def test_the_device_of_a_model_that_is_loaded_again_is_the_hosts() -> None:
     ported = port(text.replace(".to(model.device)", ".to(place)"))
     assert ported.status == "ported", ported.findings
     assert '    place = "cpu"\n' in ported.after and "model.device" not in ported.after
+
+
+@pytest.mark.parametrize(
+    ("asks", "becomes"),
+    [
+        ("print(f'on {model.device}')", "print(f'on {jax.devices()[0]}')"),
+        ("print(model.dtype)", "print(jax.tree.leaves(nnx.state(model, nnx.Param))[0].dtype)"),
+        ("if model.device.type == 'cuda': print(1)", "if jax.devices()[0].platform == 'cuda': print(1)"),
+        ("if model.device == 'cuda': print(1)", "if \"cpu\" == 'cuda': print(1)"),
+        ("tell(model.device)", 'tell("cpu")'),
+    ],
+)
+def test_where_a_model_that_is_loaded_again_lies_is_what_the_port_has(asks: str, becomes: str) -> None:
+    text = SCRIPT.replace("GIVEN", "dtype=torch.float16").replace("    with torch", f"    {asks}\n    with torch")
+    ported = port(text.replace("def load():", "def tell(place):\n    print(place)\n\n\ndef load():"))
+    assert ported.status == "ported", ported.findings
+    assert f"    {becomes}\n" in ported.after and "model.device" not in ported.after
