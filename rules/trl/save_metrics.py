@@ -24,8 +24,13 @@ def apply(site, porting):
     if saves and call.args:
         start = module.span(call.args[0])[0]
         porting.edit(start, start, f"{porting.output_dir()}, ", ID, reason)
+    say_lacking(porting)
+
+
+def say_lacking(porting):
+    """What the port doesn't measure: said once, at the trainer, however often figures are written or shown."""
     of_trl = OF_TRL if porting.trainer.qualified.endswith(".SFTTrainer") else ""
     message = f"Of what the Trainer measures the port's figures lack {LACKING}{of_trl}."
     fix = "trainer_state.json has the tokens of each step, where they can be counted."
-    made = porting.trainer  # said once, there, however often they are written
+    made = porting.trainer
     porting.find(ID, "info", message, fix, made.line, made.column)

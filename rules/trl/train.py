@@ -9,8 +9,11 @@ Safety: exact. `resume_from_checkpoint=True` becomes `rt.resume_dir` at the trai
 can't be read and is refused. What `train()` returned is `rt.train_result(trainer, batches)`, where something reads it.
 """
 
+import libcst as cst
+
 from porter.packs.api import Field, loads_best, say_keywords
 
+from .save_metrics import say_lacking
 from .uploading import upload_code
 
 ID = "TP111"
@@ -52,6 +55,8 @@ def apply(site, porting):
         if UNMEASURED in porting.module.text:
             message = f"{site.variable}: {UNMEASURED} is an estimate that transformers makes from the torch model."
             porting.find(ID, "error", message, "Leave it out.", site.line, site.column)
+        elif _is_shown_whole(porting.module, site.variable, site.scope):
+            say_lacking(porting)
     if loads_best(porting):
         new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
     new += upload_code(porting, site)
@@ -61,6 +66,22 @@ def apply(site, porting):
 def _is_read(site, porting):
     """Whether something reads what train() returned."""
     return any(porting.module.references(site.variable, site.scope))
+
+
+def _is_shown_whole(module, name, scope, *, metrics=False):
+    """Whether something gets all figures at once, of what train() returned or of its `metrics`, by whatever name."""
+    for use in module.references(name, scope):
+        parent = module.parents[use]
+        if not metrics and isinstance(parent, cst.Attribute):
+            if parent.attr.value != "metrics":
+                continue
+            use, parent = parent, module.parents[parent]
+        if isinstance(parent, cst.Subscript | cst.Attribute) and parent.value is use:
+            continue  # one of them
+        target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
+        if not isinstance(target, cst.Name) or _is_shown_whole(module, target.value, scope, metrics=True):
+            return True
+    return False
 
 
 def _row(site, argument, fate, target, reason):

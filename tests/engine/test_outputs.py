@@ -31,6 +31,21 @@ trainer.save_state()
     assert [finding.message.count("total_flos") for finding in found.findings if finding.rule == "TP133"] == [1]
 
 
+@pytest.mark.parametrize(
+    ("reads", "said"),
+    [
+        ("print(result.metrics)", True),
+        ("found = {'metrics': dict(result.metrics)}", True),
+        ("metrics = result.metrics\nprint(metrics)", True),
+        ("metrics = result.metrics\nprint(metrics['train_loss'])", False),
+        ("print(result.metrics.get('train_runtime'), result.training_loss)", False),
+    ],
+)
+def test_what_is_not_measured_is_said_where_a_script_shows_all_itself(reads: str, said: bool) -> None:
+    found = port(sft_script(after=f"result = trainer.train()\n{reads}"))
+    assert any("lack total_flos" in finding.message for finding in found.findings) is said
+
+
 def test_in_another_function_the_trainer_says_where() -> None:
     text = f"""\
 def finish(trainer):
