@@ -37,7 +37,7 @@ from ..text.layout import Arg, Call, render
 from . import causal_lm, distillation, grpo, loop, sft
 from .common_statements import Writing
 from .lora import adapters_mark, apply_call, dropout_arguments, literal_rules, provider_code, saved_call, vision_note
-from .model_statements import load_call
+from .model_statements import load_call, named_model
 from .pairs import write_fast_model
 from .preference import KINDS, preference_block, without_dropout
 from .remarks import place_headings
@@ -241,8 +241,7 @@ def _with_model(values: Mapping[str, Value], of_branch: Mapping[str, Value]) -> 
 
 def _load(porting: Porting, site: Site) -> Call:
     """`rt.load_model(...)` for a `from_pretrained(...)`."""
-    identifier = site.argument("pretrained_model_name_or_path") if site.qualified not in PAIRS else None
-    return load_call(porting, identifier or porting.text("model.id"), site)
+    return load_call(porting, named_model(porting, site), site)
 
 
 def _write_lora(porting: Porting, family: Family | None, rules: tuple[Rule, ...] | None) -> tuple[str, bool]:

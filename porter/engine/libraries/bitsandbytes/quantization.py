@@ -21,6 +21,7 @@ from ...script.may_be_none import may_be_none
 from ...script.porting import Porting
 from ...script.sites import Argument, Site, shown
 from ...script.training import Training
+from .stored_weights import read_stored_weights
 
 PLACE = "model.quantization"
 FLAGS = ("load_in_4bit", "load_in_8bit")
@@ -31,10 +32,13 @@ TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
 def read_quantization(porting: Training, site: Site | None, versions: Mapping[str, str]) -> None:
     """Fill `model.quantization` from the keywords of `site` (a from_pretrained, or the trainer of a model's name)."""
     given = site.argument("quantization_config") if site is not None else None
+    is_mirror = read_stored_weights(porting)
     if given is not None and not given.value.is_literal(None):
         _read_config(porting, given, versions)
-    elif site is not None:
+    elif site is not None and not is_mirror:
         _read_keywords(porting, {name: site.argument(name) for name in FLAGS})
+    if is_mirror:  # how its weights are held goes over what the call asks for
+        porting.fill({PLACE: Value("literal", "'nf4'", porting.recipe.values["model.id"].origin)})
     value = porting.value(PLACE)
     dtype = porting.value("model.dtype")
     if value is None:
