@@ -15,10 +15,13 @@ from ...recipe import Value
 from ...runtime.facts.families import Family, find_family, read_family, refusal
 from ...runtime.facts.families import families as known_families
 from ...runtime.facts.mesh import mesh_problems
+from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
+from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values
 from ...source.values import read_value
 from ..draft.findings import NO_FAMILY
+from ..libraries.bitsandbytes.stored_weights import FIX
 from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
@@ -159,9 +162,12 @@ def _check_usual_model(porting: Training) -> None:
     if value is None or value.kind != "expression":
         return
     refusals: list[tuple[str, str, str | None]] = []
-    for identifier, where in usual_values(value.code, porting.module.text, Path(porting.module.path)):
+    script = Path(porting.module.path)
+    for identifier, where in usual_values(value.code, porting.module.text, script, given_by_launches(script)):
         family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
         reason = refusal(family, identifier) if family is not None else None
+        if held := unread_format(identifier):
+            reason = f"its weights are quantised ({held}), which rt.load_model doesn't read"
         if family is not None and reason is None:
             return
         if reason is not None or is_known_without(identifier):
@@ -176,7 +182,8 @@ def _check_usual_model(porting: Training) -> None:
     said = f"can't compute this model: {reason}" if reason is not None else "doesn't have this model's family"
     message = f"{identifier}{f' ({where})' if where else ''}: Tunix {said}; the port can't start with it."
     names = ", ".join(sorted({each.name for each in known_families()}))
-    porting.find("TP302", "error", message, f"Give it a model of another family: {names}.", line, column)
+    fix = FIX if unread_format(identifier) else f"Give it a model of another family: {names}."
+    porting.find("TP302", "error", message, fix, line, column)
 
 
 def _foreign_tokenizers(porting: Training) -> list[str]:

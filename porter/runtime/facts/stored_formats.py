@@ -33,9 +33,13 @@ def base_name(identifier: str) -> str:
     return MIRROR.sub("", identifier) if identifier.lower().startswith("unsloth/") else identifier
 
 
-def stored_format(identifier: str) -> str:
-    """In which format the weights of a Hub id or a folder are held, where its name says so; else an empty text."""
+def unread_format(identifier: str) -> str:
+    """In which format a Hub id's or a folder's weights are held, where its name says one that the runtime doesn't read.
+
+    An empty text for weights of 16 and 32 bits, and for a mirror of Unsloth's.
+    """
     name = identifier.rstrip("/").rsplit("/", 1)[-1]
     if identifier.lower().startswith(OF_OWN):
         return "MLX"
-    return next((held for held, words in NAMED.items() if words.search(name)), "")
+    found = next((held for held, words in NAMED.items() if words.search(name)), "")
+    return found if base_name(identifier) == identifier else ""

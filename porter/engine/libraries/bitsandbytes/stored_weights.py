@@ -7,7 +7,7 @@ of any other nobody can tell by the name what that is.
 from __future__ import annotations
 
 from ....recipe import Origin, Value
-from ....runtime.facts.stored_formats import base_name, stored_format
+from ....runtime.facts.stored_formats import base_name, unread_format
 from ...script.training import Training
 
 RULE = "TP601"
@@ -35,8 +35,8 @@ def read_stored_weights(porting: Training) -> bool:
 
 def check_stored_weights(porting: Training, value: Value) -> None:
     """An error where a model's name says that its weights are held in a format that the runtime doesn't read."""
-    held = stored_format(value.literal) if value.known and isinstance(value.literal, str) else ""
-    if held and base_name(str(value.literal)) == value.literal:
+    held = unread_format(value.literal) if value.known and isinstance(value.literal, str) else ""
+    if held:
         message = f"{value.literal} holds quantised weights ({held}), which rt.load_model doesn't read."
         porting.find(RULE, "error", message, FIX, *_place(value.origin))
 
