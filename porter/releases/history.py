@@ -35,6 +35,10 @@ LOADING: dict[str, tuple[str, str]] = {
     "attn_implementation": ("4.36.0", ""),
     "use_flash_attention_2": ("4.34.0", "4.53.0"),
     "dtype": ("4.56.0", ""),
+    "load_in_4bit": ("4.30.0", "5.0.0"),
+    "load_in_8bit": ("", "5.0.0"),
+    "use_auth_token": ("", "5.0.0"),
+    "resume_download": ("", "5.0.0"),
 }
 
 
@@ -202,9 +206,8 @@ class History:
             short = f"{library}.{use.last}"
             if use.imported and (claim := self.named(use.name)).ever:  # `transformers.logging.x` isn't recorded
                 self._add(found, claim, use.name, use.line)
-            loads = library == "transformers" and use.last.endswith(".from_pretrained")
             for keyword in use.keywords:
-                known = loads and keyword in LOADING
+                known = keyword in LOADING and _loads_model(use.name)
                 claim = self.loading(keyword) if known else self.taken(library, use.last, keyword)
                 self._add(found, claim, f"{short}({keyword}=)", use.line)
             for attribute in use.attributes:
@@ -216,7 +219,11 @@ class History:
     def loading(self, keyword: str) -> Claim:
         """What a keyword of `LOADING` needs: a release that takes it off before the model's class sees the rest."""
         record, (first, gone) = self.record("transformers"), LOADING[keyword]
-        places = (at for at, own in enumerate(record.keys) if key(first) <= own and not (gone and key(gone) <= own))
+        places = (
+            at
+            for at, own in enumerate(record.keys)
+            if (not first or key(first) <= own) and not (gone and key(gone) <= own)
+        )
         return Claim("", "transformers", sum(1 << at for at in places))
 
     @staticmethod
@@ -260,6 +267,8 @@ class History:
         home = name.partition(".")[0]
         if not keyword:
             return self.named(name).own if home == library else 0
+        if keyword in LOADING and _loads_model(name):
+            return self.loading(keyword).own if home == library else 0
         claim = self.taken(home, name, keyword)
         known = self._classes(home, _plain(name)) or self.record(home).all
         inherited = 0
@@ -395,6 +404,12 @@ class History:
     def at_day(self, library: str, day: datetime.date) -> int:
         """The place of the newest release that was out on a day."""
         return self.record(library).at_day(day)
+
+
+def _loads_model(name: str) -> bool:
+    """Whether a call loads a model: tokenizers and configurations take keywords that they don't know."""
+    owner, _, method = name.rpartition(".")
+    return method == "from_pretrained" and re.search(r"^transformers\..*(Model|For[A-Z])", owner) is not None
 
 
 def _plain(name: str) -> str:

@@ -50,6 +50,11 @@ class Module:
         return self.written or self.text
 
     @property
+    def python(self) -> str:
+        """The text as Python: IPython's own lines are stand-ins of the same length."""
+        return self.parsed or self.text
+
+    @property
     def has_magics(self) -> bool:
         """Whether some lines are IPython's own, so that Python itself can't run the file."""
         return bool(self.parsed) and self.parsed != self.text

@@ -189,7 +189,7 @@ class _Scopes:
         """`try: import x`, `except ImportError: x = None`: the name is the library's. Where every handler ends the run,
         what stands in the `try:` has run to its end for all that comes behind."""
         before = {name: len(held) for name, held in scope.bindings.items()}
-        self.visit(node.body, scope, conditional or not all(_ends(handler.body) for handler in node.handlers))
+        self.visit(node.body, scope, conditional or not all(ends_the_run(handler.body) for handler in node.handlers))
         new = {
             name
             for name, held in scope.bindings.items()
@@ -296,7 +296,7 @@ def _catches_missing(handler: cst.ExceptHandler) -> bool:
     return bool(names & {"ImportError", "ModuleNotFoundError", "Exception"})
 
 
-def _ends(block: cst.BaseSuite) -> bool:
+def ends_the_run(block: cst.BaseSuite) -> bool:
     """Whether a block ends by raising, or with the run."""
     last = block.body[-1]
     if isinstance(last, cst.SimpleStatementLine):

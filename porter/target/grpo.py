@@ -17,7 +17,7 @@ from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, rais
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
-from ..recipe import Field
+from ..recipe import Field, Kind
 from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
 from ..source.project.model_names import usual_value
@@ -131,9 +131,13 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
         call = Call(f"{runtime}.from_args", [kept, *data, functions, *processes])
         return assign(names.batches, call, indent)
     settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}
+    _settle_top_k(porting)
     loss = [] if rloo else [_loss(porting)]
     arguments = [*data, functions, *loss, *run_arguments(porting, writing), *_keywords(porting, settings)]
     release = plain_version(porting.versions.get("trl", ""))
+    divides = not release or releases.release(release).divides_by_temperature
+    if not divides and not _is_usual(porting, "rollout.temperature", 1.0):
+        arguments.append(Arg("1.0", "loss_temperature", "# temperature is for sampling alone before TRL 0.16"))
     if release and releases.release(release).ends_at_eos_token and (code := _unless_vllm(porting)):
         arguments.append(Arg(code, "only_eos_token", "# completions end there alone before TRL 1.15"))
     if release and (dealing := releases.release(release).dealing) != "shuffled":
@@ -147,6 +151,17 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     usual = [place for place, (_, default) in settings.items() if _is_usual(porting, place, default)]
     silent = unwritten(porting, {**RUN, **settings}) + mark(porting, *usual)
     return assign(names.batches, Call(silent + runtime, arguments, spread=True), indent)
+
+
+def _settle_top_k(porting: Porting) -> None:
+    """vLLM takes all tokens in releases that tell it no top_k."""
+    release, top_k = plain_version(porting.versions.get("trl", "")), porting.value("rollout.top_k")
+    if not release or releases.release(release).tells_vllm_top_k or top_k is None or porting.given("rollout.top_k"):
+        return
+    generates = _unless_vllm(porting)
+    code = "None" if not generates else top_k.code if generates == "True" else f"{top_k.code} if {generates} else None"
+    kind: Kind = "default" if generates in ("", "True") else "expression"
+    porting.fill({"rollout.top_k": replace(top_k, kind=kind, code=code)})
 
 
 def _unless_vllm(porting: Porting) -> str:
@@ -243,7 +258,7 @@ def _check(porting: Porting, writing: Writing) -> None:
     decided = strategy is not None and asked and (strategy.known or not porting.arguments_object)
     if strategy is not None and asked and not decided and strategy.text:
         path = Path(porting.module.path)
-        usual = usual_value(strategy.text, porting.module.text, path)
+        usual = usual_value(strategy.text, porting.module.python, path)
         decided = usual is not None and usual[0] not in ("no", "False")
         reason = "the port doesn't sample to evaluate: it ends at its start where the run asks for it"
         for keyword in (".eval_strategy", ".evaluation_strategy"):

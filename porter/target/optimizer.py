@@ -145,6 +145,8 @@ def _general(porting: Porting, rate: str, steps: str) -> Call:
     kwargs = porting.value("schedule.kwargs")
     if kwargs is not None and not kwargs.is_literal(None, {}):
         arguments.append(Arg(mark(porting, "schedule.kwargs") + porting.text("schedule.kwargs"), "kwargs"))
+    if _part_of_a_step(porting):
+        arguments.append(Arg("False", "shares", comment="# below 1: a part of one step before transformers 4.42"))
     return Call(porting.rt("hf_schedule"), arguments)
 
 
@@ -173,9 +175,18 @@ def warmup_steps(porting: Porting, steps: str) -> str | None:
         return "0"
     if place == "schedule.warmup_ratio":
         return _ceil(porting, porting.text(place), steps)
-    if not warmup.known:
+    if not warmup.known or _part_of_a_step(porting):
         return None
     return _ceil(porting, porting.text(place), steps) if 0 < float(warmup.literal) < 1 else porting.text(place)
+
+
+def _part_of_a_step(porting: Porting) -> bool:
+    """Whether the warmup is shorter than a step: a fraction was that before transformers 4.42."""
+    warmup = porting.value("schedule.warmup_steps")
+    if warmup_place(porting) != "schedule.warmup_steps" or warmup is None or not warmup.known:
+        return False
+    older = version_key(porting.versions.get("transformers", "5")) < (4, 42)
+    return older and warmup.literal is not None and 0 < float(warmup.literal) < 1
 
 
 def _ceil(porting: Porting, ratio: str, steps: str) -> str:

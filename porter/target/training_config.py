@@ -213,7 +213,7 @@ def reporters(porting: Porting) -> list[str] | None:
     """
     value = porting.value("log.report_to")
     if value is not None and value.is_literal(None) and _reports_to_all(porting):
-        if re.search(r"WANDB_(DISABLED|MODE)", porting.module.text):
+        if _turns_wandb_off(porting.module.text):
             return []
         if "wandb" in porting.module.roots or "WANDB_" in porting.module.text:
             return ["wandb"]
@@ -229,6 +229,14 @@ def reporters(porting: Porting) -> list[str] | None:
     found = value.literal
     names = [found] if isinstance(found, str) else list(found) if isinstance(found, list | tuple) else []
     return [name for name in names if name != "none"]
+
+
+def _turns_wandb_off(text: str) -> bool:
+    """Whether a script sets WANDB_DISABLED or WANDB_MODE to what turns W&B off: not to "false", "online", "offline"."""
+    given = re.findall(r"WANDB_(?:DISABLED|MODE)\b[\"']?\]?\s*[=,:]?\s*[\"']?(\w*)", text)
+    return any(
+        value.lower() not in ("false", "0", "no", "off", "online", "offline", "run", "shared") for value in given
+    )
 
 
 def _reports_to_all(porting: Porting) -> bool:

@@ -25,6 +25,7 @@ BAD = [
     (MATCH, '[facts]\ngive_back = ["acme.f"]', "has a fact 'give_back'", "pack.toml:4"),
     (MATCH, '[facts]\ngives_back = ["f"]', "names 'f'", "pack.toml:4"),
     (MATCH, '[[evidence]]\nname = "acme.f"', "has evidence of name", "pack.toml:4"),
+    (MATCH, '[[evidence]]\nname = "acme.f"\ngone = "2"\ngone_on = "May"', "gone_on is 'May'", "pack.toml:4"),
     (MATCH, '[[rewrite]]\nid = "A"\nmatch = "a.b"\naction = "gone"', "has action 'gone'", "pack.toml:4"),
     (MATCH, '[[rewrite]]\nid = "A"\nmatch = "a b"\naction = "never"\nreason = "r"', "is no name", "pack.toml:4"),
     (MATCH, '[[rewrite]]\nid = "A"\nmatch = "a.b"\naction = "remove"', "lacks 'reason'", "pack.toml:4"),

@@ -30,6 +30,12 @@ trainer.train()
         ("git+https://github.com/huggingface/trl.git@v0.7.10", [("==", "0.7.10")]),
         ('if trl.__version__ < "0.9":', []),
         ("pip install trlx==0.7", []),
+        ("!pip install trl==0.7.10\n!pip install -U trl", []),
+        ("!pip install trl==0.7.10\n!pip install trl peft", [("==", "0.7.10")]),
+        ("!pip install trl==0.7.10\n!pip install -q trl==0.8.6", [("==", "0.8.6")]),
+        ("!pip install trl==0.7.10\n!pip install -q git+https://github.com/huggingface/trl.git", []),
+        ("!pip install -U trl\n!pip install trl==0.7.10", [("==", "0.7.10")]),
+        ("!pip install trl==0.7.10\n!pip install -U 'some-trl-tool'", [("==", "0.7.10")]),
     ],
 )
 def test_a_script_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None:

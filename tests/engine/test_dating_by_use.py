@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from porter.front.port_file import port_file
+from porter.runtime.settings.unsloth_defaults import unsloth_beside
 
 from .porting import port
 from .test_dating import SCRIPT
@@ -112,3 +115,88 @@ def test_a_file_that_the_script_cannot_run_on_dates_no_other_library_either(tmp_
     assert port_file(script).recipe.versions["transformers"].startswith("4.53 (of the day of TRL 0.19.1)")
     (tmp_path / "requirements.txt").write_text("transformers==4.54.1\n")
     assert port_file(script).recipe.versions["transformers"].startswith("4.54.1 (requirements.txt")
+
+
+PLAIN_ARGUMENTS = """import transformers
+from datasets import load_dataset{more}
+from trl import SFTTrainer
+
+args = transformers.TrainingArguments("out", max_steps=100, warmup_steps={warmup})
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows{keyword})
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("warmup", "keyword", "version", "schedule"),
+    [
+        ("0.03", ", dataset_text_field='text'", "0.8.6", "warmup_steps=0.03, steps=batches.steps, shares=False"),
+        ("3", ", dataset_text_field='text'", "0.12.2", "optax.linear_schedule(0.0, 5e-5, 3)"),
+        ("0.03", "", "1.16.0", "math.ceil(0.03 * batches.steps)"),
+    ],
+)
+def test_a_fraction_of_warmup_steps_is_of_before_transformers_4_42_or_of_5(
+    warmup: str, keyword: str, version: str, schedule: str
+) -> None:
+    found = port(PLAIN_ARGUMENTS.format(more="", warmup=warmup, keyword=keyword))
+    assert found.recipe.versions["trl"].startswith(version)
+    assert schedule in " ".join(found.after.split()).replace("( ", "(").replace(", )", ")")
+
+
+@pytest.mark.parametrize(
+    ("more", "version"),
+    [(", load_metric", "0.10.1 (the newest release with datasets.load_metric"), ("", "1.16.0")],
+)
+def test_what_datasets_lost_dates_the_rest(more: str, version: str) -> None:
+    found = port(PLAIN_ARGUMENTS.format(more=more, warmup="3", keyword=""))
+    assert found.recipe.versions["trl"].startswith(version)
+
+
+def test_what_is_tried_dates_nothing() -> None:
+    tried = "\ntry:\n    from datasets import load_metric\nexcept ImportError:\n    load_metric = None"
+    found = port(PLAIN_ARGUMENTS.format(more=tried, warmup="3", keyword=""))
+    assert found.recipe.versions["trl"].startswith("1.16.0")
+
+
+LOADED = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"{model})
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B"{tokenizer})
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows, processing_class=tokenizer)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "version"),
+    [
+        (", load_in_4bit=True", "", "0.27.2"),
+        (", use_auth_token=True", "", "0.27.2"),
+        (", low_cpu_mem_usage=True", "", "1.16.0"),
+        ("", ", use_auth_token=True", "1.16.0"),
+    ],
+)
+def test_what_a_models_load_takes_no_more_is_of_before_transformers_5(model: str, tokenizer: str, version: str) -> None:
+    found = port(LOADED.format(model=model, tokenizer=tokenizer))
+    assert found.recipe.versions["trl"].startswith(version)
+
+
+def test_a_notebook_with_lines_of_ipython_is_dated_by_its_imports(tmp_path: Path) -> None:
+    text = PLAIN_ARGUMENTS.format(more=", load_metric", warmup="3", keyword="")
+    lines = ["!pip install -q datasets", *text.splitlines()]
+    cells: list[dict[str, Any]] = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}]
+    cells[0]["source"] = [f"{line}\n" for line in lines]
+    notebook = tmp_path / "train.ipynb"
+    notebook.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    assert port_file(notebook).recipe.versions["trl"].startswith("0.10.1")
+
+
+@pytest.mark.parametrize(
+    ("trl", "release"), [("0.8.6", "2024.8"), ("0.12.2", "2024.12.12"), ("0.22.2", "2026.8.19"), ("", "2026.8.19")]
+)
+def test_unsloths_release_is_of_the_day_of_trls(trl: str, release: str) -> None:
+    assert unsloth_beside(trl) == release

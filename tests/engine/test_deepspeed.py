@@ -170,7 +170,7 @@ def test_without_gradient_clipping_nothing_clips(tmp_path: Path, given: str, kin
     unclipped = {name: value for name, value in ZERO.items() if name != "gradient_clipping"}
     port = ported(tmp_path, unclipped, inside=True, more=given)
     assert port.status == "ported" and "clip_by_global_norm" not in port.after, kind
-    said = [finding for finding in port.findings if "no gradient_clipping" in finding.message]
+    said = [finding for finding in port.findings if "no gradient_clipping" in finding.message.lower()]
     rows = [row for row in port.fields if row.source.endswith(".max_grad_norm")]
     assert len(said) == (not given) and [row.fate for row in rows] == (["dropped"] if given else [])
     assert "clip_by_global_norm" in ported(tmp_path, ZERO, inside=True, more=given).after
@@ -217,3 +217,84 @@ def test_a_key_that_deepspeed_ignores_is_a_warning(tmp_path: Path) -> None:
     ]
     assert port.status == "ported" and [finding.severity for finding in found] == ["warning"]
     assert fates(port)["gradient_checkpointing"] == "dropped"
+
+
+UNCOUNTED = {name: value for name, value in ZERO.items() if name != "gradient_accumulation_steps"}
+TWO: dict[str, Any] = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
+
+
+@pytest.mark.parametrize(
+    ("pins", "zero", "said"),
+    [
+        ("transformers==4.44.1\naccelerate==1.0.1\ntrl==0.11.4", {}, "each micro-batch is a step of its own"),
+        ("transformers==4.57.1\naccelerate==1.7.0", {}, "each micro-batch is a step of its own"),
+        ("transformers==4.44.1\naccelerate==1.8.1\ntrl==0.11.4", {}, "each micro-batch is a step of its own"),
+        ("transformers==4.51.3", {}, "each micro-batch is a step of its own"),
+        ("transformers==4.57.1\naccelerate==1.8.0", {}, ""),
+        ("transformers==4.57.1", {}, ""),
+        ("", {}, ""),
+        ("", {"zero_optimization": TWO}, "has its last micro-batch alone"),
+        ("", {"zero_optimization": {"stage": 2, "cpu_offload": True}}, "has its last micro-batch alone"),
+        ("", {"zero_optimization": TWO | {"stage": 3}}, ""),
+    ],
+)
+def test_accumulation_that_the_file_leaves_out(tmp_path: Path, pins: str, zero: dict[str, Any], said: str) -> None:
+    (tmp_path / "requirements.txt").write_text(pins)
+    port = ported(tmp_path, UNCOUNTED | zero, inside=True)
+    found = [finding for finding in port.findings if "no gradient_accumulation_steps" in finding.message.lower()]
+    assert len(found) == bool(said) and port.status == ("partial" if said else "ported"), port.findings
+    assert all(said in finding.message and finding.severity == "error" for finding in found)
+
+
+@pytest.mark.parametrize(("steps", "severity"), [("1", []), ("int(os.environ['N'])", ["warning"])])
+def test_accumulation_that_the_run_decides_is_a_warning(tmp_path: Path, steps: str, severity: list[str]) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers==4.44.1\ntrl==0.11.4")
+    text = SCRIPT.replace("{more}", f"\n    deepspeed={UNCOUNTED!r},").replace("steps=4", f"steps={steps}")
+    (tmp_path / "train.py").write_text(f"import os\n{text}")
+    found = port_file(tmp_path / "train.py", Options(processes=8)).findings
+    assert [one.severity for one in found if "no gradient_accumulation_steps" in one.message.lower()] == severity
+
+
+def test_a_file_that_accelerate_is_given_has_one_micro_batch_a_step(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps(UNCOUNTED))
+    launch = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
+    (tmp_path / "launch.yaml").write_text(launch)
+    (tmp_path / "train.py").write_text(SCRIPT.replace("{more}", ""))
+    port = port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "launch.yaml"))
+    errors = [finding.message for finding in port.findings if finding.severity == "error"]
+    assert len(errors) == 1 and "transformers doesn't start with both" in errors[0]
+
+
+ACCELERATES = """\
+deepspeed_config:
+  deepspeed_multinode_launcher: standard
+  offload_optimizer_device: none
+  offload_optimizer_nvme_path: null
+  offload_param_device: none
+  offload_param_nvme_path: null
+  zero3_init_flag: true
+  zero3_save_16bit_model: true
+  zero_stage: 3
+distributed_type: DEEPSPEED
+mixed_precision: bf16
+num_processes: 8
+"""
+
+
+@pytest.mark.parametrize("bf16", ["True", "False", "torch.cuda.is_bf16_supported()"])
+def test_what_accelerate_config_writes_is_ported(tmp_path: Path, bf16: str) -> None:
+    (tmp_path / "zero3.yaml").write_text(ACCELERATES)
+    (tmp_path / "train.py").write_text(SCRIPT.replace("{more}", "").replace("bf16=True", f"bf16={bf16}"))
+    port = port_file(tmp_path / "train.py", Options(launch_config=tmp_path / "zero3.yaml"))
+    assert port.status == "ported", port.findings
+    assert not [finding for finding in port.findings if finding.severity in ("error", "warning")]
+    fates = {row.source: row.fate for row in port.fields}
+    assert fates["zero3.yaml: zero3_init_flag"] == fates["zero3.yaml: zero3_save_16bit_model"] == "exact"
+    assert fates["zero3.yaml: offload_optimizer_nvme_path"] == "dropped"
+    assert fates["SFTConfig.bf16"] == ("changed" if bf16 == "True" else "dropped")
+    assert "dtype=jnp.float32, compute_dtype=jnp.bfloat16" in port.after
+
+
+def test_a_value_of_another_kind_ends_with_one_full_stop(tmp_path: Path) -> None:
+    port = ported(tmp_path, ZERO | {"zero_optimization": {"stage": "three"}})
+    assert [one.message for one in port.findings if one.message.endswith("the release wants int here.")]

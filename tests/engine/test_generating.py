@@ -319,3 +319,36 @@ def test_a_decorator_that_keeps_gradients_away_goes_with_its_line(newline: str) 
     after = port(script.replace("\n", newline)).after
     assert "inference_mode" not in after and after.count("AutoTokenizer\n".replace("\n", newline)) == 1
     assert f"{newline}def ask(text):{newline}    return rt.generate(model, " in after
+
+
+CALLED = 'print(complete("a", model, tok))'
+TRIED = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+tok = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B", padding_side="left")
+
+
+def complete(query, model, tok):
+    ids = tok(query, return_tensors="pt").to("cuda")
+    return tok.batch_decode(model.generate(**ids, max_new_tokens=8))[0]
+
+{before}
+trainer = SFTTrainer(model, train_dataset=load_dataset("x", split="train"))
+trainer.train()
+{behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "given", "said"),
+    [("", CALLED, True, False), (CALLED, "", False, False), (CALLED, CALLED, False, True)],
+)
+def test_a_tokenizer_that_the_trainer_makes_is_not_there_before(
+    before: str, behind: str, given: bool, said: bool
+) -> None:
+    found = port(TRIED.format(before=before, behind=behind))
+    assert ("max_new_tokens=8, tokenizer=tokenizer)" in found.after) is given
+    warned = [one.message for one in found.recipe.findings if "also runs before the training" in one.message]
+    assert bool(warned) is said

@@ -49,6 +49,34 @@ def test_a_question_for_a_library_keeps_its_import() -> None:
 
 
 @pytest.mark.parametrize(
+    "ends", ["raise ImportError('pip install bitsandbytes')", "print('none')\n    sys.exit(1)", "raise SystemExit(1)"]
+)
+@pytest.mark.parametrize("asks", ["import bitsandbytes", "import bitsandbytes\n    import peft  # noqa: F401"])
+def test_a_guard_that_ends_the_run_goes_with_its_library(asks: str, ends: str) -> None:
+    guard = f"# Needed for 4 bits.\ntry:\n    {asks}\nexcept ImportError:\n    {ends}\n"
+    found = port(sft_script(guard, imports="import sys"))
+    assert found.status == "ported", found.findings
+    assert not [word for word in ("try:", "bitsandbytes", "ImportError", "import peft") if word in found.after]
+
+
+def test_what_else_is_tried_stays() -> None:
+    guard = "try:\n    import bitsandbytes\n    print('there')\nexcept ImportError:\n    sys.exit(1)\n"
+    found = port(sft_script(guard, imports="import sys"))
+    assert "try:\n    print('there')\nexcept ImportError:\n    sys.exit(1)\n" in found.after
+    both = "try:\n    import bitsandbytes\nexcept ImportError:\n    sys.exit(1)\nelse:\n    print('there')\n"
+    found = port(sft_script(both, imports="import sys"))
+    assert "try:\n    pass\nexcept ImportError:\n    sys.exit(1)\nelse:\n    print('there')\n" in found.after
+
+
+def test_a_question_that_stays_is_a_warning() -> None:
+    asks = "try:\n    import bitsandbytes\n    HAS = True\nexcept ImportError:\n    HAS = False\nprint(HAS)\n"
+    found = port(sft_script(asks))
+    said = [finding for finding in found.findings if finding.rule == "TP001"]
+    assert asks in found.after and [one.severity for one in said] == ["warning"]
+    assert "Whether bitsandbytes is there" in said[0].message
+
+
+@pytest.mark.parametrize(
     ("lines", "said", "stays"),
     [
         ("from google.colab import userdata", [], False),

@@ -139,3 +139,27 @@ def test_branches_of_a_script() -> None:
     calls = "import os\nif COLAB:\n    os.system('pip install trl')\nelse:\n    os.system('pip install unsloth')\n"
     found = port(f"{calls}os.system('pip install peft rich')\n{PLAIN}")
     assert found.after.count("tpu-port[tpu]") == 2 and "pip install rich" in found.after
+
+
+HEAD_OF_A_NOTEBOOK = """\
+!pip install -q --upgrade transformers==4.38.2
+!pip install -q trl peft
+{behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("behind", "becomes"),
+    [
+        (
+            "!pip install -q sentence-transformers==2.7.0  # for the search",
+            '!pip install -q sentence-transformers==2.7.0  # for the search\n!pip install -q "tpu-port[tpu]"\n',
+        ),
+        ("!pip install -q bitsandbytes", '!pip install -q "tpu-port[tpu]"\n'),
+        ("x = 1", '!pip install -q "tpu-port[tpu]"\nx = 1\n'),
+    ],
+)
+def test_the_port_s_libraries_come_last_of_what_is_installed_before_the_imports(behind: str, becomes: str) -> None:
+    after = port(HEAD_OF_A_NOTEBOOK.format(behind=behind) + PLAIN + "!pip install gradio\n").after
+    assert after.startswith(becomes) and after.endswith("!pip install gradio\n")
+    assert after.count("tpu-port[tpu]") == 1

@@ -105,7 +105,7 @@ def test_tokens_of_its_own_get_rows_as_their_release_made_them(pinned: str, more
         f"# pip install transformers=={pinned}\ntokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
         "tokenizer.add_special_tokens({'pad_token': '<pad>'})\nmodel.resize_token_embeddings(len(tokenizer))\n"
     )
-    found = port(sft_script(between=lines))
+    found = port(sft_script(between=lines).replace("dtype=", "torch_dtype="))  # dtype= is of 4.56
     assert found.status == "ported" and f"rt.resize_vocabulary(model, len(tokenizer){more})\n" in found.after
     assert not [finding for finding in found.findings if finding.rule == "TP312"]
 

@@ -99,7 +99,7 @@ HELD = "dtype=torch.bfloat16, quantization_config=bnb, revision='a'"
         (HELD, "", "", ADAPTERS, ""),
         (HELD, ", dtype=torch.bfloat16, revision='b'", "", ADAPTERS, ", dtype=jnp.bfloat16, revision='b'"),
         (HELD, ", quantization_config=small", "", ADAPTERS, ", quantization=small"),
-        (HELD, ", load_in_8bit=True", "", ADAPTERS, ', quantization={"load_in_8bit": True}'),
+        (HELD, ", load_in_8bit=True", "", ADAPTERS, ', dtype=jnp.bfloat16, quantization={"load_in_8bit": True}'),
         (HELD, ", dtype=torch.float32", ", bf16=False", ADAPTERS, ", dtype=jnp.float32"),
         (HELD, ", dtype=torch.float32", "", ADAPTERS, ", dtype=jnp.bfloat16"),  # what autocast makes of frozen weights
         ("dtype=torch.float32", ", dtype=torch.float32", "", "", ", dtype=jnp.float32, compute_dtype=jnp.bfloat16"),

@@ -185,7 +185,11 @@ def test_the_default_optimizer_of_an_old_release_is_its_own_adamw() -> None:
     old = TRAIN.replace("SFTConfig(", "TrainingArguments(output_dir=").replace("max_steps=5, ", "")
     text = HEAD.replace("SFTConfig, ", "") + "from transformers import TrainingArguments\n" + LOAD + old + LAST
     for version, made in (("4.31.0", "rt.adamw_hf("), ("4.33.3", "optax.adamw(")):
-        found = port(f"# /// script\n# dependencies = ['transformers=={version}']\n# ///\n{text}")
+        found = port(
+            f"# /// script\n# dependencies = ['transformers=={version}']\n# ///\n{text}".replace(
+                " dtype=", " torch_dtype="
+            )
+        )
         assert made in found.after, version
 
 

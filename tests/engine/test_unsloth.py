@@ -229,3 +229,29 @@ def test_a_base_in_4_bits_is_merged_as_its_release_does(pin: str, whole: bool) -
 def test_what_the_port_has_not_of_gguf_files_is_an_error(saves: str, says: str) -> None:
     ported = port(script() + saves)
     assert ported.status == "partial" and says in str(ported.findings)
+
+
+APART = """from unsloth import FastLanguageModel
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+
+def load():
+    length = 2048
+    return FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", max_seq_length=length, load_in_4bit=False)
+
+
+def train(model, tokenizer):
+    rows = load_dataset("x", split="train")
+    SFTTrainer(model=model, processing_class=tokenizer, args=SFTConfig("out"), train_dataset=rows).train()
+
+
+model, tokenizer = load()
+train(model, tokenizer)
+"""
+
+
+def test_a_length_that_another_function_names_is_a_number_at_the_trainer() -> None:
+    found = port(APART).after
+    assert "max_length=2048,  # the model's max_seq_length, as in Unsloth" in found
+    assert "max_length=length" not in found

@@ -61,6 +61,24 @@ def test_the_rate_of_every_step_is_transformers(name: str, warmup: float, kwargs
     np.testing.assert_allclose(ours, _of_transformers(name, warmup, kwargs), rtol=1e-7, atol=0)
 
 
+@pytest.mark.parametrize("name", ["linear", "cosine", "constant_with_warmup"])
+def test_a_warmup_of_a_part_of_a_step_is_that_before_4_42(name: str) -> None:
+    import torch
+    from transformers import get_scheduler
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+    scheduler = get_scheduler(name, optimizer, 0.03, STEPS)  # what get_warmup_steps gave
+    rates = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(STEPS):
+            rates.append(scheduler.get_last_lr()[0])
+            scheduler.step()
+    ours = hf_schedule(name, PEAK, warmup_steps=0.03, steps=STEPS, shares=False)
+    np.testing.assert_allclose(jax.vmap(ours)(jnp.arange(STEPS)), rates, rtol=1e-6, atol=0)
+    assert rates[0] == 0 and rates[1] > 0
+
+
 def test_all_names_are_covered() -> None:
     from transformers.trainer_utils import SchedulerType
 

@@ -224,3 +224,10 @@ def test_a_micro_batch_may_hold_more_or_fewer_rows(tiny_mesh: Any) -> None:
     assert (wide.batch_size, wide.accumulation, steps(wide)) == (4, None, ["abcd", "efg·"])
     narrow = make(text_rows(7), accumulation=2, micro_batch=1)
     assert (narrow.batch_size, narrow.accumulation, steps(narrow)) == (1, 4, ["abcd", "efg·"])
+
+
+@pytest.mark.parametrize(("trl", "length"), [("0.11.4", 3), ("0.15.2", 3), ("0.19.1", 5)])
+def test_the_mask_of_rows_that_the_script_padded_counts_until_trl_has_its_own_collator(trl: str, length: int) -> None:
+    row = {"input_ids": [0, 0, 97, 98, 99], "attention_mask": [0, 0, 1, 1, 1]}
+    batches = make([row] * 2, trl=trl)
+    assert batches._rows.lengths.tolist() == [length] * 2

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from porter.runtime.losses.policy_loss import k3
 from porter.runtime.losses.token_loss import chosen_logits, model_inputs, token_loss, token_nll
 
 
@@ -112,3 +113,11 @@ def test_packed_rows_beyond_gemma_2_s_window_are_refused() -> None:
     assert float(token_loss(model, **inputs)) > 0  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sliding window of 2"):
         token_loss(model, **inputs, documents=jnp.asarray([2]))  # type: ignore[arg-type]
+
+
+def test_the_divergence_within_rounding_is_none_and_pulls_at_nothing() -> None:
+    reference = jnp.asarray([-0.5, -8.0, -8.0])
+    apart = jnp.asarray([1e-6, 8e-6, -1e-3])
+    pull = jax.grad(lambda logps: k3(logps, reference).sum())(reference + apart)
+    np.testing.assert_allclose(pull, [0.0, 0.0, 1 - np.exp(1e-3)], rtol=1e-3)
+    assert k3(reference + apart, reference)[:2].tolist() == [0.0, 0.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,3 +152,35 @@ def test_a_template_with_tokens_of_its_own_is_refused(tmp_path: Any) -> None:
     donor.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="<tool>"):
         set_up_tokenizer(byte_tokenizer(), chat_template_path=str(tmp_path), eos_token=None, pad_token=None)
+
+
+PAD, TEXT = [0, 0], [97, 98, 99]
+
+
+@pytest.mark.parametrize(
+    ("ids", "seen"),
+    [
+        (PAD + TEXT, [0, 0, 1, 1, 1]),
+        (TEXT + PAD, [1, 1, 1, 0, 0]),
+        (TEXT, [1, 1, 1]),
+        (PAD + TEXT + PAD, [0, 0, 1, 1, 1, 0, 0]),
+    ],
+)
+def test_padding_of_the_scripts_own_is_no_text_where_its_mask_counts(ids: list[int], seen: list[int]) -> None:
+    row = {"input_ids": ids, "attention_mask": seen}
+    preparation = plan(row, tokenizer=byte_tokenizer(), **DEFAULTS)
+    labels = [-100 if token == 0 else token for token in ids]
+    preparation = replace(preparation, attends=True, has_labels=True)
+    found = tokenise([{**row, "labels": labels}], preparation)
+    assert (found.ids.tolist(), found.labels.tolist()) == (TEXT, TEXT)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [([1, 0, 1], "between others"), ([1, 1, 0], "a token that is trained"), ([1, 1], "attention_mask of 2")],
+)
+def test_masks_that_are_no_padding_are_refused(seen: list[int], said: str) -> None:
+    row = {"input_ids": TEXT, "attention_mask": seen}
+    preparation = replace(plan(row, tokenizer=byte_tokenizer(), **DEFAULTS), attends=True)
+    with pytest.raises(ValueError, match=said):
+        preparation(row)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from porter.runtime.arguments import SFTConfig, TrainingArguments, trl_arguments
+from porter.runtime.settings.zero_config import accumulation_left_out
 
 ZERO: dict[str, Any] = {
     "zero_optimization": {"stage": 2, "overlap_comm": True, "offload_optimizer": {"device": "none"}},
@@ -75,11 +76,37 @@ def test_its_optimizer_decays_norms_too() -> None:
         made(ZERO | optimizer, weight_decay=0.1)
 
 
-def test_accumulation_that_the_file_leaves_out_is_one() -> None:
+def test_accumulation_that_the_file_leaves_out() -> None:
     config = {name: value for name, value in ZERO.items() if name != "gradient_accumulation_steps"}
-    assert SFTConfig(output_dir="out", deepspeed=config).gradient_accumulation_steps == 1
-    with pytest.raises(ValueError, match="accelerate takes for 1"):
-        made(config)
+    assert made(config).gradient_accumulation_steps == 4
+    older = trl_arguments("0.12.2", "SFTConfig")
+    assert older(output_dir="out", deepspeed=config).gradient_accumulation_steps == 1
+    with pytest.raises(ValueError, match="each micro-batch is a step of its own"):
+        older(output_dir="out", deepspeed=config, gradient_accumulation_steps=4)
+    with pytest.raises(ValueError, match="has its last micro-batch alone"):
+        made(config | {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})
+
+
+@pytest.mark.parametrize(
+    ("transformers", "accelerate", "own"),
+    [
+        ("4.31.0", "0.22.0", False),
+        ("4.31.0", None, False),
+        ("4.31.0", "0.23.0", True),
+        ("4.45.2", "1.8.0", True),
+        ("4.46.0", "1.7.0", True),
+        ("4.46.0", "1.8.0", False),
+        ("4.52.4", None, True),
+        ("4.53.0", None, False),
+        (None, None, False),
+    ],
+)
+def test_the_release_decides_who_counts_micro_batches(
+    transformers: str | None, accelerate: str | None, own: bool
+) -> None:
+    given = {"zero_optimization.stage": 2}
+    assert bool(accumulation_left_out(given, transformers, accelerate)) == own
+    assert not accumulation_left_out(given | {"gradient_accumulation_steps": "auto"}, transformers, accelerate)
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:

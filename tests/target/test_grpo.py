@@ -257,3 +257,18 @@ def test_unsloths_vllm_is_told_every_setting(tmp_path: Path, engine: str, writte
     alone = {"True": "", "False": "only_eos_token=True", "VLLM": "only_eos_token=not VLLM"}[engine]
     assert alone in after if alone else "only_eos_token" not in after  # vLLM ends at every end token
     assert (f"checkpoint_fills={written}" in after) if written else ("checkpoint_fills" not in after and "rt." in after)
+
+
+@pytest.mark.parametrize(
+    ("release", "settings", "written"),
+    [
+        ("0.15.2", "", ("temperature=0.9", "top_k=50", "loss_temperature=1.0")),
+        ("0.15.2", "temperature=1.0", ("top_k=50",)),
+        ("0.15.2", "use_vllm=True", ("temperature=0.9", "loss_temperature=1.0")),
+        ("0.16.1", "use_vllm=True", ("temperature=0.9", "top_k=50")),
+    ],
+)
+def test_sampling_settings_of_before_trl_0_16(release: str, settings: str, written: tuple[str, ...]) -> None:
+    after = port(script(settings), source_trl=release).after
+    found = [word for word in ("temperature=0.9", "top_k=50", "loss_temperature=1.0") if word in after]
+    assert set(found) == set(written)

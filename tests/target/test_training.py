@@ -48,6 +48,9 @@ def says(port: Port, words: str) -> bool:
         (OLDER, "", "import wandb", False, '["wandb"]'),
         (OLDER, "", 'import os\nos.environ["WANDB_PROJECT"] = "x"', False, '["wandb"]'),
         (OLDER, "", 'import os\nos.environ["WANDB_DISABLED"] = "true"', False, ""),
+        (OLDER, "", 'import os\nos.environ["WANDB_DISABLED"] = "false"', False, '["wandb"]'),
+        (OLDER, "", 'import os\nos.environ["WANDB_MODE"] = "offline"', False, '["wandb"]'),
+        (OLDER, "", 'import os\nos.environ["WANDB_MODE"] = "disabled"', False, ""),
         (NEWER, "", "import wandb", False, ""),
     ],
 )

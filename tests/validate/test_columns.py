@@ -126,3 +126,28 @@ def test_tokenised_rows_have_one_length_and_learn_their_own_tokens() -> None:
     rows = made_up_rows(TOKENIZED, 8)
     assert all(row["labels"] == row["input_ids"] for row in rows) and rows[0] != rows[1]
     assert {len(row[name]) for row in rows for name in row} == {64}
+
+
+def test_labels_that_are_compared_in_one_place_are_words_everywhere() -> None:
+    source = """
+import json
+train = json.load(open("train.json"))
+test = json.load(open("test.json"))
+bad = [row for row in train if row["label"] == "clickbait"]
+good = [row for row in train if row["label"] == "honest"]
+found = [row["label"] for row in test] + [row["title"].strip() for row in test]
+"""
+    reads = find_reads([source]).reads
+    assert [read.columns["label"] for read in reads] == [{"one of": ["clickbait", "honest"]}] * 2
+
+
+def test_what_is_compared_with_a_length_is_a_number() -> None:
+    source = """
+import json
+rows = json.load(open("rows.json"))
+split = json.load(open("split.json"))
+indices = split.get("train", [])
+held = [rows[i]["prompt"] for i in indices if i < len(rows)]
+"""
+    document = find_reads([source]).reads[1].document
+    assert document == {"fields": {"train": {"list": "number"}}}

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from porter.validate.stand_ins.data.file_questions import ends_without
+from porter.validate.stand_ins.data.file_questions import ends_without, ends_without_folder
 
 PLACES = "for place in places:\n    place = place.resolve()\n    if place.exists():\n        {}\n"
 
@@ -33,6 +33,7 @@ def test_a_script_that_ends_without_the_file(text: str, line: int) -> None:
     ("text", "line"),
     [
         ("if path.exists():\n    rows = read(path)\n", 1),
+        ("assert not path.exists()\n", 1),
         ("if not path.exists():\n    make(path)\n", 1),
         ("def find():\n    if path.exists():\n        return path\n    return None\n", 2),
         (
@@ -45,3 +46,23 @@ def test_a_script_that_ends_without_the_file(text: str, line: int) -> None:
 )
 def test_a_script_that_goes_on_without_the_file(text: str, line: int) -> None:
     assert not ends_without(ast.parse(text), line)
+
+
+@pytest.mark.parametrize(
+    ("text", "gives_up"),
+    [
+        ("if not path.exists():\n    log.error('run train_sft.py first')\n    sys.exit(1)\n", True),
+        ("if not os.path.isdir(path):\n    raise FileNotFoundError(path)\n", True),
+        ("assert path.is_dir()\n", True),
+        ("if name and not Path(name).exists():\n    raise FileNotFoundError(name)\n", True),
+        ("if not path.exists():\n    print('train it first')\n    return\n", True),
+        ("if not path.is_dir():\n    return None\n", False),
+        ("if not path.is_dir():\n    return []\n", False),
+        ("if not path.exists():\n    path.mkdir()\n", False),
+        ("if path.exists():\n    raise FileExistsError(path)\n", False),
+        ("if path.exists():\n    resume(path)\n", False),
+    ],
+)
+def test_a_folder_without_which_a_script_gives_up(text: str, gives_up: bool) -> None:
+    text = "def run():\n" + "".join(f"    {line}\n" for line in text.splitlines())
+    assert ends_without_folder(ast.parse(text), 2) is gives_up

@@ -34,7 +34,7 @@ sys.exit(code)
 """
 
 SCRIPT = """
-import csv, json, os
+import csv, json, os, sys
 import pandas as pd
 from datasets import Dataset, load_dataset, load_from_disk
 
@@ -48,7 +48,9 @@ print([json.loads(line)["messages"][0]["content"] for line in open("data/a.jsonl
 print(pd.read_csv("b.csv")["review"].str.len().max())
 print(load_from_disk("c")["train"]["story"][0])
 print(Dataset.from_json("d.json")["tale"][0])
-print(os.path.exists("cache.json"), next(csv.DictReader(open("e.csv")))["name"])
+if not os.path.exists("runs/sft"):
+    sys.exit("no checkpoint")
+print(os.path.exists("cache"), os.path.exists("cache.json"), next(csv.DictReader(open("e.csv")))["name"])
 """
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from ...source.module import Module
+from ...source.scopes import ends_the_run
 from ...text.edit import Edit
 from ...text.edits import within
 from ..script.porting import Porting
@@ -70,12 +71,12 @@ def _is_asked_first(module: Module, node: cst.CSTNode) -> bool:
 
 
 def is_probe(module: Module, node: cst.CSTNode) -> bool:
-    """Whether an import stands in a `try` whose handler says what holds without it."""
+    """Whether an import stands in a `try` whose handler says what holds without it; one that ends the run doesn't."""
     inner = node
     for ancestor in module.ancestors(node):
         if isinstance(ancestor, cst.FunctionDef | cst.ClassDef):
             return False
         if isinstance(ancestor, cst.Try):
-            return ancestor.body is inner and bool(ancestor.handlers)
+            return ancestor.body is inner and not all(ends_the_run(handler.body) for handler in ancestor.handlers)
         inner = ancestor
     return False

@@ -32,12 +32,13 @@ RULE = "TP001"
 @dataclass
 class ImportPlan:
     """What `plan_imports` found: the edits, those that stand in front of everything else, and the GPU libraries that
-    are still used, with their lines.
+    are still used, or only asked for by an import that may fail, with their lines.
     """
 
     edits: list[Edit] = field(default_factory=list)
     top: list[Edit] = field(default_factory=list)
     still_used: dict[str, int] = field(default_factory=dict)
+    asked_for: dict[str, int] = field(default_factory=dict)
 
 
 def plan_imports(
@@ -156,6 +157,8 @@ def _aliases_to_drop(
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or (_is_not_there(root, source) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)
+            elif root in GPU_SIDE and not within(module.span(node)[0], spans):
+                plan.asked_for.setdefault(root, module.location(node)[0])
     return gone, elsewhere
 
 
@@ -239,7 +242,7 @@ def _shrunk(
         reason = f"{moved_names}: the same fields, flags and defaults without torch"
         return Edit(start, module.span(statement.body[0])[1], text, RULE, reason, line, column)  # type: ignore[attr-defined]
     if not kept:
-        if _alone_in_block(module, statement):
+        if _alone_in_block(module, statement) and not isinstance(_holder(module, statement), cst.Try):
             return Edit(start, end, "pass", RULE, reason, line, column)
         begin, stop = whole_lines(module.text, start, end)
         return Edit(begin, stop, "", RULE, reason, line, column)
@@ -272,6 +275,11 @@ def _merged(items: Sequence[NewImport]) -> list[ImportLine]:
 def _alone_in_block(module: Module, statement: cst.CSTNode) -> bool:
     parent = module.parents[statement]
     return isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1
+
+
+def _holder(module: Module, statement: cst.CSTNode) -> cst.CSTNode:
+    """What has the block of a statement, which `without_empty_blocks` takes out with it or gives a `pass`."""
+    return module.parents[module.parents[statement]]
 
 
 def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAlias]) -> ImportLine:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from ...text.edit import Edit
-from ...text.edits import line_end
+from ...text.edits import line_end, line_start
 from ..script.porting import Porting
 from .left_libraries import libraries_left
 
@@ -79,12 +79,20 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     made: list[Edit] = []
     has_core = any(_installs_core(command) for command in commands)
     brought: dict[Path, Blocks] = {}
+    last = _last_of_the_head(porting, commands) if has_core else None
+    straight = next((one for one in commands if _installs_core(one) and not _path_to(porting, one.start)), None)
     for command in commands:
         path = _path_to(porting, command.start)
         needed = has_core and not _is_brought(brought, path)
         # Where another branch has brought it, only a command that has its place, too, brings it again.
         wanted = NEEDED if needed and (not brought or _installs_core(command)) else ""
+        ahead = not path and straight is not None and command.start < straight.start
+        if ahead or (last is not None and command.start <= last.start):
+            wanted = ""
         new = changed_words(command.words, wanted, used, command.quote)
+        if command is last:
+            _bring(brought, path, frozenset())
+            made.append(_behind(porting, command))
         if new == command.words:
             continue
         if wanted and wanted in new:
@@ -99,6 +107,36 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
             made += [replace(edit, end=max(edit.end, command.end)) for edit in porting.edits[known:]]
             del porting.edits[known:]
     return made
+
+
+def _last_of_the_head(porting: Porting, commands: Sequence[Install]) -> Install | None:
+    """The command behind which the port's libraries are installed where it isn't the one that installs the core: the
+    last before the first import, if it stays. What it brings may cap what the port needs; pip lets the last win.
+    """
+    module = porting.module
+    imports = [
+        module.span(node)[0]
+        for node in module.parents
+        if isinstance(node, cst.Import | cst.ImportFrom) and not _path_to(porting, module.span(node)[0])
+    ]
+    first = next((command.start for command in commands if _installs_core(command)), None)
+    head = [each for each in commands if each.start < min(imports, default=0)]
+    if first is None or not head or head[-1].start <= first or any(_path_to(porting, each.start) for each in head):
+        return None
+    begin = line_start(module.text, head[-1].start)
+    own = module.text[begin : head[-1].start].lstrip().startswith(("!", "%"))
+    stays = _has_package(changed_words(head[-1].words, ""))
+    return head[-1] if own and stays else None
+
+
+def _behind(porting: Porting, command: Install) -> Edit:
+    """A line that installs the port's libraries below a command."""
+    at = line_end(porting.module.text, command.end)
+    at -= porting.module.text[command.end : at].endswith("\n")
+    quiet = " -q" if re.search(r"(?<!\S)-q+\b", command.words) else ""
+    line, column = porting.module.line_column(command.start)
+    newline = porting.module.newline
+    return Edit(at, at, f'{newline}!pip install{quiet} "{NEEDED}"', RULE, REASON, line, column)
 
 
 def changed_words(words: str, wanted: str, used: Collection[str] = (), quote: str = '"') -> str:

@@ -52,6 +52,12 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
             fix = f"Replace it if {library} is not on the TPU machine."
             severity: Severity = "error" if library in TRAINERS else "warning"
             view.find("TP001", severity, message, fix, line, 1, severity == "error")
+        for library, line in sorted(plan.asked_for.items()):
+            if library not in plan.still_used:
+                message = (
+                    f"Whether {library} is there is asked here: a TPU machine has none, and this stands as it was."
+                )
+                view.find("TP001", "warning", message, "Check what it decides.", line, 1, False)
         own = without_inner(module.text, [*own, *install_edits(view, own), *metadata_edits(view, own)])
         take_back(porting, part, view)
         whole += whole_edits(part, own)

@@ -5,13 +5,14 @@ Not where it asks for the release, or tries; `porter/releases` says what came an
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import libcst as cst
 
-from ...releases.history import history
+from ...releases.history import LIBRARIES, history
 from ...releases.plain_arguments import plain_arguments
 from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, uses_of
 from ...runtime.facts.field_tables import version_key
@@ -50,11 +51,14 @@ class Evidence:
 def evidence(porting: Training, library: str) -> Iterator[Evidence]:
     """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
     if library == "trl":
-        for trainer, release in plain_arguments(porting.module.parsed or porting.module.text).items():
+        for trainer, release in plain_arguments(porting.module.python).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
         if ADAPTED not in porting.answers:
             porting.answers[ADAPTED] = list(_adapted_twice(porting))
         yield from porting.answers[ADAPTED]
+    yield from _of_other_libraries(porting, library)
+    if library == "transformers":
+        yield from _fractions(porting)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     known, seen = history(), set()
     used = list(dict.fromkeys((name, tuple(keywords)) for name, keywords in _uses(porting)))
@@ -144,10 +148,54 @@ def _adapted_twice(porting: Training) -> Iterator[Evidence]:
             return
 
 
+def _of_other_libraries(porting: Training, library: str) -> Iterator[Evidence]:
+    """Names that another library lost, by that day: releases of `library` from before it go with that library's."""
+    rows = {row.name: row for pack in porting.packs for row in pack.evidence if row.gone_on and not row.keyword}
+    roots = {name.partition(".")[0] for name in rows} & porting.module.roots
+    if not roots:
+        return
+    record = history().record(library)
+    for use in _written(porting, *sorted(roots)):
+        row = rows.get(use.name)
+        if row is None or use.guarded:
+            continue
+        day = datetime.date.fromisoformat(row.gone_on)
+        later = [one for one, out in zip(record.releases, record.dates, strict=True) if out >= day]
+        if later:
+            first = min(later, key=version_key)
+            yield Evidence(f"{row.name} of before {row.name.partition('.')[0]} {short_version(row.gone)}", None, first)
+            return
+
+
+def _fractions(porting: Training) -> Iterator[Evidence]:
+    """Fractions for what took whole numbers alone for some time: as of before it, where TRL's release isn't of after.
+
+    transformers had `warmup_steps=0.03` as a part of one step, then refused it, and has it as a share of all steps.
+    """
+    able = releases_with_all(porting, "trl")
+    if not able or able[-1] == history().releases("trl")[-1]:
+        return
+    known = history()
+    day = known.record("transformers").releases[known.at_day("transformers", known.date("trl", able[-1]))]
+    for site in porting.sites:
+        rule = tables_of(porting).get(site.qualified)
+        if rule is None:
+            continue
+        for argument in site.arguments:
+            row = rule.table.row(argument.name)
+            value = argument.value.literal if argument.value.known else None
+            if row is None or not row.whole or not isinstance(value, float) or value.is_integer():
+                continue
+            since, until = row.whole
+            if version_key(day) < version_key(until):
+                yield Evidence(f"{argument.name}={value}", None, since, acts=True)
+                return
+
+
 def _before_unsloth(porting: Training) -> frozenset[str]:
     if BEFORE not in porting.answers:
         try:
-            porting.answers[BEFORE] = imported_before_unsloth(porting.module.parsed or porting.module.text)
+            porting.answers[BEFORE] = imported_before_unsloth(porting.module.python)
         except (SyntaxError, ValueError):  # libcst reads more than Python
             porting.answers[BEFORE] = frozenset()
     found: frozenset[str] = porting.answers[BEFORE]
@@ -185,14 +233,15 @@ def _uses(porting: Training) -> Iterator[tuple[str, list[str]]]:
             yield site.qualified, [argument.name for argument in own]
 
 
-def _written(porting: Training) -> list[Use]:
-    """What the text uses of the libraries, read once."""
-    if USES not in porting.answers:
+def _written(porting: Training, *roots: str) -> list[Use]:
+    """What the text uses of the libraries (those with a history, or `roots`), read once."""
+    asked = (*USES, *roots)
+    if asked not in porting.answers:
         try:
-            porting.answers[USES] = uses_of(porting.module.text)
+            porting.answers[asked] = uses_of(porting.module.python, roots or LIBRARIES)
         except (SyntaxError, ValueError):  # libcst reads more than Python
-            porting.answers[USES] = []
-    found: list[Use] = porting.answers[USES]
+            porting.answers[asked] = []
+    found: list[Use] = porting.answers[asked]
     return found
 
 

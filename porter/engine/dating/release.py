@@ -45,7 +45,7 @@ def versions_in(porting: Training) -> dict[str, str]:
     limit = _beside(porting, "trl")
     trl = _older(trl, limit)
     transformers = date(porting, "transformers")
-    clash = clashes(porting.module.parsed or porting.module.text)
+    clash = clashes(porting.module.python)
     if clash and transformers is not None and trl is not None and not trl.pinned:
         # What the project pins for its other scripts can't be what this one ran on.
         transformers = transformers if version_key(transformers.version) < version_key(clash) else None
@@ -98,7 +98,7 @@ def _uses_of(porting: Training, library: str) -> Iterator[tuple[str, list[str]]]
     """What the script uses of one library of its own, with the keywords that it gives."""
     yield from ((site.qualified, [argument.name for argument in site.arguments]) for site in porting.sites)
     try:
-        found = uses_of(porting.module.text, (library,))
+        found = uses_of(porting.module.python, (library,))
     except (SyntaxError, ValueError):  # libcst reads more than Python
         return
     yield from ((use.name, list(use.keywords)) for use in found if not use.guarded)

@@ -1,9 +1,10 @@
-"""Which accelerate a script of before transformers 4.40 ran with: it decided in which order rows came."""
+"""Which accelerate a script ran with: before transformers 4.40 it decided in which order rows came."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...releases.history import history
 from ...releases.sets import choose
 from ...releases.uses import Use, uses_of
 from ...releases.versions import Pin, pins_of
@@ -39,6 +40,20 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     return f"{accelerate} ({chosen['accelerate'].why})"
 
 
+def accelerate_beside(porting: Training) -> str:
+    """The accelerate that the script ran with: pinned, or that of the day of the other releases."""
+    pinned = next((pins for _, pins in pins_for(porting, "accelerate")), [])
+    asked: dict[str, Sequence[Pin]] = {"accelerate": pinned} if pinned else {}
+    for library in ("trl", "transformers"):
+        version, _, why = porting.versions.get(library, "newest table").partition(" ")
+        if version[:1].isdigit() and "newest table" not in why:
+            asked[library] = pins_of(f"=={version}")
+    try:
+        return choose(_uses(porting), asked)["accelerate"].version
+    except ValueError:  # a release that isn't recorded
+        return history().releases("accelerate")[-1]
+
+
 def shuffling_in(porting: Training, processes: int) -> tuple[str, str]:
     """How the source's releases draw the order of its rows, and which they are, in words."""
     chosen: tuple[str, str] | None = porting.answers.get(CHOSEN)
@@ -50,6 +65,6 @@ def shuffling_in(porting: Training, processes: int) -> tuple[str, str]:
 
 def _uses(porting: Training) -> list[Use]:
     try:
-        return uses_of(porting.module.text)
+        return uses_of(porting.module.python)
     except (SyntaxError, ValueError):  # libcst reads more than Python
         return []

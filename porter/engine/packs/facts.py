@@ -6,6 +6,7 @@ of the GPU side alone. Evidence says since or until which release of the pack's 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -36,12 +37,16 @@ NONE = Facts()
 
 @dataclass(frozen=True)
 class Release:
-    """A name of the pack's library, or a keyword of a call of it, that is there from `new` on and before `gone`."""
+    """A name of the pack's library, or a keyword of a call of it, that is there from `new` on and before `gone`.
+
+    `gone_on` is the day of the release `gone` (ISO 8601): what else the script uses is of before it, too.
+    """
 
     name: str
     keyword: str = ""
     new: str = ""
     gone: str = ""
+    gone_on: str = ""
 
     @property
     def text(self) -> str:
@@ -69,6 +74,12 @@ def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
     if not set(row) <= known or "name" not in row or not ("new" in row or "gone" in row):
         fix = 'write name = "our_library.train", keyword = "steps", and new or gone'
         raise InputError(f"has evidence of {', '.join(row)}", manifest, line, fix=fix)
+    if "gone_on" in row:
+        try:
+            datetime.date.fromisoformat(str(row["gone_on"]))
+        except ValueError:
+            fix = 'write a day: "2024-09-11"'
+            raise InputError(f"gone_on is {row['gone_on']!r}", manifest, line, fix=fix) from None
     return Release(**{name: str(value) for name, value in row.items()})
 
 

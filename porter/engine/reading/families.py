@@ -163,7 +163,7 @@ def _check_usual_model(porting: Training) -> None:
         return
     refusals: list[tuple[str, str, str | None]] = []
     script = Path(porting.module.path)
-    for identifier, where in usual_values(value.code, porting.module.text, script, given_by_launches(script)):
+    for identifier, where in usual_values(value.code, porting.module.python, script, given_by_launches(script)):
         family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
         reason = refusal(family, identifier) if family is not None else None
         if held := unread_format(identifier):
@@ -197,7 +197,7 @@ def _foreign_tokenizers(porting: Training) -> list[str]:
 
 def _check_help(porting: Training, value: Value) -> None:
     """A warning where the help of the argument that names the model has an example of a family that Tunix has not."""
-    words = named_in_help(value.code, porting.module.text, Path(porting.module.path))
+    words = named_in_help(value.code, porting.module.python, Path(porting.module.path))
     if any(find_family(hub_id=word) is not None for word, _ in words):
         return
     foreign = next(((word, where) for word, where in words if is_known_without(word)), None)

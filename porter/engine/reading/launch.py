@@ -16,7 +16,7 @@ from ..steps.step import Phase, step
 from .master_weights import each_load, settle_masters
 from .precision import read_precision, under_fsdp
 
-MIXED = "mesh.mixed_precision"
+MIXED, ASKED = "mesh.mixed_precision", "precision.bf16"
 HALF = ("bf16", "fp16")
 
 
@@ -63,7 +63,7 @@ def read_launch(porting: Training) -> None:
                 fix = "Give --processes N if it had other processes." if row and row.place == "mesh.processes" else ""
                 porting.find(name, "warning", message, fix, porting.trainer.line, porting.trainer.column)
         if fate == "manual" and porting.trainer is not None:
-            message = f"{source}={setting.value}: {reason}."
+            message = f"{source}={setting.value}: {reason.rstrip('.')}."
             porting.find(name, "error", message, "", porting.trainer.line, porting.trainer.column)
         if row is not None and row.place == "mesh.processes" and porting.options.processes is not None:
             fate, target, reason = "dropped", "", f"--processes {porting.options.processes} is given in its place"
@@ -83,8 +83,9 @@ def read_launch(porting: Training) -> None:
             fix, severity = f"Give {named} if the GPU run was started so, --processes 1 if not.", "warning"
         porting.find("TP401", severity, message, fix, porting.trainer.line, porting.trainer.column)
     porting.fill(values)
-    if porting.known(MIXED) in HALF and not porting.arguments_object:
-        porting.fill({"precision.bf16": Value("literal", "True")})
+    mixed = values.get(MIXED)
+    if porting.known(MIXED) in HALF and mixed and not porting.arguments_object and porting.known(ASKED) is not True:
+        porting.fill({ASKED: Value("literal", "True", mixed.origin)})
 
 
 @step(
@@ -104,6 +105,10 @@ def read_types_under_fsdp(porting: Training) -> None:
         if launched and not porting.arguments_object:
             read_precision(view)
         settle_masters(view, porting.settings)
+    asked, mixed = porting.value(ASKED), porting.value(MIXED)
+    if asked is not None and mixed is not None and asked.origin is not None and asked.origin == mixed.origin:
+        reason = f"mixed_precision of {Path(mixed.origin.file).name} goes over it" if mixed.origin else ""
+        porting.change_fate(".bf16", fate="dropped", target="", reason=reason)
 
 
 def _usual(porting: Training) -> UsualLaunch | None:

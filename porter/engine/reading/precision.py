@@ -119,7 +119,7 @@ def chosen_type(porting: Training, site: Site | None, dtype: Value) -> str:
         return code
     if argument is not None and (not argument.certain or is_something(porting.module, argument.node)):
         return code  # what a dictionary may lack has its default there
-    if usual_value(code, porting.module.text, Path(porting.module.path)) is not None:
+    if usual_value(code, porting.module.python, Path(porting.module.path)) is not None:
         return code  # the default of an argument or a field
     code = type_name(code)
     return f'({code}) or "float32"' if " if " in code or "lambda" in code else f'{code} or "float32"'

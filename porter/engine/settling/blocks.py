@@ -18,12 +18,12 @@ REASON = "nothing is left in the block"
 
 @step(Phase.SETTLE, reads=("functions",))
 def close_empty_blocks(porting: Porting) -> None:
-    """Take out `if` statements that have nothing left to do, innermost first; other headers keep a `pass`."""
+    """Take out `if` and `try` statements that have nothing left to do, innermost first; others keep a `pass`."""
     porting.edits = without_empty_blocks(porting.module, porting.edits)
 
 
 def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
-    """The edits, those that leave a block without a statement replaced by one of it, or of its `if` statement."""
+    """The edits, those that leave a block without a statement replaced by one of it, or of its `if` or `try`."""
     found = list(edits)
     gone = [(edit.start, edit.end) for edit in found if edit.end > edit.start and not edit.new.strip()]
     if not gone:
@@ -38,7 +38,7 @@ def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
         is_elif = isinstance(parent, cst.If) and parent.orelse is holder
         begin, stop = whole_lines(module.text, spans[0][0], spans[-1][1])
         start, end, new = spans[0][0], spans[-1][1], "pass"
-        if isinstance(holder, cst.If) and holder.orelse is None and not is_elif:
+        if (isinstance(holder, cst.If) and holder.orelse is None and not is_elif) or _can_not_fail(holder, block):
             begin, stop = start, end = whole_lines(module.text, *module.span(holder))
             new = ""
             gone.append((begin, stop))
@@ -51,6 +51,11 @@ def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
         line, column = module.line_column(start)
         found.append(Edit(start, end, new, RULE, REASON, line, column))
     return found
+
+
+def _can_not_fail(holder: cst.CSTNode, block: cst.CSTNode) -> bool:
+    """Whether an empty block is the body of a `try`, whose handlers have nothing to catch then."""
+    return isinstance(holder, cst.Try) and holder.body is block and holder.orelse is None and holder.finalbody is None
 
 
 def _puts_in(edit: Edit, starts: Sequence[int]) -> bool:

@@ -40,7 +40,7 @@ def _is_before_5(porting: Porting) -> bool:
 
 def tokenizes_alike(porting: Porting, model: str) -> bool:
     """Whether all models that the expression can be told to name have tokenizers that both releases load alike."""
-    held = [name for name, _ in usual_values(model, porting.module.text, Path(porting.module.path))]
+    held = [name for name, _ in usual_values(model, porting.module.python, Path(porting.module.path))]
     return bool(held) and all(ALIKE.search(name) and not OTHERS.search(name) for name in held)
 
 

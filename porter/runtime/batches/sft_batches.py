@@ -10,6 +10,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..hosts.global_arrays import placed
 from ..rows import older_rows, rows, tokenization, unsloth_rows
 from ..rows.packing import Shuffles
-from ..rows.response_masks import LabelMask
+from ..rows.response_masks import CompletionOnly, IgnorePadding, LabelMask
 from ..rows.rows import Rows
 from . import order
 from . import step_packing as packer
@@ -30,6 +31,7 @@ from .evaluation_batches import EvaluationBatches
 from .steps import Steps
 
 # Argument of SFTBatches → field of SFTConfig
+OF_TRANSFORMERS = (IgnorePadding, CompletionOnly)  # collators that keep the rows' own attention_mask
 _SAME = """
     max_steps seed data_seed max_length completion_only_loss assistant_only_loss packing packing_strategy eval_packing
     padding_free shuffle_dataset chat_template_path eos_token pad_token truncation_mode average_tokens_across_devices
@@ -312,6 +314,10 @@ class SFTBatches:
         dataset, preparation, buffered = self._plan(
             dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
         )
+        if packing is None and preparation.tokenised and "attention_mask" in tokenization.first_row(dataset):
+            of_transformers = isinstance(preparation.label_mask, OF_TRANSFORMERS)
+            keeps = self._release.masks_padding_token or of_transformers  # TRL's own collator lets all be seen
+            preparation = replace(preparation, attends=keeps)
         if rows.is_stream(dataset):
             if max_steps <= 0:
                 raise ValueError("a streamed dataset has no length: set max_steps")

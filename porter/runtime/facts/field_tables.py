@@ -44,6 +44,7 @@ class Row:
     field without one, or None when the table knows no default that old. `since` is the first version that has
     the field, `until` the first that doesn't. `kept_until`: the first version that doesn't take an older name any more.
     `ignored`: the first version that has the field and takes no notice of it, and in what way.
+    `whole`: the versions from and until which it takes whole numbers alone.
     `kinds`: the kinds of trainers that act on it, and `otherwise` the fate and reason it has with others.
     """
 
@@ -65,6 +66,7 @@ class Row:
     bare: str | None = None
     help: str = ""
     ignored: Mapping[str, str] = field(default_factory=dict)
+    whole: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     otherwise: Mapping[str, str] = field(default_factory=dict)
 
@@ -265,7 +267,9 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
         raise TypeError(f"{name}: kinds is a list, and otherwise has a fate and a reason")
     if rest.get("otherwise", {}).get("fate", "dropped") not in ("dropped", "manual"):
         raise TypeError(f"{name}: otherwise is dropped or manual")
-    for key in ("harmless", "choices", "kinds"):
+    if len(rest.get("whole", [])) not in (0, 2):
+        raise TypeError(f"{name}: whole is two versions, from and until which it takes whole numbers alone")
+    for key in ("harmless", "choices", "kinds", "whole"):
         rest[key] = tuple(rest.get(key, ()))
     newest = defaults[max(defaults, key=version_key)]
     return Row(name=name, default=newest, defaults=defaults, values=values, **rest)

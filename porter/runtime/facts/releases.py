@@ -103,6 +103,16 @@ class Release:
         return not self.since(1, 15)
 
     @property
+    def divides_by_temperature(self) -> bool:
+        """Before 0.16 temperature was for sampling alone: GRPO's log-probabilities were of the logits as they are."""
+        return self.since(0, 16)
+
+    @property
+    def tells_vllm_top_k(self) -> bool:
+        """Before 0.16 vLLM was told no top_k and took all tokens; generate took the 50 of GenerationConfig."""
+        return self.since(0, 16)
+
+    @property
     def checkpoint_fills(self) -> str | None:
         """Which settings of a trainer that samples its checkpoint's generation_config.json replaced.
 

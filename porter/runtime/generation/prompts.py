@@ -82,6 +82,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
     if strategy != "no":
         raise ValueError(f"eval_strategy={strategy!r}: the port doesn't sample for evaluation; leave it out")
     cut = "max_prompt_length" not in args.ignored_fields
+    own = release(args.of_trl)
     return {
         "epochs": args.num_train_epochs,
         "max_steps": args.max_steps,
@@ -97,11 +98,12 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "max_completion_length": args.max_completion_length,
         "temperature": args.temperature,
         "top_p": args.top_p,
-        "top_k": args.top_k,
+        "loss_temperature": None if own.divides_by_temperature else 1.0,
+        "top_k": args.top_k if own.tells_vllm_top_k or not args.use_vllm else None,
         "min_p": args.min_p,
         "repetition_penalty": args.repetition_penalty,
-        "only_eos_token": not args.use_vllm and release(args.of_trl).ends_at_eos_token,
-        "dealing": release(args.of_trl).dealing,
+        "only_eos_token": not args.use_vllm and own.ends_at_eos_token,
+        "dealing": own.dealing,
         "checkpoint_fills": None if args.use_vllm else release(args.of_trl, args.of_transformers).checkpoint_fills,
         "raise_batch_size": args.of_unsloth is not None,
         "mask_truncated_completions": args.mask_truncated_completions,

@@ -23,6 +23,7 @@ from .token_loss import call_of, chosen_logits
 
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "rloo")
 LEVELS = ("token", "sequence")
+ROUNDING = 16  # units in the last place of a float32
 CHUNK = 64  # tokens of each row that have logits at one time
 
 
@@ -194,8 +195,13 @@ def k3(logps: jax.Array, reference_logps: jax.Array) -> jax.Array:
     """Schulman's estimate of the divergence from the reference, of each token: never negative, TRL's.
 
     google-tunix 0.1.7 takes the plain log ratio (k1) unless it is asked for `low_var_kl`.
+
+    Two programs round the same log-probability differently. What is within that is no divergence, as it is none on the
+    GPU: Adam would make whole steps of it where rewards give nothing.
     """
     ratio = reference_logps - logps
+    rounding = ROUNDING * jnp.finfo(jnp.float32).eps * jnp.maximum(jnp.abs(reference_logps), 1.0)
+    ratio = jnp.where(jnp.abs(ratio) <= rounding, 0.0, ratio)
     return jnp.exp(ratio) - ratio - 1
 
 

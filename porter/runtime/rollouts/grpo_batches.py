@@ -76,7 +76,8 @@ class GRPOBatches:
     it is now: with new adapters the base model. The other arguments are GRPOConfig's, with its names and defaults
     (`epochs`: num_train_epochs). `max_prompt_length`, of releases before 0.26, keeps the last tokens of longer prompts;
     `only_eos_token`, of those before 1.15, ends completions at the tokenizer's end token alone, not at every one of the
-    checkpoint's generation_config.json; `checkpoint_fills` says which sampling settings that file replaces, see
+    checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16)
+    where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
     `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py).
     `raise_batch_size`: where `num_generations` doesn't divide the completions of a step, a process's batch is that
     many, as Unsloth makes it. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
@@ -108,6 +109,7 @@ class GRPOBatches:
         max_prompt_length: int | None = None,
         max_completion_length: int = 512,
         temperature: float = 1.0,
+        loss_temperature: float | None = None,
         top_p: float = 1.0,
         top_k: int | None = None,
         min_p: float | None = None,
@@ -129,7 +131,8 @@ class GRPOBatches:
         if batch_size % processes:
             raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
         self._dealing = checked(dealing)
-        self.loss = replace(loss or PolicyLoss(), temperature=temperature)
+        of_loss = temperature if loss_temperature is None else loss_temperature
+        self.loss = replace(loss or PolicyLoss(), temperature=of_loss)
         self._tokenizer, self._mesh, self._model = tokenizer, mesh, model
         self._source, self._processes = (batch_size, accumulation), processes
         self._parts = micro_steps_of(batch_size, accumulation, steps_per_generation, generation_batch_size)
@@ -182,7 +185,7 @@ class GRPOBatches:
         self._wrt = nnx.LoRAParam if jax.tree.leaves(nnx.state(model, nnx.LoRAParam)) else nnx.Param
         self._reference = jax.tree.map(lambda array: array, nnx.state(model, self._wrt)) if self.loss.beta else None
         graph = nnx.graphdef(model)
-        self._logps = jax.jit(partial(_logps, graph, length=max_completion_length, temperature=temperature))
+        self._logps = jax.jit(partial(_logps, graph, length=max_completion_length, temperature=of_loss))
         self._metrics: list[list[dict[str, float]]] = []
         self._said_by_rewards: dict[str, float] = {}
         self._skipped = 0

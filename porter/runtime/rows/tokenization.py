@@ -49,7 +49,10 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What to do with every row; decided once from the first row, as TRL does."""
+    """What to do with every row; decided once from the first row, as TRL does.
+
+    `attends`: tokenised rows have an attention_mask that counts: transformers' collator keeps it, TRL's own doesn't.
+    """
 
     tokenizer: Any
     text_field: str = "text"
@@ -64,6 +67,7 @@ class Preparation:
     append_eos: bool = False
     keep: slice | None = None
     keep_parts: bool = False
+    attends: bool = False
     drops_untrained: bool = True
     label_mask: LabelMask | None = None
     code: str = _CODE
@@ -81,6 +85,8 @@ class Preparation:
             ids, labels = ids[self.keep], labels[self.keep]
         if self.label_mask is not None:
             labels = self.label_mask(labels)
+        if self.attends:
+            ids, labels = _without_padding(ids, labels, list(example["attention_mask"]), self.keep)
         parts = {"seq_lengths": list(example["seq_lengths"])} if self.keep_parts else {}
         return {"input_ids": ids, "labels": labels, **parts}
 
@@ -356,6 +362,24 @@ def trained_spans(tokens: Tokens) -> list[tuple[int, int]]:
     """The documents that have at least one trained token."""
     counts = np.concatenate(([0], np.cumsum(tokens.labels != IGNORED)))
     return [(start, stop) for start, stop in tokens.spans if counts[stop] > counts[start]]
+
+
+def _without_padding(
+    ids: list[int], labels: list[int], seen: list[int], keep: slice | None
+) -> tuple[list[int], list[int]]:
+    """A row without the padding that the script put at its ends, which no token sees and none of which is trained."""
+    seen = seen if keep is None else seen[keep]
+    if len(seen) != len(ids):
+        raise ValueError(f"a row has {len(ids)} input_ids but an attention_mask of {len(seen)}")
+    if all(seen):
+        return ids, labels
+    start = next((place for place, one in enumerate(seen) if one), len(seen))
+    stop = len(seen) - next((place for place, one in enumerate(reversed(seen)) if one), len(seen))
+    if not all(seen[start:stop]):
+        raise ValueError("a row's attention_mask hides tokens between others: SFTBatches takes masks of padding alone")
+    if any(label != IGNORED for label in labels[max(start, stop) :]):
+        raise ValueError("rows are padded with a token that is trained: pad them with the tokenizer's padding token")
+    return ids[start:stop], labels[start:stop]
 
 
 def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -37,6 +37,14 @@ def newest_unsloth() -> str:
     return str(_table()["newest"])
 
 
+def unsloth_beside(trl: str) -> str:
+    """Unsloth's release that a script is read as beside a release of TRL: `2024.8` for 0.8.6; the newest for "".
+
+    TRL's bounds of that day: the wheels of 2024.8 take TRL before 0.9, those of 2025.10 and later none before 0.18.2.
+    """
+    return at_version(_table()["beside_trl"], trl) or newest_unsloth() if trl else newest_unsloth()
+
+
 @cache
 def _table() -> dict[str, Any]:
     return tomllib.loads((rules_root() / "unsloth" / "defaults.toml").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..facts.field_tables import FieldTable, Row, find_table
+from ..facts.field_tables import FieldTable, Row, find_table, version_key
 
 TABLE = "accelerate.deepspeed_config"
 # DeepSpeed's setting → the keyword that it has to equal.
@@ -60,6 +60,8 @@ def take_deepspeed(args: Any) -> None:
             print(f"deepspeed={_shown(args.deepspeed)}: {name}: {IGNORED}", file=sys.stderr)
     given = {".".join(names): value for names, value in leaves(config)}
     wrong = [*_refused(given), *_contradictions(args, given)]
+    if args.gradient_accumulation_steps != 1 and (said := accumulation_left_out(given, args.of_transformers)):
+        wrong.append(f"gradient_accumulation_steps isn't set, {said}; write it there")
     if given.get("optimizer.type") in ADAMW and args.weight_decay:
         wrong.append("optimizer: DeepSpeed's decays norms and biases, too; leave it out, or set weight_decay=0")
     if wrong:
@@ -102,6 +104,31 @@ def is_ignored(table: FieldTable | None, name: str) -> bool:
     """Whether a key at the top of a config is none of DeepSpeed's."""
     known = OTHERS.union(each.partition(".")[0] for each in table.rows()) if table is not None else {name}
     return name.partition(".")[0] not in known
+
+
+def accumulation_left_out(given: Mapping[str, Any], transformers: str | None, accelerate: str | None = None) -> str:
+    """What a config without `gradient_accumulation_steps` does in the place of the arguments' own; "" for the same.
+
+    `given`: its settings by dotted name. `accelerate`: that of transformers' day when None; None for today's
+    transformers. accelerate writes a 1 into the config. Until 0.22 it put the Trainer's number over it; from 1.8 on it
+    tells DeepSpeed when to step, as transformers from 4.46 on asks for. But beside offloaded states of stages 1 and 2
+    DeepSpeed adds up gradients by the config's own number (`copy_grads_in_partition` of `stage_1_and_2.py`).
+    """
+    if "gradient_accumulation_steps" in given:
+        return ""
+    day = "1.8" if transformers is None or version_key(transformers) >= (4, 53) else "0.23"
+    if accelerate is None and transformers is not None and version_key(transformers) < (4, 34):
+        day = "0.22"
+    release = version_key(accelerate or day)
+    if release < (0, 23):
+        return ""
+    if release < (1, 8) or (transformers is not None and version_key(transformers) < (4, 46)):
+        return "which accelerate takes for 1: each micro-batch is a step of its own"
+    device = given.get("zero_optimization.offload_optimizer.device", "none")
+    offloaded = device not in (None, "none") or given.get("zero_optimization.cpu_offload") is True
+    if offloaded and given.get("zero_optimization.stage") in (1, 2):
+        return "which accelerate takes for 1: beside offloaded states a step then has its last micro-batch alone"
+    return ""
 
 
 def same(one: Any, other: Any) -> bool:
@@ -154,5 +181,3 @@ def _contradictions(args: Any, given: Mapping[str, Any]) -> Iterator[str]:
     micro, total = args.per_device_train_batch_size * args.gradient_accumulation_steps, given.get("train_batch_size")
     if isinstance(total, int) and total % micro:
         yield f"train_batch_size={total}: no number of processes makes it of {micro} rows on each"
-    if "gradient_accumulation_steps" not in given and args.gradient_accumulation_steps != 1:
-        yield "gradient_accumulation_steps isn't set, which accelerate takes for 1; write it there"

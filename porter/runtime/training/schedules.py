@@ -27,6 +27,7 @@ def hf_schedule(
     warmup_steps: float = 0,
     steps: int,
     kwargs: Mapping[str, Any] | None = None,
+    shares: bool = True,
 ) -> optax.Schedule:
     """The schedule that transformers builds for `lr_scheduler_type=name`.
 
@@ -37,6 +38,7 @@ def hf_schedule(
         warmup_steps: optimizer steps of warm-up; a number below 1 is a share of `steps`, rounded up.
         steps: optimizer steps of the whole run.
         kwargs: `lr_scheduler_kwargs`.
+        shares: False counts a `warmup_steps` below 1 as that part of one step, as transformers before 4.42 does.
 
     Returns:
         A function from the number of updates made to the rate, float32; constant after `steps`.
@@ -50,7 +52,7 @@ def hf_schedule(
         raise ValueError(f"lr_scheduler_type={name!r} follows the evaluation loss; an optax schedule can't see it")
     if name not in _SCHEDULES:
         raise ValueError(f"unknown lr_scheduler_type {name!r}; known: {', '.join(_SCHEDULES)}")
-    warmup = hf_warmup_steps(warmup_steps, steps)
+    warmup = hf_warmup_steps(warmup_steps, steps) if shares else warmup_steps
     # Two schedules never see lr_scheduler_kwargs: transformers doesn't pass them on.
     settings = {} if name in ("constant", "constant_with_warmup") else dict(kwargs or {})
     factor = _SCHEDULES[name](warmup, steps, float(learning_rate), **settings)
@@ -67,27 +69,27 @@ def hf_warmup_steps(warmup_steps: float, steps: int) -> int:
     return int(warmup_steps) if warmup_steps >= 1 else math.ceil(steps * warmup_steps)
 
 
-def _after_warmup(warmup: int, decay: _Factor) -> _Factor:
+def _after_warmup(warmup: float, decay: _Factor) -> _Factor:
     return lambda count: count / max(1, warmup) if count < warmup else decay(count)
 
 
-def _constant(warmup: int, steps: int, peak: float) -> _Factor:
+def _constant(warmup: float, steps: int, peak: float) -> _Factor:
     return lambda count: 1.0
 
 
-def _constant_with_warmup(warmup: int, steps: int, peak: float) -> _Factor:
+def _constant_with_warmup(warmup: float, steps: int, peak: float) -> _Factor:
     return _after_warmup(warmup, lambda count: 1.0)
 
 
-def _linear(warmup: int, steps: int, peak: float) -> _Factor:
+def _linear(warmup: float, steps: int, peak: float) -> _Factor:
     return _after_warmup(warmup, lambda count: max(0.0, (steps - count) / max(1, steps - warmup)))
 
 
-def _cosine(warmup: int, steps: int, peak: float, *, num_cycles: float = 0.5) -> _Factor:
+def _cosine(warmup: float, steps: int, peak: float, *, num_cycles: float = 0.5) -> _Factor:
     return _cosine_to(warmup, steps, num_cycles, 0.0)
 
 
-def _cosine_to(warmup: int, steps: int, cycles: float, floor: float) -> _Factor:
+def _cosine_to(warmup: float, steps: int, cycles: float, floor: float) -> _Factor:
     def decay(count: int) -> float:
         progress = (count - warmup) / max(1, steps - warmup)
         return max(0.0, _wave(2.0 * cycles * progress) * (1 - floor) + floor)
@@ -99,7 +101,7 @@ def _wave(half_turns: float) -> float:
     return 0.5 * (1.0 + math.cos(math.pi * half_turns))
 
 
-def _cosine_with_restarts(warmup: int, steps: int, peak: float, *, num_cycles: int = 1) -> _Factor:
+def _cosine_with_restarts(warmup: float, steps: int, peak: float, *, num_cycles: int = 1) -> _Factor:
     def decay(count: int) -> float:
         progress = (count - warmup) / max(1, steps - warmup)
         return 0.0 if progress >= 1 else max(0.0, _wave((num_cycles * progress) % 1.0))
@@ -107,7 +109,7 @@ def _cosine_with_restarts(warmup: int, steps: int, peak: float, *, num_cycles: i
     return _after_warmup(warmup, decay)
 
 
-def _polynomial(warmup: int, steps: int, peak: float, *, lr_end: float = 1e-7, power: float = 1.0) -> _Factor:
+def _polynomial(warmup: float, steps: int, peak: float, *, lr_end: float = 1e-7, power: float = 1.0) -> _Factor:
     if peak <= lr_end:
         raise ValueError(f"lr_end ({lr_end}) must be smaller than the learning rate ({peak})")
 
@@ -118,13 +120,13 @@ def _polynomial(warmup: int, steps: int, peak: float, *, lr_end: float = 1e-7, p
     return _after_warmup(warmup, decay)
 
 
-def _inverse_sqrt(warmup: int, steps: int, peak: float, *, timescale: int | None = None) -> _Factor:
+def _inverse_sqrt(warmup: float, steps: int, peak: float, *, timescale: int | None = None) -> _Factor:
     scale = timescale if timescale is not None else warmup or 10_000
     return _after_warmup(warmup, lambda count: 1.0 / math.sqrt((count + scale - warmup) / scale))
 
 
 def _cosine_with_min_lr(
-    warmup: int,
+    warmup: float,
     steps: int,
     peak: float,
     *,
@@ -136,7 +138,7 @@ def _cosine_with_min_lr(
 
 
 def _cosine_warmup_with_min_lr(
-    warmup: int,
+    warmup: float,
     steps: int,
     peak: float,
     *,
@@ -165,7 +167,7 @@ def _floor(peak: float, min_lr: float | None, min_lr_rate: float | None) -> floa
 
 
 def _warmup_stable_decay(
-    warmup: int,
+    warmup: float,
     steps: int,
     peak: float,
     *,
@@ -202,7 +204,7 @@ def _warmup_stable_decay(
 
 
 def _deepspeed_warmup(
-    warmup: int, steps: int, peak: float, *, decays: bool, warmup_min_lr: float = 0.0, warmup_type: str = "log"
+    warmup: float, steps: int, peak: float, *, decays: bool, warmup_min_lr: float = 0.0, warmup_type: str = "log"
 ) -> _Factor:
     """DeepSpeed's WarmupLR and WarmupDecayLR (`deepspeed/runtime/lr_schedules.py`), which lag a step behind."""
     warmup, floor = max(2, warmup), warmup_min_lr / peak
@@ -219,7 +221,7 @@ def _deepspeed_warmup(
 
 
 def _deepspeed_cosine(
-    warmup: int,
+    warmup: float,
     steps: int,
     peak: float,
     *,
@@ -242,7 +244,7 @@ def _deepspeed_cosine(
     return factor
 
 
-def _deepspeed_rise(last: int, warmup: int, warmup_type: str) -> float:
+def _deepspeed_rise(last: int, warmup: float, warmup_type: str) -> float:
     return last / warmup if warmup_type == "linear" else math.log(last + 1) / math.log(warmup)
 
 

@@ -21,10 +21,10 @@ ACCELERATE_NAMES = {
     "zero_stage": "zero_optimization.stage",
     "offload_optimizer_device": "zero_optimization.offload_optimizer.device",
     "offload_param_device": "zero_optimization.offload_param.device",
-    "zero3_save_16bit_model": "zero_optimization",
-    "zero3_init_flag": "zero_optimization",
-    "offload_optimizer_nvme_path": "zero_optimization",
-    "offload_param_nvme_path": "zero_optimization",
+    "zero3_save_16bit_model": "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+    "zero3_init_flag": "zero_optimization.zero3_init_flag",  # accelerate's own: where a model is made
+    "offload_optimizer_nvme_path": "zero_optimization.offload_optimizer.nvme_path",
+    "offload_param_nvme_path": "zero_optimization.offload_param.nvme_path",
     "gradient_accumulation_steps": "gradient_accumulation_steps",
     "gradient_clipping": "gradient_clipping",
 }

@@ -227,8 +227,14 @@ def _foreign(file: Path, words: set[str], named: list[str]) -> tuple[int, int]:
 
 def _in_script(text: str, library: str) -> list[tuple[str, str]]:
     """`pip install trl==0.8.6` anywhere, a PEP 723 block, a git tag, `assert trl.__version__ == "0.8.6"`."""
-    pins = _requirement(text, library, start=r"(?<![\w./-])")
     name = re.escape(library)
+    named = rf"(?<![\w./-]){name}(?![\w./-])|github\.com/[\w-]+/{name}\b"
+    installs = [words for words in INSTALL.findall(text) if re.search(named, words)]
+    pins = _requirement(text, library, start=r"(?<![\w./-])")
+    if installs and pins:  # of several commands the last counts, also where it takes the newest
+        last = _requirement(installs[-1], library, start=r"(?<![\w./-])")
+        upgrades = re.search(r"(?:^|\s)(?:-\w*U\w*|--upgrade)\s|\bgit\+", f"{installs[-1]} ") is not None
+        pins = last or ([] if upgrades else pins)
     for line in re.findall(rf"(?m)^\s*assert\b[^\n]*\b{name}\.__version__[^\n]*$", text):
         found = re.search(rf"__version__\s*(==|<=|<|>=|>)\s*[\"']{VERSION}", line) or re.search(
             rf"__version__\)?\s*(==|<=|<|>=|>)\s*(?:\w+\.)*parse\(\s*[\"']{VERSION}", line

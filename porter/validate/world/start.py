@@ -7,11 +7,13 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any, Literal
 
 from . import ipython, platforms, trackers
 from .finder import StandInFinder, append, hide_from_libraries
 from .hub import patch_hub
+from .nltk_data import stand_in_nltk_data
 from .permissive import Permissive, answer
 
 TENSORBOARD = "tensorboard"
@@ -61,6 +63,7 @@ def stand_in_world(substitutes: Any, side: Literal["source", "port"], sources: S
     append(finder)
     hide_from_libraries(finder)
     patch_hub(note)
+    stand_in_nltk_data(Path(substitutes.settings.work) / "nltk_data", sources, note)
     if not tensorboard:
         _stand_in_tensorboard(finder, sources)
     if side == "source":

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InputError
-from ....recipe import Origin, Value, literal_code
-from ....runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, same
-from ....source.launch.deepspeed import TABLE, from_dict, read_deepspeed
+from ....recipe import Origin, Severity, Value, literal_code
+from ....runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, accumulation_left_out, same
+from ....source.launch.deepspeed import CONFIG_FILE, TABLE, from_dict, read_deepspeed
 from ....source.launch.launch_config import Setting, beside
+from ...dating.row_order import accelerate_beside
 from ...receipts.marking import also
+from ...script.fill_from_tables import plain_version
 from ...script.training import Training
 from ...steps.step import Phase, step
 
@@ -103,6 +105,7 @@ def apply_deepspeed(porting: Training) -> None:
     _optimizer(porting, given)
     _schedule(porting, given)
     _clipping(porting, given)
+    _accumulation(porting, given)
 
 
 def said_at(name: str) -> tuple[str, ...]:
@@ -193,13 +196,36 @@ def _clipping(porting: Training, given: dict[str, Setting]) -> None:
         fix = f"Set {porting.arguments_object}.max_grad_norm = 0 before the trainer."
         porting.find(RULE, "error", message, fix, site.line, site.column)
         return
-    reason = f"{first.file.name} has no gradient_clipping, without which DeepSpeed doesn't clip"
+    reason = f"no gradient_clipping in {first.file.name}, without which DeepSpeed doesn't clip"
     porting.fill({"optimizer.max_grad_norm": _literal(0.0, first)})
     porting.change_fate(".max_grad_norm", fate="dropped", target="", reason=reason)
     if norm.kind == "default":
         site = porting.trainer
         assert site is not None
         porting.find(RULE, "info", f"{reason[:1].upper()}{reason[1:]}.", "", site.line, site.column)
+
+
+def _accumulation(porting: Training, given: dict[str, Setting]) -> None:
+    """A config without `gradient_accumulation_steps` has its own, whatever the arguments say."""
+    first, steps = next(iter(given.values())), porting.value("batch.accumulation")
+    if "gradient_accumulation_steps" in given or first.file.suffix in INLINE or steps is None or steps.is_literal(1):
+        return
+    transformers = plain_version(porting.versions.get("transformers", "")) or None
+    values = {name: setting.value for name, setting in given.items()}
+    said = accumulation_left_out(values, transformers, accelerate := accelerate_beside(porting))
+    if any(setting.name == CONFIG_FILE for setting in porting.settings):
+        said = "which accelerate takes for 1 then, and transformers doesn't start with both"
+    if not said or (porting.arguments_object and _reads_it_itself(porting) and not steps.known):
+        return
+    site = porting.trainer
+    assert site is not None
+    asked = steps.text or steps.code
+    reason = f"no gradient_accumulation_steps in {first.file.name}, {said}"
+    porting.change_fate(".gradient_accumulation_steps", fate="manual", target="", reason=reason)
+    message = f"{reason}, but gradient_accumulation_steps is {asked} (accelerate {accelerate})."
+    fix = 'Write "gradient_accumulation_steps": "auto" there for what the arguments say, or 1 in the arguments.'
+    severity: Severity = "error" if steps.known else "warning"
+    porting.find(RULE, severity, message[:1].upper() + message[1:], fix, site.line, site.column)
 
 
 def _say_object(porting: Training, setting: Setting, keyword: str, value: str) -> None:

@@ -16,7 +16,7 @@ import libcst as cst
 from ....recipe import Origin, Severity, Value
 from ....runtime.facts.field_tables import FieldTable, version_key
 from ....runtime.settings.post_init import OF_TRL
-from ....runtime.settings.unsloth_defaults import newest_unsloth, unsloth_defaults
+from ....runtime.settings.unsloth_defaults import unsloth_beside, unsloth_defaults
 from ...dating.release import release_of
 from ...receipts.marking import about
 from ...script.fill_from_tables import config_table, is_given, plain_version, plain_versions, table_of
@@ -35,8 +35,8 @@ DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 
 
 def unsloth_version(porting: Training) -> str:
-    """Unsloth's release: the one that the script or a file beside it pins, else the newest that is known."""
-    return release_of(porting, "unsloth") or newest_unsloth()
+    """Unsloth's release: the one that the script or a file beside it pins, else the newest beside TRL's release."""
+    return release_of(porting, "unsloth") or unsloth_beside(plain_version(porting.versions.get("trl", "")))
 
 
 def is_patched(porting: Training, site: Site | None) -> bool:
@@ -188,11 +188,13 @@ def _cut_at_the_models(porting: Training) -> None:
     of_model = porting.value("model.max_seq_length")
     if of_model is None or porting.model is None or not porting.model.qualified.startswith("unsloth."):
         return
+    assert porting.trainer is not None
+    if of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+        of_model = replace(of_model, text=of_model.code)  # the name that says it is another function's
     own = [site.argument("max_seq_length") for site in (porting.trainer, porting.config) if site is not None]
     given = next((each for each in own if each is not None and not each.value.is_literal(None)), None)
     if given is not None and not _is_longer(given.value, of_model):
         return
-    assert porting.trainer is not None
     if not of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
         message = "Unsloth cuts rows at the model's max_seq_length, which can't be read at the trainer."
         message += " The port cuts them at the trainer's." if given is not None else ""

@@ -9,12 +9,12 @@ import ast
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .methods import OF_TRL
 from .reading import Reader
 from .rows import made_up_rows
-from .shapes import JSON, Kind, Shape, all_shapes, find, kind_by_name, kind_of, merge
+from .shapes import JSON, LABELS, NO_WORDS, Kind, Shape, all_shapes, find, kind_by_name, kind_of, merge
 
 __all__ = ["Found", "Kind", "Read", "find_columns", "find_reads", "longest_wanted", "made_up_rows", "rows_wanted"]
 
@@ -89,6 +89,7 @@ def find_reads(sources: Sequence[str], arguments: Sequence[str] = ()) -> Found:
         read = _read(root.kind, root.shape)
         reads.append(Read(root.kind, root.place, root.line, root.end, root.names, *read))
         columns.update(read[0])
+    reads = _same_labels(reads)
     derived = {id(find(later)) for later, *_ in reader.derived}
     for row in [*reader.rows, *(earlier for _, earlier, *_ in reader.derived), *_loose(reader)]:
         if id(find(row)) not in derived:
@@ -103,6 +104,19 @@ def find_reads(sources: Sequence[str], arguments: Sequence[str] = ()) -> Found:
         if flag.lstrip("-") == "dataset_text_field":
             columns.setdefault(value, "text")
     return Found(columns or _default(sources), tuple(reads), frozenset(made))
+
+
+def _same_labels(reads: list[Read]) -> list[Read]:
+    """Labels of which one read's are words, and another's weren't compared with any, are of the same words."""
+    words: dict[str, Kind] = {}
+    for read in reads:
+        for name, kind in read.columns.items():
+            if name.lower() in LABELS and isinstance(kind, dict) and "one of" in kind and kind != NO_WORDS:
+                words.setdefault(name, kind)
+    return [
+        replace(read, columns={name: words.get(name, kind) if kind == NO_WORDS else kind for name, kind in columns})
+        for read, columns in ((read, read.columns.items()) for read in reads)
+    ]
 
 
 def _read(kind: str, shape: Shape) -> tuple[dict[str, Kind], str, Kind | None]:

@@ -231,6 +231,8 @@ class Expressions(Calls):
         left = self.value(node.left, scope)
         for operator, other in zip(node.ops, node.comparators, strict=False):
             held = self.value(other, scope)
+            if _is_length(other) and isinstance(node.left, ast.Name):  # `i < len(rows)` of an index
+                left.literals += [] if 0 in left.literals else [0]
             constants = [part for part in ast.walk(other) if isinstance(part, ast.Constant)]
             if isinstance(operator, ast.In | ast.NotIn) and isinstance(node.left, ast.Constant):
                 continue
@@ -283,6 +285,10 @@ def placeholders(template: str) -> list[str]:
     except ValueError:
         return []
     return [name.split(".")[0].split("[")[0] for name in parts]
+
+
+def _is_length(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
 
 
 def _key(node: ast.Subscript) -> str:

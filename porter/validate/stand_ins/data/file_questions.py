@@ -22,12 +22,39 @@ def ends_without(tree: ast.AST, line: int) -> bool:
     _, body, index = path[-1]
     asking = body[index]
     if isinstance(asking, ast.Assert):
-        return True
+        return not _denies(asking.test)
     if isinstance(asking, ast.If) and _within(asking.test, line):
         if any(isinstance(part, ast.Not) for part in ast.walk(asking.test)):
             return leaves(asking.body)
         return leaves(asking.orelse) or _missed(asking, path)
     return _tested_below(_bound([asking]), path)
+
+
+def ends_without_folder(tree: ast.AST, line: int) -> bool:
+    """As `ends_without`, of a folder: a function that returns without it may have looked for what needn't be there.
+
+    It gives up where it says so first: `print("Run train_sft.py first"); return`.
+    """
+    path = _blocks(tree, line)
+    if not path:
+        return False
+    _, body, index = path[-1]
+    asking = body[index]
+    if not isinstance(asking, ast.If):
+        return isinstance(asking, ast.Assert) and not _denies(asking.test)
+    if not _denies(asking.test):
+        return False
+    *said, last = asking.body
+    says = any(isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) for node in said)
+    gives_up = isinstance(last, ast.Return) and last.value is None and says
+    return gives_up or any(isinstance(node, ast.Raise) or _exits(node) for node in asking.body)
+
+
+def _denies(test: ast.expr) -> bool:
+    """`not path.exists()`, also as the last part of several: `if name and not Path(name).exists()`."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return _denies(test.values[-1])
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
 def leaves(body: Sequence[ast.stmt]) -> bool:

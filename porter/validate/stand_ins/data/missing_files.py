@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...observing.callers import INSTALLED, of_user
 from ...observing.spelling import by_place
-from .file_questions import ends_without, leaves
+from .file_questions import ends_without, ends_without_folder, leaves
 from .plan import DataPlan, rows_of, users_frame
 from .rows import made_up_value
 
@@ -209,16 +209,19 @@ def patch_files(missing: MissingFiles) -> None:
         return _open(file, mode, *args, **kwargs)
 
     builtins.open = io.open = opened
-    for name in ("exists", "isfile"):
+    for name in ("exists", "isfile", "isdir"):
         setattr(os.path, name, _asked(getattr(os.path, name), missing))
-    for name in ("exists", "is_file"):
+    for name in ("exists", "is_file", "is_dir"):
         setattr(pathlib.Path, name, _asked(getattr(pathlib.Path, name), missing))
     _patch_glob(missing)
     _patch_tables(missing)
 
 
 def _asked(original: Any, missing: MissingFiles) -> Any:
-    """Whether a file exists: yes for one that is made up when it is opened, where the script ends without it."""
+    """Whether a file exists: yes for one that is made up when it is opened, where the script ends without it.
+
+    So it is for a folder, as that of a checkpoint which another script makes: a tiny model stands in for what is in it.
+    """
 
     @functools.wraps(original)
     def asked(path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -231,7 +234,15 @@ def _asked(original: Any, missing: MissingFiles) -> Any:
         if missing.given and missing.given_for(text):
             return True
         frame = users_frame(THROUGH)
-        return frame is not None and Path(text).suffix.lower() in DATA and _asks_for_it(frame)
+        suffix = Path(text).suffix.lower()
+        if frame is None or (suffix not in DATA and not re.fullmatch(r"(\.\d[\w-]*)?", suffix)):  # run-v1.5 is a folder
+            return False
+        tree = _tree(frame.f_code.co_filename)
+        if not (ends_without if suffix in DATA else ends_without_folder)(tree, frame.f_lineno):
+            return False
+        if suffix not in DATA:
+            missing.substitutes.note(f"{missing.name_of(text)}, which is not there, was taken to be")
+        return True
 
     return asked
 
@@ -316,7 +327,3 @@ def handled(frame: FrameType) -> bool:
                         return True
         here = here.f_back
     return False
-
-
-def _asks_for_it(frame: FrameType) -> bool:
-    return ends_without(_tree(frame.f_code.co_filename), frame.f_lineno)

@@ -34,6 +34,8 @@ NUMBERS = (
     "count",
     "price",
 )
+NO_WORDS: Kind = {"one of": [0, 1]}
+"""Labels of which nothing tells what they are."""
 LABELS = ("label", "labels", "target_label", "class", "label_id", "class_id")
 CODE = ("code", "solution_code", "python_code", "canonical_solution", "func_code_string", "program")
 JSON = "\0json"
@@ -207,7 +209,7 @@ def _plain(name: str, here: Shape, textual: bool) -> Kind:
     if textual:
         return "code" if lower in CODE else "text"
     if lower in LABELS:
-        return {"one of": [0, 1]}
+        return dict(NO_WORDS)
     if lower in CONVERSATIONS:
         return _conversation(name)
     if lower in NUMBERS or lower.endswith(("_id", "_idx", "_score", "_count", "_length")):

@@ -111,7 +111,8 @@ def _load(
 ) -> tuple[Any, Any]:
     import transformers
 
-    unsloth_counts.count_in_trainer()
+    if unsloth_trl.counts_tokens():
+        unsloth_counts.count_in_trainer()
     if kwargs.get("fast_inference"):
         note("unsloth's fast_inference is vLLM: the trainer sampled its completions itself")
     if kwargs.get("load_in_fp8"):

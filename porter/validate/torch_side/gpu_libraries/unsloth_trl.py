@@ -12,6 +12,7 @@ import os
 import sys
 from ast import literal_eval
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,34 @@ OLDER_KEYWORDS = (
     *("dataset_text_field", "max_seq_length", "packing", "dataset_num_proc", "dataset_kwargs", "dataset_batch_size"),
     *("eval_packing", "neftune_noise_alpha", "num_of_sequences", "chars_per_token", "model_init_kwargs"),
 )
-LOOKS_AT_TEXTS = (2026, 8, 2)
+PATCHES_SINCE = (2025, 2, 5)  # the first release that writes TRL's classes anew
+COUNTS_SINCE = (2024, 10, 2)  # the first that counts a step's tokens
+LOOKS_AT_TEXTS = (2026, 8, 2)  # the first that looks at a row's text for a BOS: older ones saw its first character
 TAKING_SETTINGS = ("DPO", "KTO", "ORPO", "CPO")
 CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
 
 
 def release() -> str:
-    """The release that stands in: the newest whose defaults are known."""
-    return unsloth_defaults.newest_unsloth()
+    """The release that stands in: what the project pins, else the newest beside the TRL that is installed."""
+    return _release_of(Path(sys.argv[0]))
+
+
+@functools.cache
+def _release_of(script: Path) -> str:
+    text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
+    for _, pins in pins_of_project(script, text, "unsloth"):
+        exact = [pin for sign, pin in pins if sign.startswith("==")]
+        if exact:
+            return exact[0]
+    try:
+        return unsloth_defaults.unsloth_beside(version("trl"))
+    except PackageNotFoundError:
+        return unsloth_defaults.newest_unsloth()
+
+
+def counts_tokens() -> bool:
+    """Whether that release counts the tokens of a step."""
+    return version_key(release()) >= COUNTS_SINCE
 
 
 def patch_trl(note: Callable[[str], None]) -> None:
@@ -42,6 +63,8 @@ def patch_trl(note: Callable[[str], None]) -> None:
 
         trl.SFTTrainer  # noqa: B018 - loaded when it is looked up
     except (ImportError, RuntimeError):  # the script meets it itself, with its own line
+        return
+    if version_key(release()) < PATCHES_SINCE:
         return
     for name in OF_TRL:
         original = getattr(trl, name, None)
@@ -227,14 +250,7 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
 
 
 def looks_at_texts() -> bool:
-    """Whether the Unsloth that the project pins looks at a row's text for a BOS; older ones saw its first character."""
-    script = Path(sys.argv[0])
-    text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
-    for _, pins in pins_of_project(script, text, "unsloth"):
-        exact = [version for sign, version in pins if sign.startswith("==")]
-        if exact:
-            return version_key(exact[0]) >= LOOKS_AT_TEXTS
-    return True
+    return version_key(release()) >= LOOKS_AT_TEXTS
 
 
 def wants_masks() -> bool:

@@ -22,6 +22,7 @@ batches = rt.SFTBatches(
     batch_size=8,  # SFTConfig's default
     max_length=1024,  # SFTConfig's default
     seed=42,  # the GPU run's order
+    trl="0.27.2",  # prepare the rows as this release did
 )
 lora = rt.LoraProvider(
     [qwix.LoraRule(module_path=".*/(q_einsum|kv_einsum)", rank=8, alpha=8.0, lora_a_initializer=rt.PEFT_INIT)]

@@ -26,6 +26,7 @@ batches = rt.SFTBatches(
     batch_size=8,  # SFTConfig's default
     max_length=1024,  # SFTConfig's default
     seed=42,  # the GPU run's order
+    trl="0.27.2",  # prepare the rows as this release did
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
 

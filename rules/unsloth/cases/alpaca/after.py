@@ -44,7 +44,7 @@ batches = rt.SFTBatches(
     max_length=max_seq_length,
     seed=3407,  # the GPU run's order
     trl="0.12.2",  # prepare the rows as this release did
-    unsloth_counts="2026.8.19",  # a step's loss is over the tokens that are predicted, as Unsloth's Trainer counts
+    unsloth_counts="2024.12.12",  # a step's loss is over the tokens that are predicted, as Unsloth's Trainer counts
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time
 

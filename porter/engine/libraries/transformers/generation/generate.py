@@ -34,6 +34,7 @@ from .reloaded_model import has_mesh_of_file, port_reloaded
 
 RULE = "TP311"
 PIPELINE = "TP313"
+MAX_CALLS = 8  # functions that call each other
 GUARDS = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp.autocast"})
 CUDA_AUTOCAST = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
 # What a call hands on as it is, beside the settings.
@@ -204,8 +205,9 @@ def _written(porting: Porting, use: Use, node: cst.BaseExpression) -> tuple[str,
     """What the port calls the model where it is used, and whether training is over there."""
     module, trainer = porting.module, porting.trainer
     assert trainer is not None
-    here = function_around(module, node) is function_around(module, trainer.node)
-    before = here and module.span(node)[0] < trainer.start
+    function = function_around(module, node)
+    here = function is function_around(module, trainer.node)
+    before = module.span(node)[0] < trainer.start if here else _runs(porting, function) == {"before"}
     if isinstance(node, cst.Call):  # accelerator.unwrap_model(model)
         node = node.args[0].value
     if use.role == "trainer" and is_in_reach(porting, use.name):
@@ -213,6 +215,20 @@ def _written(porting: Porting, use: Use, node: cst.BaseExpression) -> tuple[str,
     if before or use.role == "trainer" or not is_in_reach(porting, use.name):
         return module.code(node), not before
     return porting.names.model, True
+
+
+def _runs(porting: Porting, function: cst.FunctionDef | None, depth: int = 0) -> set[str]:
+    """When the calls of a function run that the trainer's function makes: "before" the trainer, "behind" it."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    found: set[str] = set()
+    for call in calls_of(module, function) if function is not None and depth < MAX_CALLS else ():
+        outer = function_around(module, call)
+        if outer is function_around(module, trainer.node):
+            found.add("before" if module.span(call)[0] < trainer.start and not module.loops(call) else "behind")
+        elif outer is not function:
+            found |= _runs(porting, outer, depth + 1)
+    return found
 
 
 def _port_generate(porting: Porting, call: cst.Call, model: _Model) -> None:
@@ -308,6 +324,14 @@ def _tokenizer(porting: Porting, call: cst.Call, model: _Model) -> Iterator[str]
     same = found is not None and known is not None and found[0] is known[0]
     own = found is None and known is None and in_reach(trainer.scope, here)  # the port makes it at the trainer
     parameter = found is not None and found[0] is here and found[1][0].kind == "parameter"
+    if own and "before" in _runs(porting, function_around(porting.module, call)):
+        message = (
+            f"{shortened(porting.module.code(call.func))}(...) also runs before the training, where {name} isn't made: "
+            f"it ends at the model's own end token."
+        )
+        fix = f"Give rt.generate tokenizer={name} behind the training if its end token isn't the model's."
+        porting.find(RULE, "warning", message, fix, *porting.module.location(call))
+        return
     if same or own or parameter:
         yield f"tokenizer={name}"
 
