@@ -34,7 +34,7 @@ types: $(INSTALLED)
 tests: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
-# The whole trainings that make test leaves out, about a quarter of an hour more.
+# What make test leaves out: whole trainings in other styles, with other losses, on more meshes, with more mistakes, for more steps.
 long: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m long
 

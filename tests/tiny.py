@@ -29,7 +29,13 @@ _SHARED = {
 _GEMMA = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
 _LLAMA = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": None}
 _QWEN = {"bos_token_id": None, "eos_token_id": 1, "pad_token_id": 0}
-_GEMMA4 = {"global_head_dim": 32, "sliding_window": 8, "final_logit_softcapping": 30.0, "num_hidden_layers": 6}
+_GEMMA4 = {
+    "global_head_dim": 32,
+    "sliding_window": 8,
+    "final_logit_softcapping": 30.0,
+    "num_hidden_layers": 3,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],  # transformers makes the last one full
+}
 _NO_PLE = {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": VOCAB}
 LLAMA_SCALING = {
     "rope_type": "llama3",
@@ -68,10 +74,10 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
             "num_key_value_heads": 1,
             "hidden_size_per_layer_input": 16,
             "vocab_size_per_layer_input": VOCAB,
-            "num_hidden_layers": 6,
-            "num_kv_shared_layers": 3,
+            "num_hidden_layers": 4,
+            "num_kv_shared_layers": 2,
             "use_double_wide_mlp": True,
-            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
         },
     ),
     # Like Llama 3.1 and 3.2: scaled rotary embedding; an untied head, like the 8B.

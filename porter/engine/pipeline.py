@@ -25,12 +25,11 @@ from .assembling.per_file import divided
 from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .dating.release import say_release, versions_in
-from .libraries.peft.merged_adapters import note_merged
-from .libraries.torch.loops.loop_trainer import LOOP, find_loops
+from .dating.release_tests import answer_release_tests
+from .loops.loop_trainer import LOOP, find_loops
+from .loops.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
-from .reading.release_tests import answer_release_tests
-from .reading.unknown_training import find_unknown_training
 from .script.fill_from_tables import find_other_trainer, find_sites
 from .script.porting import Porting
 from .script.sites import Site
@@ -103,7 +102,7 @@ def _port_module(module: Module, options: Options) -> Port:
     if answer_release_tests(whole):
         whole.sites, whole.answers = [], {}
         find_sites(whole)
-    note_merged(whole)
+    _take(whole, "file", Phase.FIND)
     whole.recipe = Recipe(module.path, versions=whole.versions)
     _check_release(whole)
     for cell, why in module.notebook.skipped if module.notebook is not None else ():

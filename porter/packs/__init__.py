@@ -1,1 +1,1 @@
-"""What packs of rules are written with: `porter.packs.api`, and nothing else of tpu-port."""
+"""What packs of rules are written with: `porter.packs.api`, what its steps ask beside it, and nothing else of ours."""

@@ -2,8 +2,8 @@
 
 A rule is a function of a site and of what it may do there. `apply(site: Site, porting: Porting)` writes the port,
 `read(site: Site, reading: Reading)` yields what a line means for the training. A step goes through the whole script,
-`@step(Phase.ANSWER)`, and asks what `porter.packs.script` has. docs/packs.md documents them; names that aren't listed
-here may change with any release.
+`@step(Phase.ANSWER)`, and asks what `porter.packs.script`, `training`, `writing` and `runtime` have. docs/packs.md
+documents them; names that aren't listed here may change with any release.
 """
 
 from __future__ import annotations
@@ -12,11 +12,6 @@ import libcst as cst
 
 from ..engine.answering.pack_places import Definition
 from ..engine.dating.release import release_of
-from ..engine.libraries.transformers.callbacks import judge_callback, loads_best
-from ..engine.libraries.transformers.collators import saved_tokenizer
-from ..engine.libraries.transformers.generation.generate import LOADERS
-from ..engine.libraries.trl.uploading import KEPT as PUSHED
-from ..engine.libraries.trl.uploading import push_code, save_code, say_old_token, upload_code
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
 from ..engine.script.flow import binding_origins, origins
@@ -27,12 +22,13 @@ from ..engine.script.reaching import reaching
 from ..engine.script.sites import Argument, Site
 from ..engine.settling import decisions
 from ..engine.steps.step import Phase, step
-from ..recipe import Field, Finding, Origin, Value
+from ..engine.tokens.tokenizers import saved_tokenizer
+from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
+from ..target.statements.training_config import loads_best
 
 __all__ = [
-    "PUSHED",
     "UNSLOTH_TEMPLATES",
     "Argument",
     "Definition",
@@ -43,26 +39,22 @@ __all__ = [
     "Phase",
     "Porting",
     "Reading",
+    "Severity",
     "Site",
     "Value",
     "condition_of",
     "decide",
     "is_before",
     "is_none_somewhere",
-    "judge_callback",
     "loads_best",
     "made_by",
     "matched",
     "methods_of",
-    "push_code",
     "remove_decorator",
-    "save_code",
     "saved_tokenizer",
     "say_keywords",
-    "say_old_token",
     "stays_torchs",
     "step",
-    "upload_code",
 ]
 
 
@@ -99,6 +91,8 @@ def is_before(porting: Porting, library: str, release: str) -> bool:
 
 
 # Values
+
+LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
 
 
 def made_by(porting: Porting | Reading, node: cst.BaseExpression | None) -> str | None:

@@ -6,60 +6,78 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
-from ..engine.dating.release import release_of
+from ..engine.dating.release import date, release_of
+from ..engine.script.dead_blocks import is_false
 from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.flow import binding_origins, origins
+from ..engine.script.flow import CHAT_FORMAT, SAVED, binding_origins, is_same, makes_pair, origins, without_placement
 from ..engine.script.reaching import reaching
-from ..engine.script.sites import shortened, shown, small_statement
+from ..engine.script.sites import assigned_name, indentation, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
+from ..engine.script.where_values_go import followed, held_by, unwraps
 from ..engine.settling.decisions import decide as decide_condition
 from ..engine.settling.kept_branch import keep_branch
 from ..engine.settling.unused import drop_device_maps
 from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
-from ..engine.tokens.tokenizers import is_tokenizer, tokenizes_alike
-from ..runtime.facts.families import find_family
+from ..engine.tokens.tokenizers import is_tokenizer, tokenizer_load, tokenizes_alike
+from ..releases.history import history
+from ..runtime.facts.families import UnknownFamily, find_family
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
 from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
-from ..source.values import TORCH_TYPES, Unknown, evaluate
-from ..text.edits import line_start, within
+from ..source.values import TORCH_TYPES, Unknown, dict_items, evaluate, read_value
+from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 
 __all__ = [
+    "CHAT_FORMAT",
+    "SAVED",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",
     "Module",
     "Scope",
     "Unknown",
+    "UnknownFamily",
     "Use",
     "argument_of",
     "asks_capability",
     "asks_for_gpu",
+    "assigned_name",
     "bare",
     "binding_origins",
     "calls_of",
+    "date",
     "decide_condition",
+    "dict_items",
     "drop_device_maps",
     "evaluate",
     "find_family",
     "flatten",
+    "followed",
     "function_around",
     "gpu_of_run",
+    "held_by",
+    "history",
+    "indentation",
     "inside",
+    "is_false",
+    "is_same",
     "is_tokenizer",
     "keep_branch",
     "left_on_gpu",
+    "line_end",
     "line_start",
+    "makes_pair",
     "names_in",
     "origins",
     "parameter_of",
     "plain_version",
     "reaching",
+    "read_value",
     "release_of",
     "returned",
     "role_uses",
@@ -67,7 +85,10 @@ __all__ = [
     "shortened",
     "shown",
     "small_statement",
+    "tokenizer_load",
     "tokenizes_alike",
+    "unwraps",
     "version_key",
     "within",
+    "without_placement",
 ]

@@ -57,7 +57,7 @@ class _Reader(ast.NodeVisitor):
         self.classes: dict[str, _Class] = {}
         self.types: dict[tuple[str, str], str | None] = {}  # by scope and name: the class of an object
         self.parsers: dict[str, list[str | None]] = {}
-        self.spread: dict[str, list[tuple[str, int, bool]] | None] = {}
+        self.spread: dict[str, list[tuple[str, int, bool]] | None] = {}  # by a name; by `class.name`, `name[key]` too
         self.tainted: set[str] = set()
         self.scopes = [""]
         self.guards = 0
@@ -223,12 +223,14 @@ class _Reader(ast.NodeVisitor):
             self._assign(node.target, node.value)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
-        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        if isinstance(target, ast.Subscript):
             word = target.slice.value if isinstance(target.slice, ast.Constant) else None
-            known = self.spread.get(target.value.id)
+            known = self.spread.get(self._place(target.value))
             if known is not None and isinstance(word, str):
                 known.append((word, target.lineno, self.guards > 0))
             return
+        if kept := self._place(target):
+            self._holds(kept, value)
         if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Call):
             for place, one in enumerate(target.elts):
                 made = self._parsed(value)
@@ -239,17 +241,34 @@ class _Reader(ast.NodeVisitor):
             return
         if self._guards(value) or (self.guards and isinstance(value, ast.Constant)):
             self.tainted.add(target.id)
-        literal = _entries(value)
-        again = target.id in self.spread
-        self.spread[target.id] = (
-            [(word, line, self.guards > 0) for word, line in literal] if literal is not None and not again else None
-        )
         name = self.qualified(value)
         if name is not None and isinstance(value, ast.Name | ast.Attribute):
             if name.rpartition(".")[2][:1].isupper() or name.startswith(":"):
                 self.names[target.id] = name
             return
         self.types[self.scopes[-1], target.id] = self._made(value, target.id)
+
+    def _holds(self, place: str, value: ast.expr) -> None:
+        """Note the keys of a dictionary, and of those in it, that `place` is given; only where nothing else is."""
+        literal = _entries(value)
+        known = literal is not None and place not in self.spread
+        self.spread[place] = [(word, line, self.guards > 0) for word, line in literal or ()] if known else None
+        for key, inner in zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ():
+            if isinstance(key, ast.Constant) and isinstance(inner, ast.Dict):
+                self._holds(f"{place}[{key.value!r}]", inner)
+
+    def _place(self, node: ast.expr) -> str:
+        """By what `spread` knows `kwargs`, `self.kwargs`, `Config.kwargs`, `config.kwargs`, `config["kwargs"]`; "" for
+        what it doesn't know."""
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            return f"{inner}[{node.slice.value!r}]" if (inner := self._place(node.value)) else ""
+        if isinstance(node, ast.Attribute):
+            named = self.qualified(node.value)
+            owner = named if named in self.classes else self.kind(node.value)
+            return f"{owner}.{node.attr}" if owner else ""
+        if isinstance(node, ast.Name):
+            return f"{self.scopes[-1]}.{node.id}" if self.scopes[-1] in self.classes else node.id
+        return ""
 
     def _made(self, value: ast.expr, name: str) -> str | None:
         """The class of what an expression makes, where that is a trainer's or an argument class."""
@@ -264,7 +283,7 @@ class _Reader(ast.NodeVisitor):
             return None
         called = self.qualified(value.func)
         real = self.library_name(called)
-        return called if real is not None and _OBJECTS.search(real) else None
+        return called if called in self.classes or (real is not None and _OBJECTS.search(real)) else None
 
     def _parsed(self, value: ast.Call) -> list[str | None]:
         """The classes of what a parser gives back: `parser.parse_args_into_dataclasses()`."""
@@ -314,8 +333,8 @@ class _Reader(ast.NodeVisitor):
                 given.append((keyword.arg, keyword.value.lineno, False))
             elif (literal := _entries(keyword.value)) is not None:
                 given += [(word, line, False) for word, line in literal]
-            elif isinstance(keyword.value, ast.Name):
-                given += self.spread.get(keyword.value.id) or []
+            else:
+                given += self.spread.get(self._place(keyword.value)) or []
         for word, line, guarded in given:
             if word not in skipped:
                 self.guards += guarded
@@ -344,6 +363,9 @@ def _entries(value: ast.expr) -> list[tuple[str, int]] | None:
     """The keys of a `dict(...)` call or a dict literal and their lines; None for anything else."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict" and not value.args:
         return [(word.arg, word.value.lineno) for word in value.keywords if word.arg]
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("field", "dataclasses.field"):
+        made = [word.value.body for word in value.keywords if isinstance(word.value, ast.Lambda)]
+        return _entries(made[0]) if made else None
     if isinstance(value, ast.Dict):
         keys = [one for one in value.keys if isinstance(one, ast.Constant)]
         return [(one.value, one.lineno) for one in keys if isinstance(one.value, str)]

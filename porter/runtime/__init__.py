@@ -20,6 +20,7 @@ _HOMES = {
     "saving.checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
     "generation.completions": ("generate",),
     "generation.generation_config": ("generation_config", "model_config"),
+    "generation.outputs": ("causal_lm_output",),
     "distillation.distillation_batches": ("GKDBatches",),
     "distillation.distillation_trainer": ("DistillationTrainer",),
     "losses.dpo_losses": ("dpo_loss",),

@@ -123,7 +123,7 @@ def may_not_run(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
 def _positional(module: Module, function: cst.FunctionDef, call: cst.Call) -> list[str]:
     names = [parameter.name.value for parameter in (*function.params.posonly_params, *function.params.params)]
     is_method = isinstance(module.scope(function).node, cst.ClassDef) and first_parameter(function) is not None
-    through_class = isinstance(call.func, cst.Attribute) and _class_of(module, call.func.value, instance=False)
+    through_class = isinstance(call.func, cst.Attribute) and class_of(module, call.func.value, instance=False)
     return names[1:] if is_method and not through_class else names
 
 
@@ -139,9 +139,7 @@ def _callee(module: Module, call: cst.Call, methods: Mapping[str, list[cst.Funct
         return None
     name = call.func.attr.value
     own = owner_of(call.func, module.scope(call))
-    owner = (
-        own or _class_of(module, call.func.value, instance=True) or _class_of(module, call.func.value, instance=False)
-    )
+    owner = own or class_of(module, call.func.value, instance=True) or class_of(module, call.func.value, instance=False)
     if owner is not None:
         return dict(_methods(owner)).get(name)
     # An object that comes from elsewhere: the method is meant when only one class of the file has it.
@@ -155,7 +153,7 @@ def _definition(module: Module, name: cst.Name) -> Binding | None:
     return definitions[0] if found is not None and len(found[1]) == len(definitions) == 1 else None
 
 
-def _class_of(module: Module, node: cst.BaseExpression, *, instance: bool) -> Scope | None:
+def class_of(module: Module, node: cst.BaseExpression, *, instance: bool) -> Scope | None:
     """The class of this file that `node` is (or, for `instance`, an object of)."""
     if instance:
         binding = module.single_binding(node) if isinstance(node, cst.Name) else None

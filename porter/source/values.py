@@ -15,6 +15,7 @@ from typing import Any
 import libcst as cst
 
 from ..recipe import Origin, Value, literal_code
+from .class_values import held_by_class
 from .machine.gpu_of_run import CAPABILITY, capability_binding, gpu_of_run, is_properties
 from .module import Module
 from .scopes import Binding
@@ -411,6 +412,9 @@ def _dict_items(module: Module, node: cst.BaseExpression) -> list[tuple[str, cst
         if binding is None or binding.kind != "assign" or binding.value is None or changed_later(module, node):
             return None
         return dict_items(module, binding.value)
+    if isinstance(node, cst.Attribute):
+        held = held_by_class(module, node)
+        return dict_items(module, held) if held is not None else None
     items: list[tuple[str, cst.BaseExpression]] = []
     if isinstance(node, cst.Dict):
         for element in node.elements:

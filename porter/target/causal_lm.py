@@ -9,10 +9,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ..engine.libraries.torch.loops.loop_trainer import loop_parts
-from ..engine.libraries.transformers.collators import collator_text, write_collators
-from ..engine.libraries.transformers.left_padding import attention_of_padding
-from ..engine.libraries.unsloth.token_counts import counting_unsloth
+from ..engine.loops.loop_trainer import loop_parts
 from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import origins
@@ -21,7 +18,8 @@ from ..engine.script.sites import Argument
 from ..runtime.facts import releases
 from ..text.expressions import quoted
 from ..text.layout import Arg
-from .common_statements import (
+from .sft import counted_when_it_runs, unsloths_count
+from .statements.common_statements import (
     Writing,
     batch_lines,
     joined,
@@ -32,13 +30,12 @@ from .common_statements import (
     shuffling_arguments,
     trainer_lines,
 )
-from .model_statements import (
+from .statements.model_statements import (
     model_lines,
     moved,
 )
-from .multimodal import mean_arguments
-from .remarks import placed
-from .sft import counted_when_it_runs, unsloths_count
+from .statements.multimodal import mean_arguments
+from .statements.remarks import placed
 
 # Recipe place → rt.TrainerBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -58,7 +55,6 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     site = porting.trainer
     assert site is not None
     indent = site.indent
-    write_collators(porting)
     groups = [
         model_lines(porting, writing, indent, needs_tokenizer=False),
         batch_lines(
@@ -93,7 +89,7 @@ def _collator(porting: Porting) -> str:
     assert site is not None
     argument = site.argument("data_collator")
     if argument is not None and not argument.value.is_literal(None):
-        text = collator_text(porting, argument)
+        text = porting.code.get("collator", argument.text)
         parts = [part for each in origins(porting.module, argument.node) for part in _keywords(porting, each)]
         asked = mark_of(porting, parts)
         given = replace(argument, value=replace(argument.value, text=text))
@@ -134,11 +130,11 @@ def _release_arguments(porting: Porting) -> list[Arg]:
 
 def _as_release(porting: Porting) -> list[Arg]:
     version = plain_version(porting.versions.get("transformers", ""))
-    kernel = attention_of_padding(porting)
+    kernel = porting.code.get("attention", "")
     attention = [Arg(quoted(kernel), "attention", "# decides what padding on the left sees")] if kernel else []
     if porting.loop is not None or not version or releases.release(None).sums_like(version):
         return attention
-    known = releases.release(None, version, counting_unsloth(porting))
+    known = releases.release(None, version, porting.unsloth_counts)
     if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
         version = releases.LAST_OF_MEANS
     if (counted := counted_when_it_runs(porting, version)) is not None:

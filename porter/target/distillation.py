@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..engine.libraries.transformers.generation.checkpoint_sampling import checkpoint_fills
 from ..engine.receipts.marking import mark_of
 from ..engine.script.fill_from_tables import plain_version, short_name
 from ..engine.script.porting import Porting
 from ..runtime.facts.field_tables import version_key
 from ..text.layout import Arg, Call, render
-from .common_statements import (
+from .statements.checkpoint_sampling import checkpoint_fills
+from .statements.common_statements import (
     Writing,
     assign,
     batch_lines,
@@ -28,9 +28,9 @@ from .common_statements import (
     seed_arguments,
     trained_model,
 )
-from .model_statements import load_by_name, model_lines, other_load_call
-from .remarks import marked, placed
-from .training_config import training_config, with_hooks
+from .statements.model_statements import load_by_name, model_lines, other_load_call
+from .statements.remarks import marked, placed
+from .statements.training_config import training_config, with_hooks
 
 EXACT_FROM = (1, 7)  # the first release of TRL whose loss is today's
 HALVES_FIXED = (0, 16)  # the first whose beta means what it does today

@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engine.libraries.transformers.generation.checkpoint_sampling import checkpoint_fills, sampled_by_vllm
-from ..engine.libraries.unsloth.patched_defaults import is_raised_when_run, raise_batch_size
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
@@ -23,7 +21,8 @@ from ..runtime.facts.field_tables import version_key
 from ..source.project.model_names import usual_value
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call
-from .common_statements import (
+from .statements.checkpoint_sampling import checkpoint_fills, sampled_by_vllm
+from .statements.common_statements import (
     RUN,
     Writing,
     assign,
@@ -35,11 +34,11 @@ from .common_statements import (
     run_arguments,
     trained_model,
 )
-from .model_statements import (
+from .statements.model_statements import (
     model_lines,
 )
-from .remarks import default_of, handed, marked, placed, remarked, unwritten
-from .training_config import training_config, with_hooks
+from .statements.remarks import default_of, handed, marked, placed, remarked, unwritten
+from .statements.training_config import training_config, with_hooks
 
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
 
@@ -145,8 +144,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     fills = checkpoint_fills(porting)
     if fills:
         arguments.append(fills)
-    if is_raised_when_run(porting):
-        arguments.append(Arg("True", "raise_batch_size", "# to num_generations, as Unsloth does"))
+    if raises := porting.code.get("raise_batch_size"):
+        arguments.append(Arg(raises, "raise_batch_size", "# to num_generations, as Unsloth does"))
     arguments.append(placed(porting, "run.seed", "seed", "# the GPU run's order"))
     usual = [place for place, (_, default) in settings.items() if _is_usual(porting, place, default)]
     silent = unwritten(porting, {**RUN, **settings}) + mark(porting, *usual)
@@ -280,7 +279,6 @@ def _check(porting: Porting, writing: Writing) -> None:
     scale = porting.value("reward.scale")
     if scale is not None and scale.known and scale.literal not in (True, False, "group", "batch", "none"):
         find(f"scale_rewards={scale.code} is not known.", 'Choose one of "group", "batch", "none".', "reward.scale")
-    raise_batch_size(porting, writing.processes)
     generations, rows = porting.known("rollout.generations"), _generation_rows(porting, writing)
     if isinstance(generations, int) and generations < 2:
         find(f"num_generations={generations}: an advantage needs at least 2 completions.", "", "rollout.generations")

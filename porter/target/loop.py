@@ -6,11 +6,11 @@ import re
 
 import libcst as cst
 
-from ..engine.libraries.torch.loops.loop_trainer import loop_parts
+from ..engine.loops.loop_trainer import loop_parts
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown
 from . import causal_lm
-from .common_statements import Writing
+from .statements.common_statements import Writing
 
 
 def loop_block(porting: Porting, writing: Writing) -> str:

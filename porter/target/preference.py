@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from ..engine.libraries.peft.saved_adapters import is_saved, starts_from_adapter
+from ..engine.reading.saved_adapters import is_saved, starts_from_adapter
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version, table_of
 from ..engine.script.porting import Porting
 from ..runtime.facts import releases
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call, render
-from .common_statements import (
+from .sft import release
+from .statements.common_statements import (
     Writing,
     assign,
     batch_lines,
@@ -30,10 +31,9 @@ from .common_statements import (
     shuffling_arguments,
     trained_model,
 )
-from .model_statements import load_call, model_lines, other_load_call
-from .remarks import marked, placed, remarked, unwritten
-from .sft import release
-from .training_config import training_config, with_hooks
+from .statements.model_statements import load_call, model_lines, other_load_call
+from .statements.remarks import marked, placed, remarked, unwritten
+from .statements.training_config import training_config, with_hooks
 
 Defaults = Mapping[str, tuple[str, Any]]
 

@@ -7,12 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..engine.libraries.torch.seeds import draws_from_python
-from ..engine.libraries.transformers.left_padding import say_untrained
-from ..engine.libraries.trl.collator_masks import PADDING
-from ..engine.libraries.unsloth.patched_defaults import is_of_unsloth
-from ..engine.libraries.unsloth.responses_only import RESPONSES_ONLY
-from ..engine.libraries.unsloth.token_counts import counting_unsloth, counts_otherwise
 from ..engine.receipts.marking import mark, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
@@ -20,7 +14,7 @@ from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
 from ..text.expressions import quoted
 from ..text.layout import Arg
-from .common_statements import (
+from .statements.common_statements import (
     Writing,
     batch_lines,
     joined,
@@ -31,13 +25,12 @@ from .common_statements import (
     shuffling_arguments,
     trainer_lines,
 )
-from .model_statements import (
+from .statements.model_statements import (
     model_lines,
 )
-from .multimodal import mean_arguments
-from .remarks import marked, placed
-
-PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
+from .statements.multimodal import mean_arguments
+from .statements.remarks import marked, placed
+from .statements.seeds import draws_from_python
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
 DATA = {
@@ -69,8 +62,6 @@ def trainer_block(porting: Porting, writing: Writing) -> str:
     site = porting.trainer
     assert site is not None
     indent = site.indent
-    if version_key(release(porting)) < PADS_RIGHT and release(porting) and porting.known("data.packing") is not True:
-        say_untrained(porting)
     groups = [
         model_lines(porting, writing, indent),
         batch_lines(
@@ -125,7 +116,7 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
 
 def _trainers_length(porting: Porting) -> list[Arg]:
     value = porting.value("data.max_length")
-    of_trainer = _of_trainer(porting, "data.max_length") or is_of_unsloth(value)
+    of_trainer = _of_trainer(porting, "data.max_length") or bool(porting.note(value))
     given = value is not None and of_trainer and not value.is_literal(None)
     if not given:
         return []
@@ -141,7 +132,7 @@ def _unsloths_rows(porting: Porting) -> list[Arg]:
 
 def _length_note(porting: Porting) -> str:
     value = porting.value("data.max_length")
-    if is_of_unsloth(value):
+    if porting.note(value):
         return "# the model's max_seq_length, as in Unsloth"
     if porting.given("data.max_length") or version_key(release(porting)) >= (0, 15):
         return ""
@@ -186,7 +177,7 @@ def data_arguments(porting: Porting, *, given_only: bool) -> list[Arg]:
 def _of_trainer(porting: Porting, place: str) -> bool:
     """Whether the trainer's own call gives a value, as before TRL 0.13 it could."""
     value = porting.value(place)
-    if value is not None and value.origin is not None and value.origin.rule in (RESPONSES_ONLY, PADDING):
+    if value is not None and value.origin is not None and not value.origin.file:
         return True
     return any(argument.value is value for argument in porting.trainer.arguments) if porting.trainer else False
 
@@ -198,7 +189,7 @@ def release(porting: Porting) -> str:
 
 def counted_when_it_runs(porting: Porting, version: str) -> Arg | None:
     """`transformers=rt.counting_release(model, "4.46.3")` where only the script knows whether the model is Mistral."""
-    known = releases.release(None, version, counting_unsloth(porting))
+    known = releases.release(None, version, porting.unsloth_counts)
     if porting.recipe.family or not known.depends_on_family:
         return None
     code = f"{porting.rt('counting_release')}({porting.names.model}, {quoted(version)})"
@@ -216,7 +207,7 @@ def release_arguments(porting: Porting) -> list[Arg]:
         porting.imports.add("import random")
         arguments.append(Arg("random", "draws", "# which TRL shuffled packed rows with, and the script draws from"))
     own = plain_version(porting.versions.get("transformers", "")) or source.transformers
-    unsloth = counting_unsloth(porting)
+    unsloth = porting.unsloth_counts
     known = releases.release(version or None, own, unsloth)
     if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
         comment = f"# {own} averages the micro-batches of this model apart, as 4.45 did those of all"
@@ -230,7 +221,13 @@ def release_arguments(porting: Porting) -> list[Arg]:
 
 def unsloths_count(porting: Porting, known: releases.Release) -> list[Arg]:
     """`unsloth_counts="2026.8.19"` where Unsloth's Trainer divides a step's loss by other tokens than transformers'."""
-    if not known.unsloth or not counts_otherwise(known):
+    if not known.unsloth or not _counts_otherwise(known):
         return []
     comment = "# a step's loss is over the tokens that are predicted, as Unsloth's Trainer counts"
     return [Arg(quoted(known.unsloth), "unsloth_counts", comment)]
+
+
+def _counts_otherwise(own: releases.Release) -> bool:
+    """Whether the Trainer of those releases would count a step's tokens otherwise without Unsloth."""
+    plain = releases.release(own.trl, own.transformers)
+    return own.counts_tokens and (plain.counts_firsts or plain.hides_tokens or own.counts_attended)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import io
 import json
 import os
 import re
@@ -28,16 +29,18 @@ from ..errors import InputError
 from ..own_imports import PYTHON
 from ..source.program import is_notebook, read_program
 from ..tables import rules_folder
-from ..validate.running.processes import kill_group
+from ..validate.preloading import client as preloading
+from ..validate.running.processes import Process, kill_group
 from .results import Step, step_of
 from .slices import Slice
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "flax", "google-tunix", "qwix", "optax", "transformers")
 # `python -m` would look for the package in the current folder first; the script's own folder takes the first place.
-START = """
+MODULE = "porter.tpu.tracing.abstract_run"
+START = f"""
 import runpy, sys
 sys.path.insert(0, sys.executable)
-runpy.run_module("porter.tpu.tracing.abstract_run", run_name="__main__", alter_sys=True)
+runpy.run_module("{MODULE}", run_name="__main__", alter_sys=True)
 """
 REMAT = ("script", "none", "decoder")
 KEPT_LINES = 40
@@ -216,26 +219,16 @@ def compile_steps(
 def _run(request: Request, say: Callable[[str], None], timeout: float, stop: threading.Event) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tpu-port-") as folder:
         asked, answer = Path(folder) / "request.json", Path(folder) / "result.json"
-        asked.write_text(json.dumps(_message(request)), encoding="utf-8")
-        words = [*PYTHON, "-c", START, str(asked), str(answer)]
+        asked.write_text(json.dumps({**_message(request), "folder": os.getcwd()}), encoding="utf-8")
+        words = [str(asked), str(answer), str(request.script), *request.arguments]
         last: deque[str] = deque(maxlen=KEPT_LINES)
         stage = ["starting"]
-        process = subprocess.Popen(
-            [*words, str(request.script), *request.arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment(request.slice.devices),
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        process = _started(words, folder, environment(request.slice.devices))
         reader = threading.Thread(target=_read, args=(process, last, stage), daemon=True)
         reader.start()
         started = said = time.monotonic()
         try:
-            while (code := process.poll()) is None:
-                stop.wait(0.2)
+            while not _ended(process):
                 now = time.monotonic()
                 if now - said >= SAY_EVERY:
                     say(f"{stage[0]}, {now - started:.0f} s")
@@ -257,11 +250,35 @@ def _run(request: Request, say: Callable[[str], None], timeout: float, stop: thr
         output = crash.read_text(encoding="utf-8") if crash.is_file() else "\n".join(last)
         if is_notebook(request.script):
             output = read_program(request.script).named(output)
+        code = process.returncode or 0
         if code < 0:
             raise CompileFailed(f"{stage[0]} was killed (signal {-code}); the cache is as it was", output)
         if not crash.is_file() and code == NEVER_TRAINED:
             raise CompileFailed("the script ended without training: no PeftTrainer.train was called", output)
         raise CompileFailed(_last_line(output) or f"exit status {code}", output)
+
+
+def _started(words: list[str], folder: str, variables: Mapping[str, str]) -> Process:
+    """abstract_run with these arguments: a fork of an interpreter that has imported what it needs, or a new one."""
+    preloaded = preloading.server("port", PYTHON[0], variables)
+    if preloaded and (process := preloading.begin(preloaded, MODULE, words, variables, folder)):
+        return process
+    return subprocess.Popen(
+        [*PYTHON, "-c", START, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=dict(variables),
+        start_new_session=True,
+    )
+
+
+def _ended(process: Process) -> bool:
+    try:
+        process.wait(0.2)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 NEVER_TRAINED = 9  # abstract_run's exit status for a script that starts no trainer
@@ -293,9 +310,9 @@ def _version(package: str) -> str:
         return ""
 
 
-def _read(process: subprocess.Popen[str], last: deque[str], stage: list[str]) -> None:
+def _read(process: Process, last: deque[str], stage: list[str]) -> None:
     assert process.stdout is not None
-    for line in process.stdout:
+    for line in io.TextIOWrapper(process.stdout, "utf-8", errors="replace"):
         if line.startswith("stage "):
             stage[0] = line.removeprefix("stage ").strip()
         elif line.strip():

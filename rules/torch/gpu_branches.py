@@ -16,7 +16,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import asks_for_gpu, bare, inside
 
-from .cuda_available import AVAILABLE, REASON, SETTINGS, decision, is_said, on_gpu
+from ._gpu_questions import AVAILABLE, REASON, SETTINGS, decision, is_said, on_gpu
 
 PART_OF = "TP526"
 

@@ -17,7 +17,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import asks_capability, decide_condition, gpu_of_run, inside, names_in
 
-from .cuda_available import AVAILABLE, HALF, MAX_HANDED, SAYS, known_value, small
+from ._gpu_questions import AVAILABLE, HALF, MAX_HANDED, SAYS, known_value, small
 
 ID = "TP538"
 REASON = "what the GPU run had"

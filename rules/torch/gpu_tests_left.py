@@ -9,7 +9,8 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, inside
 
-from .cuda_available import AVAILABLE, MAX_HANDED, SETTINGS, decision, gives_none, known_value, places, small
+from ._gpu_questions import AVAILABLE, MAX_HANDED, SETTINGS, decision, known_value, places, small
+from .cuda_available import gives_none
 
 PART_OF = "TP526"
 PLACES = frozenset(

@@ -9,7 +9,7 @@ and a stop asked for there comes one optimizer step later; on_evaluate and on_sa
 beyond args, state, logs, metrics, the model, the tokenizer and should_training_stop is refused where it stands.
 """
 
-from porter.packs.api import judge_callback
+from .callbacks import judge_callback
 
 ID = "TP360"
 MATCHES = ("@trainer.add_callback()",)

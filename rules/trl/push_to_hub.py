@@ -8,7 +8,9 @@ Use instead: `rt.push_to_hub("out", "me/model")`, after `rt.save_adapter(model, 
 Safety: a private repository stays private, a branch and a commit message stay theirs. The model card is not generated.
 """
 
-from porter.packs.api import PUSHED, push_code, save_code, say_keywords, say_old_token
+from porter.packs.api import say_keywords
+
+from .uploading import PUSHED, push_code, save_code, say_old_token
 
 ID = "TP113"
 MATCHES = ("@trainer.push_to_hub()", "@trainer.model.push_to_hub()", "@model.push_to_hub()")

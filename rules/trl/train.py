@@ -9,7 +9,9 @@ Safety: exact. `resume_from_checkpoint=True` becomes `rt.resume_dir` at the trai
 can't be read and is refused. What `train()` returned is `rt.train_result(trainer, batches)`, where something reads it.
 """
 
-from porter.packs.api import Field, loads_best, say_keywords, upload_code
+from porter.packs.api import Field, loads_best, say_keywords
+
+from .uploading import upload_code
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
+from porter.engine.packs.packs import load_packs
+from porter.engine.packs.rule_modules import PACKAGE
 from porter.engine.pipeline import port_module
 from porter.port import Options, Port
 from porter.source.parsing import parse_module
@@ -55,6 +59,12 @@ def port(text: str | bytes, **options: object) -> Port:
     """The port of a text, without a file."""
     data = text if isinstance(text, bytes) else text.encode()
     return port_module(parse_module(data, "train.py"), Options(**options))  # type: ignore[arg-type]
+
+
+def rule_module(library: str, name: str) -> ModuleType:
+    """The file of a built-in pack's rule, as porting runs it."""
+    load_packs()
+    return import_module(f"{PACKAGE.format(library)}.{name}")
 
 
 def check_noop(text: str | bytes, **options: object) -> Port:

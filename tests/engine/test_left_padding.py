@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.engine.libraries.transformers.left_padding import UNTRAINED
-
-from .porting import port
+from .porting import port, rule_module
 
 SFT = """# pip install trl=={release}
 from datasets import load_dataset
@@ -23,6 +21,7 @@ trainer = SFTTrainer(
 )
 trainer.train()
 """
+UNTRAINED = rule_module("transformers", "left_padding").UNTRAINED
 LEFT = 'tokenizer.padding_side = "left"'
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from porter.engine.libraries.torch.loops.facts import Loop
-from porter.engine.libraries.torch.loops.training_loops import read_loop, training_loops
+from porter.engine.loops.facts import Loop
+from porter.engine.loops.training_loops import read_loop, training_loops
 from porter.source.module import Module
 from porter.source.parsing import parse_module
 

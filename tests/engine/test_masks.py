@@ -34,6 +34,14 @@ def test_transformers_collator_masks_padding_alone(before: str, collator: str, w
     assert f"label_mask={'collator' if before else 'rt.IgnorePadding'}" in found.after
 
 
+@pytest.mark.parametrize("before", ["", f"collator = {MADE}\n"])
+def test_a_mask_has_the_runtimes_name_where_the_file_has_an_rt(before: str) -> None:
+    """It was `rt.IgnorePadding`, of the file's own `rt`."""
+    collator = "collator" if before else MADE
+    found = port(SCRIPT.format(before=f"rt = 3\nprint(rt)\n{before}", collator=collator, arguments=""))
+    assert "tpu_rt.IgnorePadding(" in found.after and " rt." not in found.after and "as rt\n" not in found.after
+
+
 @pytest.mark.parametrize(
     ("collator", "arguments"),
     [

@@ -120,10 +120,10 @@ def test_a_method_that_is_there_is_not_asked_for_among_others(test: str) -> None
 
 
 @pytest.mark.parametrize("handed", ["model, tokenizer", ""])
-def test_a_trained_model_that_is_called_is_an_error(handed: str) -> None:
+def test_a_trained_model_that_is_called_for_a_gradient_is_an_error(handed: str) -> None:
     called = f"""def loss_of({handed}):
     inputs = tokenizer("some text", return_tensors="pt")
-    return model(**inputs, labels=inputs["input_ids"]).loss.item()
+    return model(**inputs, labels=inputs["input_ids"]).loss.backward()
 
 
 print(loss_of({handed}))

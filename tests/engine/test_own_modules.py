@@ -83,6 +83,16 @@ def test_a_librarys_name_above_the_script_is_the_library(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.parametrize("name", ["porter", "porter_runtime"])
+def test_what_the_port_brings_is_no_module_of_the_project(tmp_path: Path, name: str) -> None:
+    (tmp_path / name / "runtime").mkdir(parents=True)
+    for folder in (tmp_path / name, tmp_path / name / "runtime"):
+        (folder / "__init__.py").write_text("import torch\n")
+    for vendor in (False, True):
+        module = parse_module(SCRIPT.format(imports="").encode(), str(tmp_path / "train.py"))
+        assert said(port_module(module, Options(vendor=vendor))) == []
+
+
 def test_of_a_folder_what_stays_is_said(tmp_path: Path) -> None:
     alone(tmp_path, "from utils import clean", utils="import torch\n" + CLEAN)
     (tmp_path / "train.py").write_text(SCRIPT.format(imports="from utils import clean"))

@@ -57,6 +57,18 @@ def test_one_that_writes_comes_before_all_that_answers(tmp_path: Path) -> None:
     assert "\nacme_run()" not in port(SCRIPT, rules=(folder,)).after
 
 
+def test_a_part_of_the_pack_itself_is_left_out_with_none_of_its_rules(tmp_path: Path) -> None:
+    """As one that reads what several of them describe; its mistake is the pack's."""
+    folder = pack(tmp_path / "acme", more='ID = "ACME1"')
+    rule(folder, "walk", more='PART_OF = "acme"')
+    text = sft_script("def acme_run(): ...\ndef acme_walk(): ...\n\n\nacme_walk()\nacme_run()")
+    kept = port(text, rules=(folder,), ignore=("ACME1",)).after
+    assert "\nacme_run()" in kept and "\nacme_walk()" not in kept
+    rule(folder, "walk", "Phase.NAME", "call.missing", 'PART_OF = "acme"')
+    (finding,) = [each for each in port(text, rules=(folder,)).findings if each.rule == "TP199"]
+    assert re.search(r"Pack acme made a mistake \(.*walk\.py:\d+: AttributeError.*step is not taken", finding.message)
+
+
 def test_it_stands_where_it_says(tmp_path: Path) -> None:
     """The second reads what the first fills, and finds its edit there; without that it would come before it."""
     say = "porting.find('ACME1', 'warning', f'{len([e for e in porting.edits if e.rule == chr(90)])} before', '', 1, 1)"
@@ -95,7 +107,47 @@ def test_a_step_of_a_pack_reads(tmp_path: Path) -> None:
     assert "no attribute 'edit'" in finding.message and "PeftTrainer(" in wrong.after
 
 
+FILLED = '''"""OurModel in bfloat16."""
+
+from porter.packs.api import Value
+
+ID = "ACME1"
+TABLES = ("transformers.AutoModelForCausalLM.from_pretrained",)
+
+
+def filled(site, training):
+    {body}
+'''
+
+
+@pytest.mark.parametrize(
+    ("body", "ignored", "loads", "said"),
+    [
+        ("training.fill({'model.revision': Value('literal', repr('old'))})", False, 'revision="old"', ""),
+        ("training.fill({'model.revision': Value('literal', repr('old'))})", True, "", ""),
+        ("training.fill({'model.revision': Value('literal', repr('old'))}); site.missing", False, "", "AttributeError"),
+    ],
+)
+def test_a_rule_says_what_a_table_cannot(tmp_path: Path, body: str, ignored: bool, loads: str, said: str) -> None:
+    """It is called when a call's keywords are filled; one that raises has filled nothing, and is named."""
+    folder = pack(tmp_path / "acme")
+    (folder / "run.py").write_text(FILLED.format(body=body))
+    found = port(SCRIPT, rules=(folder,), ignore=("ACME1",) if ignored else ())
+    assert ('revision="old"' in found.after) is bool(loads) and "rt.load_model(" in found.after
+    named = [each.message for each in found.findings if each.rule == "ACME1"]
+    assert bool(named) is bool(said) and all(said in each and "run.py:" in each for each in named)
+
+
+def test_what_is_found_is_there_before_a_trainer_is_read(tmp_path: Path) -> None:
+    folder = pack(tmp_path / "acme", "Phase.FIND", "porting.notes['here'] = 'found'")
+    say = "porting.find('ACME1', 'warning', porting.notes['here'], '', 1, 1)"
+    rule(folder, "walk", "Phase.READ, of='trainer', reads=('trainer',)", say, 'PART_OF = "ACME1"')
+    found = port(sft_script("def acme_run(): ...\ndef acme_walk(): ...\n\n\nacme_run()\nacme_walk()"), rules=(folder,))
+    assert [each.message for each in found.findings if each.rule == "ACME1"] == ["found"]
+
+
 BAD = [
+    ("Phase.FIND, of='trainer'", r"run\.py:12: pack acme: has a step, go, that finds, and isn't of the file"),
     ("Phase.ANSWER, reads=('nowhere',)", r"run\.py:12: pack acme: acme\.run\.go wants nowhere, which no step fills"),
     ("Phase.ANSWER, reads=('a',), fills=('a', 'b')", ""),  # its own
     ("Phase.ANSWER, reads='moved'", r"run\.py:12: pack acme: has a step, go, that declares 'moved'"),

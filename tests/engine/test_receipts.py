@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import porter.engine.assembling.receipts as settling
-import porter.target.optimizer
-import porter.target.training_config
+import porter.target.statements.optimizer
+import porter.target.statements.training_config
 from porter.engine.pipeline import port_module
 from porter.front.tree import port_tree
 from porter.port import Options, Port
 from porter.recipe import CARRIED, Place, Receipt, Recipe
 from porter.source.parsing import parse_module
-from porter.target.remarks import unwritten
+from porter.target.statements.remarks import unwritten
 from porter.text.layout import Arg, Call, render
 from porter.text.marks import Marks
 
@@ -106,9 +106,9 @@ def nothing(*args: Any, **named: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("module", "writer", "keyword"),
     [
-        (porter.target.optimizer, "_clip", "max_grad_norm=0.5"),
-        (porter.target.training_config, "_checkpoints", "save_steps=5"),
-        (porter.target.training_config, "_metrics", "report_to='tensorboard'"),
+        (porter.target.statements.optimizer, "_clip", "max_grad_norm=0.5"),
+        (porter.target.statements.training_config, "_checkpoints", "save_steps=5"),
+        (porter.target.statements.training_config, "_metrics", "report_to='tensorboard'"),
         ("porter.target.sft", "seed_arguments", "seed=7"),
         ("porter.target.sft", "data_arguments", "packing=True"),
     ],

@@ -35,6 +35,11 @@ def made(name: str, **things: tuple[str, ...]) -> Step:
     return declared
 
 
+def every_step() -> tuple[Step, ...]:
+    """Those of the engine and of the built-in packs."""
+    return (*steps_in(pipeline.STEPS), *(each for pack in load_packs() for each in pack.steps))
+
+
 def names(steps: tuple[Step, ...]) -> list[str]:
     return [each.name.rpartition(".")[2] for each in steps]
 
@@ -92,11 +97,11 @@ def _shown(found: Port | str) -> object:
     return found.data, found.status, found.findings, sorted(map(repr, found.fields)), found.recipe.values, found.files
 
 
-@pytest.mark.parametrize("shuffles", [range(3), pytest.param(range(3, 10), marks=pytest.mark.long)])
+@pytest.mark.parametrize("shuffles", [range(2), pytest.param(range(2, 10), marks=pytest.mark.long)])
 def test_steps_have_no_order_but_what_they_declare(shuffles: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ports of all cases are byte for byte the same under ten shuffles of the steps that read, write and answer."""
     plain = {name: _shown(_port(text, path, options)) for name, text, path, options in corpus()}
-    declared = (*steps_in(pipeline.STEPS), *(each for pack in load_packs() for each in pack.steps))
+    declared = every_step()
     for phase, count in ((Phase.READ, 20), (Phase.WRITE, 5), (Phase.ANSWER, 20)):
         assert len([each for each in declared if each.phase is phase]) > count
     usual = arranged(declared)
@@ -113,7 +118,7 @@ def test_steps_have_no_order_but_what_they_declare(shuffles: range, monkeypatch:
 
 
 def test_readers_ask_and_set_what_they_declare(monkeypatch: pytest.MonkeyPatch) -> None:
-    declared = (*steps_in(pipeline.STEPS), *(each for pack in load_packs() for each in pack.steps))
+    declared = every_step()
     usual = arranged(declared)
     readers = usual[Phase.READ, "trainer"]
     assert len(readers) > 20
@@ -139,7 +144,7 @@ def test_an_undeclared_read_raises(
     asks: Callable[[Training], object], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = Step(asks, Phase.READ, "trainer", reads=("family",))
-    declared = (*steps_in(pipeline.STEPS), late)
+    declared = (*every_step(), late)
     monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
     with watching(monkeypatch, declared) as watch:
         steps = arranged([watch.watched(each) if each is late else each for each in declared])
@@ -161,7 +166,7 @@ def test_settling_ends_and_says_where_it_was_cut_short(monkeypatch: pytest.Monke
     def falls(porting: Porting) -> None:
         porting.edit(0, 0, f"# {len(porting.edits)}\n", "TP001", "again")
 
-    own = {**arranged(steps_in(pipeline.STEPS)), (Phase.SETTLE, "file"): (Step(falls, Phase.SETTLE, "file"),)}
+    own = {**arranged(every_step()), (Phase.SETTLE, "file"): (Step(falls, Phase.SETTLE, "file"),)}
     monkeypatch.setattr(pipeline, "by_phase", lambda *_: own)
     said = [finding for finding in port(PLAIN).findings if finding.message.startswith("After 8 rounds")]
     assert [(finding.rule, finding.severity) for finding in said] == [("TP001", "warning")]

@@ -13,7 +13,7 @@ from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
 from porter.validate.run import Options, run_port, run_source
 
-from .long import long, mostly_long
+from .long import long
 
 pytestmark = pytest.mark.real
 
@@ -59,7 +59,8 @@ def test_the_classic_script_on_both_meshes(classic: Case) -> None:
     assert port.steps[-1].loss < port.steps[0].loss
 
 
-@pytest.mark.parametrize("mistake", mostly_long(MISTAKES, short=["the other 4-bit format"]))
+@long
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_another_base_is_caught(classic: Case, mistake: str) -> None:
     old, new, why = MISTAKES[mistake]
     assert classic.port.count(old) == 1

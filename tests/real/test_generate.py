@@ -199,3 +199,38 @@ def test_what_a_run_has_saved(
     assert not np.array_equal(rt.generate(pair("qwen3")[0], **batch, max_new_tokens=16), expected)
     whole = rt.load_trained(tiny("qwen3"), mesh, dtype=jnp.float32)
     assert getattr(whole, "lora", None) is None and whole.porter.id == str(tiny("qwen3"))
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gemma3"])  # the last: a sliding window of 8, soft-capped heads' family
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_called_model_gives_transformers_loss_and_logits(
+    pair: Callable[[str], tuple[Any, Any, Any]], name: str, side: str
+) -> None:
+    """`model(**inputs, labels=ids)`: a padded batch, a single text, and labels that don't count."""
+    import torch
+
+    from porter import runtime as rt
+
+    model, theirs, tokenizer = pair(name)
+    tokenizer.padding_side = side
+    try:
+        batch = tokenizer(PROMPTS, padding=True, return_tensors="pt")
+    finally:
+        tokenizer.padding_side = "left"
+    seen = batch["attention_mask"].bool()
+    labels = batch["input_ids"].masked_fill(~seen, -100)
+    if side == "left":  # a padding's guess of the first token depends on the release
+        labels[torch.arange(len(seen)), seen.int().argmax(dim=1)] = -100
+    for given, wanted in ((batch, labels), (tokenizer(PROMPTS[0], return_tensors="pt"), None)):
+        ids = given["input_ids"]
+        with torch.no_grad():
+            expected = theirs.eval()(**given, labels=ids if wanted is None else wanted)
+        ours = rt.causal_lm_output(model, **given, labels=ids if wanted is None else wanted)
+        real = given["attention_mask"].bool()
+        assert ours.logits.shape == expected.logits.shape and ours.loss.item() == pytest.approx(
+            expected.loss.item(), 1e-4
+        )
+        assert torch.allclose(ours.logits[real], expected.logits[real], atol=2e-4, rtol=1e-3)
+        assert rt.causal_lm_output(model, ids[:, :4]).loss is None
+    with pytest.raises(ValueError, match="past_key_values"):
+        rt.causal_lm_output(model, batch["input_ids"], past_key_values=())

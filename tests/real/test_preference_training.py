@@ -18,7 +18,7 @@ from porter.validate.run import Options, run_source, validate
 from porter.validate.stand_ins.models.stand_in import make_stand_in
 
 from .conftest import Recorded
-from .long import mostly_long
+from .long import long, mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -60,7 +60,7 @@ def test_dpo_is_trls_on_every_mesh(dpo: Recorded, mesh: tuple[int, int]) -> None
     assert all((verdict[name].measured or 0.0) <= 1e-5 for name in (checks.LOSS, checks.METRICS))
 
 
-@pytest.mark.parametrize("mistake", mostly_long(MISTAKES, short=["reference dropped", "chosen and rejected swapped"]))
+@pytest.mark.parametrize("mistake", mostly_long(MISTAKES, short=["reference dropped"]))
 def test_a_mistake_is_caught_where_it_shows_first(dpo: Recorded, mistake: str) -> None:
     old, new, where = MISTAKES[mistake]
     text = dpo.port.read_text("utf-8")
@@ -87,6 +87,7 @@ def pairs(folder: Path) -> Path:
     return folder
 
 
+@long
 def test_trl_dpo_script_as_installed(tmp_path: Path) -> None:
     package = find_spec("trl")
     assert package is not None and package.origin is not None
@@ -149,7 +150,8 @@ trainer.train()
 OTHERS = {"orpo with adapters": ORPO, "kto of all weights": KTO}
 
 
-@pytest.mark.parametrize("name", mostly_long(OTHERS, short=["kto of all weights"]))
+@long
+@pytest.mark.parametrize("name", OTHERS)
 def test_other_losses_are_trls(name: str, tmp_path: Path) -> None:
     source = tmp_path / "source.py"
     source.write_text(OTHERS[name], "utf-8")

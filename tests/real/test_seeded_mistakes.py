@@ -79,9 +79,7 @@ SMALL = {
     "weight decay 1e-4": (", weight_decay=0.01", "", "Optax's default"),
 }
 STEPS = 4  # in which every mistake must show
-SHORT = (
-    "mean of micro-batch means", "dropped end token", "float32 for a half-precision base", "adapter saved elsewhere",
-)  # fmt: skip
+SHORT = ("mean of micro-batch means", "dropped end token", "clipping dropped")
 MAX_LENGTH = "    max_length=128,\n"
 SHAPES = "    step_packing=[(4, 128), (8, 128), (4, 256)],\n"
 
@@ -116,6 +114,7 @@ def gemma4(recorded: Callable[..., Any]) -> Any:
     return recorded("sft_lora_gemma4", steps=3, mesh=(4, 2), processes=2)
 
 
+@long  # tests/real/test_validate.py has this pair on two meshes, for fewer steps
 def test_the_port_without_a_mistake_is_equal(qwen3: Any) -> None:
     port = qwen3.run(qwen3.port.read_text(), steps=20)
 
@@ -133,7 +132,8 @@ def test_a_mistake_is_caught_where_it_shows_first(brief: Any, mistake: str) -> N
     assert why in first.cause
 
 
-@pytest.mark.parametrize("mistake", mostly_long(SMALL, short=["clipping dropped"]))
+@long
+@pytest.mark.parametrize("mistake", SMALL)
 def test_a_small_mistake_is_caught_by_its_setting_and_by_the_weights(qwen3: Any, mistake: str) -> None:
     old, new, why = SMALL[mistake]
     port = qwen3.run(changed(qwen3.port.read_text(), old, new), steps=20)
@@ -146,6 +146,7 @@ def test_a_small_mistake_is_caught_by_its_setting_and_by_the_weights(qwen3: Any,
     print(mistake, {name: check.measured for name, check in differing.items()})
 
 
+@long
 def test_gemma4_without_its_global_keys(gemma4: Any) -> None:
     text = gemma4.port.read_text()
     blind = text.replace("q_einsum|k_einsum|", "q_einsum|")
@@ -174,12 +175,12 @@ def test_gemma4_with_keys_and_values_in_one_adapter(gemma4: Any) -> None:
     assert checks.GRAD_NORM in differing, "the gradient shows it from the first step on"
 
 
-def test_what_the_first_steps_do_not_show_is_in_the_configuration(qwen3: Any) -> None:
+def test_what_the_first_steps_do_not_show_is_in_the_configuration(brief: Any) -> None:
     """Training starts from the source's adapter and without dropout: only what the port asked for tells."""
-    text = qwen3.port.read_text().replace("            lora_a_initializer=rt.PEFT_INIT,\n", "")
-    port = qwen3.run(text.replace("dropout=0.05", "dropout=0.1"), steps=2)
+    text = brief.port.read_text().replace("            lora_a_initializer=rt.PEFT_INIT,\n", "")
+    port = brief.run(text.replace("dropout=0.05", "dropout=0.1"), steps=2)
 
-    found = {check.name: check for check in checks.compare(qwen3.trace.first(2), port, FLOAT32)}
+    found = {check.name: check for check in checks.compare(brief.trace.first(2), port, FLOAT32)}
 
     assert found[checks.CONFIGURATION].status == "differs"
     assert "LoRA dropout: source 0.05, port 0.1" in found[checks.CONFIGURATION].detail
@@ -187,6 +188,7 @@ def test_what_the_first_steps_do_not_show_is_in_the_configuration(qwen3: Any) ->
     assert found[checks.LOSS].status == "equal"
 
 
+@long
 def test_packed_steps_are_trls(gemma4: Any) -> None:
     """Gemma 4 with local, global and K=V layers: windows, positions and masks of rows that share one."""
     text = gemma4.port.read_text(encoding="utf-8")

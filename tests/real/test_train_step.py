@@ -36,7 +36,7 @@ def test_frozen_weights_stay_and_training_is_the_same(tiny: Any, tiny_mesh: Any)
     from porter import runtime as rt
 
     mesh = tiny_mesh(2, 2)
-    folder = tiny("qwen3")
+    folder = tiny("qwen3", num_hidden_layers=1)
     rows = [{"text": "the quick brown fox " * (2 + i % 5)} for i in range(8)]
     batches = rt.SFTBatches(rows, AutoTokenizer.from_pretrained(folder), mesh, epochs=1, batch_size=2, accumulation=2)
 
@@ -69,4 +69,4 @@ def test_frozen_weights_stay_and_training_is_the_same(tiny: Any, tiny_mesh: Any)
     assert len(set(losses)) == len(losses)
     for ours, other in zip(adapters, expected, strict=True):
         assert np.asarray(ours) == pytest.approx(np.asarray(other), rel=1e-5, abs=1e-8)
-    assert kept > 20 and replaced == 0  # the test goes, and the patch, when Tunix keeps them itself
+    assert kept > 10 and replaced == 0  # the test goes, and the patch, when Tunix keeps them itself

@@ -13,7 +13,7 @@ from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
 from porter.validate.run import Options, run_port, run_source, validate
 
-from .long import mostly_long
+from .long import long, mostly_long
 
 pytestmark = pytest.mark.real
 
@@ -36,7 +36,7 @@ DIALECTS = {
     "loop_flags": "--clip 0.3",
     "loop_while": "",
 }
-SHORT = ("transformers/cases/trainer_supervised_dataset", "trainer_padded_rows", "loop_accelerate", "loop_flags")
+SHORT = ("transformers/cases/trainer_supervised_dataset", "loop_accelerate")
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,7 @@ MISTAKES = {
 }
 
 
+@long
 def test_mistakes_show_in_the_first_batch(instructions: Path, tmp_path: Path) -> None:
     source = SCRIPTS / "trainer_masked_prompt.py"
     options = Options(steps=1, mesh=(2, 2), devices=4, data=instructions)

@@ -35,7 +35,7 @@ def test_a_good_pair_on_every_mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             str(QWEN3),
             str(PORT),
             "--steps",
-            "6",
+            "4",
             "--mesh",
             "2,4",
             "--meshes",

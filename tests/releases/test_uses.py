@@ -124,3 +124,31 @@ def test_configs_take_what_their_release_has_under_unsloth_too() -> None:
 def test_text_that_is_no_python() -> None:
     with pytest.raises(SyntaxError):
         uses_of("def (")
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("class C:\n    kw = {'max_length': 1}\nc = C()\nkw = 3\nSFTConfig(**c.kw)", {"max_length"}),
+        ("class C:\n    kw = dict(max_length=1)\nSFTConfig(**C.kw)", {"max_length"}),
+        (
+            "class C:\n    def __init__(self):\n        self.kw = {'max_length': 1}\n        self.kw['packing'] = 1\n"
+            "    def made(self):\n        return SFTConfig(**self.kw)",
+            {"max_length", "packing"},
+        ),
+        (
+            "class C:\n    kw: dict = field(default_factory=lambda: {'max_length': 1})\n"
+            "def made(c: C):\n    return SFTConfig(**c.kw)",
+            {"max_length"},
+        ),
+        (
+            "kw = {'sft': {'max_length': 1}}\nkw['sft']['packing'] = 1\nSFTConfig(**kw['sft'])",
+            {"max_length", "packing"},
+        ),
+        ("class C:\n    kw = {'max_length': 1}\nc = C()\nc.kw = load()\nSFTConfig(**c.kw)", set()),
+        ("x.kw = {'max_length': 1}\nSFTConfig(**y.kw)", set()),
+    ],
+)
+def test_spread_literals_of_the_scripts_objects(lines: str, found: set[str]) -> None:
+    uses = unguarded(f"from trl import SFTConfig\n{lines}\n")
+    assert uses == {"trl.SFTConfig", *(f"SFTConfig({word})" for word in found)}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from porter.tables import packs as built_in
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKS = sorted(path.parent for path in (ROOT / "examples" / "packs").glob("*/pack.toml"))
-API = ("porter.packs.api", "porter.packs.script")
+API = tuple(f"porter.packs.{name}" for name in ("api", "script", "training", "writing", "launch", "runtime"))
 
 
 @pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.name)
@@ -37,6 +39,12 @@ def test_rules_import_the_api_and_nothing_else_of_ours(folder: Path) -> None:
             for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else alone:
                 root = name.partition(".")[0]
                 assert name in API if root == "porter" else root in ("libcst", *sys.stdlib_module_names), (file, name)
+
+
+@pytest.mark.parametrize("name", API)
+def test_what_rules_import_is_documented(name: str) -> None:
+    page = (ROOT / "docs" / "packs.md").read_text("utf-8")
+    assert not [each for each in import_module(name).__all__ if not re.search(rf"\b{each}\b", page)]
 
 
 def test_without_its_pack_a_script_is_left_as_it_is() -> None:

@@ -90,11 +90,22 @@ def test_a_value_keeps_its_spelling_and_its_place() -> None:
         ("D = {'a': 1}\nD.update(b=2)\nf(**D)", None),
         ("f(**g())", None),
         ("f(**{k: 1})", None),
+        ("class C:\n    d = {'a': 1}\nc = C()\nprint(c.d['a'])\nf(**c.d)", ["a"]),
+        ("class C:\n    d = dict(a=1)\n    def m(self):\n        f(**self.d)", ["a"]),
+        ("class C:\n    d = {'a': 1}\nf(**C.d)", ["a"]),
+        ("class C:\n    x = 1\n    d = {'a': x}\nf(**C.d)", None),
+        ("class C:\n    d = {'a': 1}\nc = C()\nc.d['b'] = 2\nf(**c.d)", None),
+        ("class C:\n    d = {'a': 1}\nc = C()\nc.d.update(b=2)\nf(**c.d)", None),
+        ("class C:\n    d = {'a': 1}\nc = C()\nc.d = {}\nf(**c.d)", None),
+        ("class C:\n    d = {'a': 1}\nc = C()\ne = c.d\nf(**c.d)", None),
+        ("class C:\n    d = {'a': 1}\nc = C(**g())\nf(**c.d)", None),
+        ("class C:\n    d = {'a': 1}\nc = C()\nsetattr(c, 'd', {})\nf(**c.d)", None),
+        ("class C:\n    d = {'a': 1}\nc = g()\nf(**c.d)", None),
     ],
 )
 def test_the_keywords_of_a_spread_argument(text: str, want: list[str] | None) -> None:
     module = parse_module(text.encode(), "train.py")
-    call = next(call for call in module.calls if any(argument.star for argument in call.args))
+    call = next(call for call in module.calls if module.code(call.func) == "f")
     items = dict_items(module, call.args[0].value)
     assert (None if items is None else [name for name, _ in items]) == want
 

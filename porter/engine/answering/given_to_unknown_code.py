@@ -10,8 +10,6 @@ import libcst as cst
 
 from ...source.calls import calls_of, function_around, parameter_of
 from ...source.scopes import Binding
-from ..libraries.transformers.checkpoint_paths import say_checkpoint_paths
-from ..libraries.transformers.read_checkpoints import say_listed_checkpoints, say_only_checkpoints, say_read_checkpoints
 from ..script.fill_from_tables import find_other_trainer, tables_of
 from ..script.flow import SAVED, binding_origins, is_itself
 from ..script.porting import Porting
@@ -22,17 +20,14 @@ from ..script.uses_of_training import Use, role_uses
 from ..steps.step import Phase, step
 
 RULE = "TP190"
+LOADED_AGAIN = "TP314"
 READERS = frozenset({"print", "len", "type", "isinstance", "issubclass", "id", "repr", "str", "hasattr", "callable"})
 LOGS = frozenset({"debug", "info", "warning", "error", "critical", "log", "print"})
 
 
-@step(Phase.NAME, of="trainer")
+@step(Phase.NAME, of="trainer", reads=("checkpoints", "checkpoint paths"))
 def name_handed(porting: Porting) -> None:
     """A finding for every call that gets the model or the trainer, and for every later binding of the model."""
-    say_read_checkpoints(porting)
-    say_listed_checkpoints(porting)
-    say_checkpoint_paths(porting)
-    say_only_checkpoints(porting)
     for use in role_uses(porting):
         if use.kind == "bare":
             _name_call(porting, use)
@@ -127,11 +122,19 @@ def _name_bindings(porting: Porting, site: Site) -> None:
             continue
         if (name := _target(binding)) is not None and is_itself(module, binding, name):
             continue
-        if _is_answered(porting, node, node) or is_behind(porting, node):
+        if _is_answered(porting, node, node) or is_behind(porting, node) or _is_loaded_again(porting, node):
             continue
         message = f"{shortened(module.code(node))}: from here on {variable} is an object that the port doesn't know."
         fix = f"Do the same to Tunix's model, or take it out if {variable} is not trained after it."
         porting.find(RULE, "error", message, fix, *module.location(node))
+
+
+def _is_loaded_again(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether what is bound is a model that the port loads again behind the training, or that one merged."""
+    if not isinstance(node, cst.Assign):
+        return False
+    start, end = porting.module.span(node.value)
+    return any(edit.rule == LOADED_AGAIN and edit.start == start and edit.end >= end for edit in porting.edits)
 
 
 def _target(binding: Binding) -> cst.BaseExpression | None:

@@ -12,9 +12,8 @@ from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.settings.post_init import OF_TRL
 from ...text.edits import Spans
-from ..libraries.unsloth.patched_defaults import is_patched_class, unsloth_version
+from ..dating.argument_releases import ArgumentRelease, rewritten_by
 from ..packs.packs import Rewrite
-from ..script.argument_releases import ArgumentRelease
 from ..script.fill_from_tables import plain_version
 from ..script.porting import KEPT, Porting
 from ..steps.step import Phase, step
@@ -165,8 +164,8 @@ def _release(porting: Porting, name: str, use: cst.BaseExpression) -> ArgumentRe
     version = plain_version(porting.versions.get("trl", ""))
     own = plain_version(porting.versions.get("transformers", ""))
     transformers = own if is_of_another_day(name, version or table.newest, own) else ""
-    if name in OF_TRL and is_patched_class(porting, use):
-        return ArgumentRelease(version or table.newest, unsloth_version(porting), transformers)
+    if name in OF_TRL and (unsloth := rewritten_by(porting, use)):
+        return ArgumentRelease(version or table.newest, unsloth, transformers)
     older = bool(version) and version_key(version) < version_key(table.newest)
     return ArgumentRelease(version or table.newest, "", transformers) if older or transformers else None
 

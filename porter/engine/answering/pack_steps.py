@@ -1,7 +1,7 @@
 """A step at its turn: the engine's own, or a pack's, which may be left out and make mistakes.
 
-A step of somebody's pack that raises, or edits what is replaced already, changes nothing: a finding names the rule, its
-file and line, and the script is ported without it.
+A step of somebody's pack that raises, or edits what is replaced already, changes nothing: a finding names the rule or
+the pack, the file and the line, and the script is ported without it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ def take(porting: Training, step: Step) -> None:
         frames = [frame for frame in frames_of(error.__traceback__) if frame.f_code.co_filename == str(step.path)]
         place = f"{step.path}:{frames[0].f_lineno if frames else step.line}"
         what = str(error) if isinstance(error, BeyondClaim) else f"{type(error).__name__}: {error}"
-        message = f"Rule {step.rule} of pack {step.pack} made a mistake ({place}: {what}): its step is not taken."
-        porting.find(step.rule, "error", message, f"Mend the rule, or leave it out with --ignore {step.rule}.", 1, 1)
+        rule = f"Rule {step.rule} of pack" if step.rule else "Pack"
+        message = f"{rule} {step.pack} made a mistake ({place}: {what}): its step is not taken."
+        fix = f"Mend the rule, or leave it out with --ignore {step.rule}." if step.rule else "Mend the step."
+        porting.find(step.rule or "TP199", "error", message, fix, 1, 1)
 
 
 def _check_edits(porting: Porting, count: int) -> None:

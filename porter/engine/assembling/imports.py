@@ -17,7 +17,7 @@ from ...source.module import Module, flatten
 from ...text.edit import Edit
 from ...text.edits import whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
-from ..script.argument_releases import MARK, ArgumentRelease
+from ..dating.argument_releases import MARK, ArgumentRelease
 from ..script.sites import indentation
 from .gone_names import GONE, is_probe, service_of
 from .left_uses import is_behind, module_of, needs_torch

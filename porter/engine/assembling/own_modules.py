@@ -17,7 +17,7 @@ from ...source.project.modules import find_project_file
 from ...text.edit import Edit
 from ...text.edits import apply_edits
 from ..script.porting import Porting
-from .imports import GPU_SIDE
+from .imports import GPU_SIDE, OURS
 from .per_file import is_touched, own_edits, parts_of
 from .port_imports import TRAINERS
 
@@ -41,6 +41,8 @@ def say_own_modules(porting: Porting, edits: Sequence[Edit]) -> None:
         path, text = pending.pop(0)
         tree = _parsed(text)
         for name in _imported(tree) if tree is not None else ():
+            if name.partition(".")[0] in OURS:
+                continue
             found = find_project_file(str(path), name)
             for file, shown in _read_for(*found) if found is not None else ():
                 if file in seen:

@@ -12,6 +12,7 @@ from ...source.project.pins import INSTALLED, Asked, asked_of_project
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
 
+ASKED = ("what asks for a release of",)
 OUT_OF_REACH = ("places that ask for what the script cannot run on",)
 
 
@@ -60,7 +61,12 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
     return contradictions(porting, library, fitting[-1])
 
 
-def _asked(porting: Training, library: str) -> Iterator[Asked]:
-    notebook = porting.module.notebook
-    raw = notebook.raw if notebook is not None else ""  # its outputs say what pip installed
-    yield from asked_of_project(Path(porting.module.path), porting.module.text, library, raw, floors(porting))
+def _asked(porting: Training, library: str) -> list[Asked]:
+    """What the script and its project ask for; the project is looked through once a port."""
+    key = (*ASKED, library)
+    if key not in porting.answers:
+        module = porting.module
+        raw = module.notebook.raw if module.notebook is not None else ""  # its outputs say what pip installed
+        porting.answers[key] = [*asked_of_project(Path(module.path), module.text, library, raw, floors(porting))]
+    found: list[Asked] = porting.answers[key]
+    return found

@@ -55,42 +55,12 @@ Example: `assert "LlamaTokenizer" in transformers._import_structure["models.llam
     "TP008": """Conditions that ask a release what it takes: decided as the release that the script is read as.
 
 What it does: `if "tokenizer" in inspect.signature(SFTTrainer.__init__).parameters: ... else: ...` keeps the branch that
-the dated release takes; `hasattr(SFTConfig, "max_length")`, `__dataclass_fields__` and `fields()` likewise.
+the dated release takes; `hasattr(SFTConfig, "max_length")`, `__dataclass_fields__` and `fields()` likewise. Of
+`try: trainer = SFTTrainer(..., max_seq_length=512)` and `except TypeError: trainer = ...` the second stays, with an
+info, where the release takes no such keyword.
 Why: the TPU machine has no TRL to ask, and one release decides everything in the port.
 Example: `if "processing_class" in inspect.signature(SFTTrainer.__init__).parameters:`
 Safety: exact for the release that the report names; `--source-trl` names another one.
-""",
-    "TP311": """model.generate(...) of the model that is trained → `rt.generate(model, ...)`.
-
-What it does: keeps the call's inputs and settings. From the tokenizer on, the token ids are NumPy's
-(`return_tensors="np"`, no `.to("cuda")`); `with torch.no_grad():` around the call becomes `with mesh:`; settings
-without effect on a TPU go. Behind training `tokenizer=` is added: the Trainer aligns the model's end token with it.
-Why: Tunix's model has no generate(), and Tunix's own sampler stops at other tokens and leaves the end token out.
-Example: `model.generate(**tokenizer(text, return_tensors="pt").to("cuda"), max_new_tokens=64, use_cache=True)`
-Use instead: `rt.generate(model, **tokenizer(text, return_tensors="np"), max_new_tokens=64, tokenizer=tokenizer)`
-Safety: greedy tokens are transformers' up to rounding, sampled ones come from other random numbers. Beams, stopping
-criteria and other settings without a counterpart are findings by name.
-""",
-    "TP313": """pipeline("text-generation", model=model) → `rt.TextGenerationPipeline(model, tokenizer)`.
-
-What it does: keeps the pipeline's settings and its calls; `device` and its like go.
-Why: transformers' pipeline runs torch models.
-Example: `pipe = pipeline("text-generation", model=model, tokenizer=tokenizer, device=0)`
-Use instead: `pipe = rt.TextGenerationPipeline(model, tokenizer)`
-Safety: the records are those of transformers 5.12, as are its defaults (256 tokens, sampled at a temperature of 0.7).
-""",
-    "TP314": """A model that is loaded again behind training, to generate → the same weights in Tunix's model.
-
-What it does: `AutoModelForCausalLM.from_pretrained(path)` becomes `rt.load_model` where the path is the base model's
-name, and `rt.load_trained` elsewhere, which loads whole models and adapters; `PeftModel.from_pretrained(base, path)`
-becomes `rt.apply_adapter`. Only where all that is done with the model is known, and it generates.
-Why: transformers would load it with torch, and generate on the host's CPU.
-Example: `model = PeftModel.from_pretrained(base, "out")`
-Use instead: `model = rt.apply_adapter(base, "out", mesh)`
-Safety: exact. Where nothing of the file saves what is trained, an info says that the checkpoints are Orbax's.
-What reads, lists or asks for a single checkpoint by transformers' name (`out/checkpoint-500`), behind the training or
-in a callback, is named: an error, a warning where it happens only if that is there.
-Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
 """,
     "TP316": """model.generation_config.eos_token_id = ... → `rt.generation_config(model).eos_token_id = ...`.
 
@@ -118,25 +88,6 @@ Why: no TPU machine offers one; Ray waits for it without end, Modal has no TPUs.
 Example: `tune.with_resources(train, resources={"cpu": 2, "gpu": 1})`
 Use instead: `tune.with_resources(train, resources={"TPU": 4})`
 """,
-    "TP703": """Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
-
-What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported
-(gradient_accumulation_steps=2, seed=3407, learning_rate=5e-5, a warmup of a tenth, ...), by its release; cuts rows at
-the model's max_seq_length; tokenises texts as Unsloth does (`unsloth=`), and says which rows it refuses; raises GRPO's
-batch to num_generations.
-Why: the script trains with them. A class of TRL that is imported before unsloth keeps TRL's own.
-""",
-    "TP717": """`if False:` blocks that would need Unsloth: what its notebooks offer to do next.
-
-What it does: takes out blocks that never run and use Unsloth's names; other blocks that never run stay.
-Why: they would keep an import that the TPU machine doesn't have.
-""",
-    "TP720": """train_on_responses_only(trainer, ...): Unsloth's mask of everything but the answers.
-
-What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
-are read off the tokenizer's chat template, as Unsloth does.
-Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
-""",
     "TP198": """A secret in the source: it is masked in whatever is said of the script, and named.
 
 What it does: nothing to the port, which keeps the user's line; the report, the recipe and messages have `hf_***`.
@@ -162,13 +113,6 @@ Safety: an import in a `try` with a handler stays as it is; so does a service's 
 What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.
 Why: Tunix's trainer and model have other methods than transformers', and a guess would run and be wrong.
 Use instead: Tunix's own way, or a rule in a pack of your own (`tpu-port rules new`).
-""",
-    "TP203": """find_all_linear_names: a function of the script that names all linear layers → "all-linear".
-
-What it does: a function that goes through `model.named_modules()`, keeps the instances of torch's or bitsandbytes'
-Linear and returns the last parts of their names without the head; its calls become PEFT's name for the same layers.
-Why: QLoRA scripts carry this function since before PEFT had the name; Tunix's model has no such modules.
-Safety: exact for the families that port.
 """,
 }
 

@@ -27,6 +27,8 @@ class Facts:
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU
+    seeds: tuple[str, ...] = ()  # functions that seed torch's generator, by which adapters are drawn
+    seeds_python: tuple[str, ...] = ()  # those that seed Python's
 
     def __or__(self, other: Facts) -> Facts:
         return Facts(*((*getattr(self, each.name), *getattr(other, each.name)) for each in fields(self)))

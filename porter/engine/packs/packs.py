@@ -144,6 +144,7 @@ class Pack:
     facts: Facts = NONE
     evidence: tuple[Release, ...] = ()
     steps: tuple[Step, ...] = ()  # of its rules' files
+    filling: tuple[SiteRule, ...] = ()  # those that say what a table can't
 
     @property
     def built_in(self) -> bool:
@@ -276,13 +277,14 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
     families = tuple(sorted((path / "models").glob("*.toml")))
     reads = dict(data.get("reads", {}))
     rules = tuple(rule for rule in loaded if not rule.part_of)
-    ids = {each.id for each in tables} | {each.id for each in rules} | {each.id for each in rewrites}
+    ids = {name} | {each.id for each in tables} | {each.id for each in rules} | {each.id for each in rewrites}
     for part in loaded:
         if part.part_of and (part.id not in ids or part.claims):
             why = "answers places of its own" if part.claims else "its pack has no such rule"
             raise InputError(f"is a part of {part.id}, but {why}", part.path, 1, fix="give it an ID of its own")
     steps = tuple(step for rule in loaded for step in rule.steps)
-    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, steps)
+    filling = tuple(rule for rule in loaded if rule.filled is not None)
+    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, steps, filling)
 
 
 def _listed(manifest: Path, data: Mapping[str, Any], name: str) -> list[Any]:

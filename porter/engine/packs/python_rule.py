@@ -1,7 +1,8 @@
 """A pack's Python rule: one module, read once, and what it says of itself.
 
 It names what it answers (`MATCHES`, `CLASSES`, `FUNCTIONS`, `PATTERNS`) and does it in `apply(site, porting)` when
-the port is written, or in `read(site, reading)` when the script is read; or it declares steps, `@step(...)`.
+the port is written, or in `read(site, reading)` when the script is read; or it says in `filled(site, training)` what a
+table can't of a call that it describes (`TABLES`); or it declares steps, `@step(...)`.
 docs/packs.md has the whole of it.
 """
 
@@ -51,7 +52,9 @@ class SiteRule:
     pack: str = ""
     line: int = 0  # at which it says what it answers
     steps: tuple[Step, ...] = ()
-    part_of: bool = False  # whether `id` is another file's, which this one belongs to
+    tables: tuple[str, ...] = ()  # classes whose calls `filled` is given
+    filled: Callable[[Site, Any], object] | None = None
+    part_of: bool = False  # whether `id` is another file's, or the pack's name, which this one belongs to
 
     @property
     def built_in(self) -> bool:
@@ -77,21 +80,21 @@ def load_python_rule(file: Path, pack: str) -> SiteRule:
         id, doc = part_of or module.ID, (module.__doc__ or "").strip()
         if not doc:
             raise InputError("has no docstring, which is the rule's page", file, 1, fix="see docs/packs.md")
-        named = {name: _names(module, name, file) for name in ("MATCHES", "CLASSES", "FUNCTIONS", "PATTERNS")}
+        named = {name: _names(module, name, file) for name in ("MATCHES", "CLASSES", "FUNCTIONS", "PATTERNS", "TABLES")}
         line = _line_of(file, *named)
-        apply, read = getattr(module, "apply", None), getattr(module, "read", None)
-        steps = _steps(module, file, pack, id)
-        if apply is None and read is None and not steps:
-            said = "has neither apply(site, porting) nor read(site, reading), nor a function that is a @step"
+        apply, read, filled = (getattr(module, name, None) for name in ("apply", "read", "filled"))
+        steps = _steps(module, file, pack, id if id != pack else "")
+        if apply is None and read is None and filled is None and not steps:
+            said = "has neither apply(site, porting), read(site, reading) nor filled(site, training), nor a @step"
             raise InputError(said, file, 1, fix="write one")
         if not any(named.values()) and not (steps and apply is None and read is None):
-            fix = "write MATCHES, CLASSES, FUNCTIONS or PATTERNS"
+            fix = "write MATCHES, CLASSES, FUNCTIONS, PATTERNS or TABLES"
             raise InputError("names nothing that it answers", file, line or 1, fix=fix)
         matches = tuple(check_match(match, file, line, python=True, reads=apply is None) for match in named["MATCHES"])
         patterns = tuple(_pattern(text, file, _line_of(file, "PATTERNS")) for text in named["PATTERNS"])
         kinds = {
             kind: tuple(check_class(name, file, _line_of(file, kind)) for name in named[kind])
-            for kind in ("CLASSES", "FUNCTIONS")
+            for kind in ("CLASSES", "FUNCTIONS", "TABLES")
         }
         return SiteRule(
             id=id,
@@ -109,6 +112,8 @@ def load_python_rule(file: Path, pack: str) -> SiteRule:
             pack=pack,
             line=line,
             steps=steps,
+            tables=kinds["TABLES"],
+            filled=filled,
             part_of=bool(part_of),
         )
     except InputError:
@@ -137,6 +142,9 @@ def _steps(module: ModuleType, file: Path, pack: str, id: str) -> tuple[Step, ..
         if not isinstance(made.phase, Phase) or made.of not in ("trainer", "file"):
             said = f"has a step, {made.run.__name__}, of the phase {made.phase!r} and of {made.of!r}"
             raise InputError(said, file, line, fix='write a Phase, and of="trainer" or of="file"')
+        if made.phase is Phase.FIND and made.of != "file":
+            said = f"has a step, {made.run.__name__}, that finds, and isn't of the file"
+            raise InputError(said, file, line, fix="write @step(Phase.FIND)")
         if made.phase in (Phase.READ, Phase.WRITE) and made.of != "trainer":
             said = f"has a step, {made.run.__name__}, that {made.phase.value}s, and isn't of a trainer"
             raise InputError(said, file, line, fix=f'write @step({made.phase}, of="trainer")')

@@ -8,9 +8,6 @@ from dataclasses import replace
 import libcst as cst
 
 from ...runtime.facts.field_tables import version_key
-from ..libraries.peft.all_linear import read_linear_names
-from ..libraries.peft.saved_adapters import is_saved, read_saved
-from ..libraries.unsloth.fast_model import read_adapters
 from ..receipts.marking import keep_object
 from ..script.fill_from_tables import (
     fill_defaults,
@@ -27,6 +24,8 @@ from ..script.sites import Argument
 from ..script.training import Training
 from ..steps.step import Phase, step
 from .kept_configs import adapters_are_spread
+from .pack_readings import settle
+from .saved_adapters import is_saved, read_saved
 
 
 @step(
@@ -44,8 +43,12 @@ def read_lora(porting: Training) -> None:
     if is_saved(porting, site):
         read_saved(porting, site, versions)
         return
-    if table_of(porting, site).head.get("adapters"):
-        read_adapters(porting, site, versions)
+    own = table_of(porting, site)
+    if own.head.get("adapters"):  # the call is their config, and puts them in
+        porting.lora, porting.lora_certain = site, True
+        fill_site(porting, site, own, versions)
+        fill_defaults(porting, own, versions)
+        settle(porting, site)
         return
     config = site.argument("peft_config")
     if config is None or config.value.known:  # a literal is None, or a finding
@@ -65,7 +68,6 @@ def read_lora(porting: Training) -> None:
         porting.lora = made
         fill_site(porting, made, rule, versions)
         fill_defaults(porting, rule, versions)
-        read_linear_names(porting, made)
         return
     porting.lora_object = config.text
     fill_site(porting, replace(made, unknown_keywords=""), rule, versions)

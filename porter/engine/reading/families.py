@@ -21,10 +21,10 @@ from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values
 from ...source.values import read_value
 from ..draft.findings import NO_FAMILY
-from ..libraries.bitsandbytes.stored_weights import FIX
 from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
+from .quantization import OF_STORED
 
 
 @step(
@@ -182,7 +182,7 @@ def _check_usual_model(porting: Training) -> None:
     said = f"can't compute this model: {reason}" if reason is not None else "doesn't have this model's family"
     message = f"{identifier}{f' ({where})' if where else ''}: Tunix {said}; the port can't start with it."
     names = ", ".join(sorted({each.name for each in known_families()}))
-    fix = FIX if unread_format(identifier) else f"Give it a model of another family: {names}."
+    fix = OF_STORED if unread_format(identifier) else f"Give it a model of another family: {names}."
     porting.find("TP302", "error", message, fix, line, column)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ...recipe import Fate, Field, Origin, Severity, Value, literal_code
 from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
+from ...source.launch.deepspeed import INLINE
 from ...source.launch.usual_launch import UsualLaunch, usual_launch
-from ..libraries.accelerate.deepspeed import INLINE
 from ..packs.packs import launchers
 from ..script.fill_from_tables import judge
 from ..script.training import Training

@@ -15,10 +15,6 @@ from ...source.calls import function_around, may_not_run, returned
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...source.values import dict_items, read_value
-from ..libraries.bitsandbytes.quantization import quantization_value, read_preparation, read_quantization
-from ..libraries.peft.saved_adapters import is_frozen_adapter
-from ..libraries.transformers.auto_config import is_from_scratch, without_config
-from ..libraries.unsloth.fast_model import read_fast_model
 from ..script.fill_from_tables import (
     bindings_of,
     fill_defaults,
@@ -33,9 +29,12 @@ from ..script.flow import binding_origins, is_itself, origins, unprepared
 from ..script.reaching import is_behind, not_behind
 from ..script.sites import PAIRS, Argument, Site
 from ..script.training import Training
-from ..script.where_models_come_from import WHERE_FROM, store_of, where_from
+from ..script.where_models_come_from import WHERE_FROM, is_from_scratch, store_of, where_from
 from ..steps.step import Phase, step
+from .pack_readings import settle
 from .precision import read_precision
+from .quantization import quantization_value, read_quantization, read_stored_weights
+from .saved_adapters import is_frozen_adapter
 
 SETTINGS = re.compile(r"(?i)arg|cfg|conf|setting|param|opt|flag|\bhp\b|script|spec")  # whose `.model` is a name
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
@@ -46,10 +45,10 @@ TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix 
 @step(
     Phase.READ,
     of="trainer",
-    reads=("script values", "arguments", "arguments_object"),
+    reads=("script values", "arguments", "arguments_object", "preparation"),
     fills=(
         *("model", "model.*", "loads", "inject", "own_injects", "branch_injects", "foreign_model", "quantization"),
-        *("memory.unsloth_gradient_checkpointing", "memory.kbit_gradient_checkpointing"),
+        *("memory.unsloth_gradient_checkpointing",),
     ),
 )
 def read_model(porting: Training) -> None:
@@ -57,7 +56,6 @@ def read_model(porting: Training) -> None:
     site, versions = porting.trainer, plain_versions(porting)
     assert site is not None
     model = site.argument("model")
-    read_preparation(porting, versions)
     if model is None:
         porting.foreign_model = True  # in keywords that are not known, which is said
         return
@@ -248,11 +246,12 @@ def _rebound(porting: Training, argument: Argument | None, role: str) -> Site | 
 def _read_loading(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
     """What a from_pretrained call says of the model."""
     rule = table_of(porting, site)
-    fill_site(porting, without_config(porting, site), rule, versions)
+    fill_site(porting, site, rule, versions)
     fill_defaults(porting, rule, versions)
     _check_named(porting, site)
+    settle(porting, site)
     if site.qualified in PAIRS:
-        read_fast_model(porting, site)
+        read_stored_weights(porting)
     else:
         read_quantization(porting, site, versions)
     read_precision(porting)

@@ -14,10 +14,11 @@ from typing import Any
 from ...recipe import Field, Finding, Origin, Value, literal_code
 from ...source.module import Module
 from ..answering.pack_places import definitions, patterned
-from ..answering.python_rules import mended, mistake, positional
+from ..answering.python_rules import mended, mistake, positional, restored, snapshot
 from ..packs.packs import SiteRule
 from ..receipts.marking import about
 from ..script.dead_blocks import is_dead
+from ..script.fill_from_tables import table_of
 from ..script.sites import Site, read_site
 from ..script.training import Training
 from ..steps.step import Phase, step
@@ -63,6 +64,31 @@ def read_packs(porting: Training) -> None:
     ]:
         for site in _sites(module, rule):
             _read(porting, rule, site, reading)
+
+
+def settle(porting: Training, site: Site) -> None:
+    """Let the packs say what a call's table can't, now that its keywords are filled."""
+    names = table_of(porting, site).names
+    filling = [rule for pack in porting.packs for rule in pack.filling]
+    for rule in [rule for rule in filling if any(name in names for name in rule.tables)]:
+        if rule.filled is None or (not _is_pack(rule) and not porting.options.active(rule.id)):
+            continue
+        before = snapshot(porting)
+        try:
+            rule.filled(site, porting)
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            if rule.built_in or os.environ.get("TPU_PORT_TRACEBACK"):
+                raise
+            restored(porting, before)
+            message = f"{mistake(rule, error, rule.filled.__code__.co_firstlineno)}: its keywords are what they say."
+            porting.find(rule.id, "error", message, mended(rule), site.line, site.column)
+
+
+def _is_pack(rule: SiteRule) -> bool:
+    """Whether a file belongs to its pack, and to no rule of it that may be left out."""
+    return rule.part_of and rule.id == rule.pack
 
 
 def _sites(module: Module, rule: SiteRule) -> Iterator[Site]:

@@ -12,12 +12,12 @@ from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.field_tables import version_key
 from ...source.project.model_names import usual_value
 from ...text.expressions import type_name
-from ..libraries.bitsandbytes.quantization import asks_when_run
 from ..script.fill_from_tables import follow, plain_version, short_name
 from ..script.may_be_none import is_something
 from ..script.sites import Site
 from ..script.training import Training
 from ..steps.step import Phase, step
+from .quantization import asks_when_run
 
 PREPARED = "PEFT makes a base that isn't quantised float32, all of it"
 MERGES = frozenset({"merge_and_unload", "save_pretrained_merged", "push_to_hub_merged"})

@@ -18,7 +18,7 @@ from ...errors import InputError
 from ...files import read_text
 from ...recipe import Field, Value
 from ...runtime.facts.field_tables import Row, version_key
-from ..libraries.torch.loops.loop_trainer import read_loop_parts
+from ..loops.loop_trainer import read_loop_parts
 from ..packs.packs import TableRule
 from ..receipts.marking import keep_object
 from ..script.fill_from_tables import (

@@ -28,11 +28,11 @@ import libcst as cst
 
 from ...source.scopes import Binding
 from ...text.expressions import names_in
-from ..libraries.transformers.own_checkpoints import finds_last
 from ..script.flow import origins
 from ..script.porting import Porting
 from ..script.training import Training
 from ..steps.step import Phase, step
+from .own_checkpoints import finds_last
 
 RULE = "TP111"
 NAMED = "checkpoint-"  # how transformers' checkpoints begin

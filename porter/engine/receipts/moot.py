@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
+from ..steps.step import Phase, step
 from .marking import keys_at, unread_unless
 
 FLAGS = ("load_in_4bit", "load_in_8bit")
@@ -14,6 +15,7 @@ TYPES = ("precision.bf16", "precision.fp16")
 ROLLS_OUT = ("grpo", "rloo")
 
 
+@step(Phase.WRITE, of="trainer", reads=("written", "said"))
 def say_moot(porting: Porting) -> None:
     """Why some keywords of this run have no line."""
     _say_types(porting)

@@ -19,6 +19,7 @@ from ...text.expressions import python
 from ..packs.facts import FACTS, Facts
 from ..packs.kinds import is_of_kind
 from ..packs.packs import Pack, Rewrite, TableRule, by_claim
+from .config_attributes import held_value
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
 from .sites import Argument, Site, assigned_name, read_site, shown
@@ -229,6 +230,8 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
             message = f"{source}={argument.text}: {short} {version} doesn't act on it: {row.reason}."
             fix = "Name the release that the script ran with by --source-trl, if it was an older one."
             porting.find(rule.id, "warning", message, fix, argument.line, argument.column, key=source)
+        if (held := held_value(porting, argument)) is not argument.value and judge(held, row)[0] == "dropped":
+            argument = replace(argument, value=held)
         otherwise = _otherwise(porting, row)
         if row.place and not otherwise and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})

@@ -39,6 +39,7 @@ class Porting(Training):
     moved: dict[str, str] = field(default_factory=dict)
     saved: set[tuple[str, str]] = field(default_factory=set)  # the models that calls save, and their folders, as code
     elsewhere: set[str] = field(default_factory=set)  # what those call it
+    code: dict[str, str] = field(default_factory=dict)  # parts of the trainer's statements that steps wrote, by name
     remarked: set[object] = field(default_factory=set)  # the source's comments that the port has
     headings: list[tuple[Heading, int, int]] = field(default_factory=list)  # marked places of a section's keywords
 

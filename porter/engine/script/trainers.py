@@ -17,10 +17,11 @@ from ...source.calls import function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
-from .flow import asks_for_wrapper, holders, is_itself, unwraps
+from .flow import is_itself
 from .porting import Porting
 from .sites import Site, shown
 from .training import Names, Training
+from .where_values_go import asks_for_wrapper, holders, unwraps
 
 RULE = "TP190"
 
@@ -54,7 +55,7 @@ def read_views(whole: Training, trainers: Sequence[Site], read: Callable[[Traini
 
 def _view(whole: Training, site: Site, trainers: Sequence[Site], kept: frozenset[cst.CSTNode]) -> Training:
     others = tuple(other for other in trainers if other is not site)
-    names = Names()
+    names = Names(runtime="tpu_rt" if "rt" in whole.module.bound_names else "rt")
     found = copy(whole.findings)
     return replace(whole, trainer=site, others=others, kept=kept, names=names, findings=found, loads={}, ignored=[])
 

@@ -27,7 +27,7 @@ from ..packs.packs import Pack
 from .sites import Argument, Site
 
 if TYPE_CHECKING:
-    from ..libraries.torch.loops.facts import Loop
+    from ..loops.facts import Loop
 
 
 # A comparison with a half-width type, which the port writes otherwise.
@@ -100,9 +100,14 @@ class Training:
     full_elsewhere: bool = False  # another trainer trains all weights of the same model
     given_away: bool = False  # the trainer is returned to code that this file hasn't
     unsloth_rows: str = ""  # Unsloth's release, where its SFTTrainer prepares the rows
+    unsloth_counts: str = ""  # where it counts the tokens of a step
+    patched_from: int | None = None  # where a library is imported that writes TRL's classes anew,
+    patched_by: str = ""  # and its release
+    notes: dict[str, str] = field(default_factory=dict)  # who decided a value, by the file that its origin names
     used_elsewhere: bool = False  # by functions that don't make the trainer
     ignored: list[tuple[str, tuple[Argument, ...]]] = field(default_factory=list)  # keywords of no effect, by rule
     resume_test: tuple[cst.BaseExpression, str] | None = None  # where the script asks for checkpoints; as the port does
+    masked_behind: bool = False  # what is trained of its rows is said of the trainer when it is made
     padding_mask: cst.Call | None = None  # the collator that masks no more than padding
 
     def of_role(self, role: str) -> list[Site]:
@@ -166,6 +171,10 @@ class Training:
 
     def known(self, place: str, fallback: Any = None) -> Any:
         return self.recipe.known(place, fallback)
+
+    def note(self, value: Value | None) -> str:
+        """What a comment says of a value that another library decides than its config's; empty for any other."""
+        return self.notes.get(value.origin.file, "") if value is not None and value.origin is not None else ""
 
     def given(self, place: str) -> bool:
         """Whether the source itself sets `place`."""

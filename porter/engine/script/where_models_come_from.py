@@ -47,6 +47,12 @@ def makers(porting: Training, model: Argument) -> list[str]:
     return found
 
 
+def is_from_scratch(porting: Training, value: cst.BaseExpression | None) -> bool:
+    """Whether a value is `AutoModelForCausalLM.from_config(...)`."""
+    name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
+    return name is not None and name.startswith("transformers.") and name.endswith("ForCausalLM.from_config")
+
+
 def _is_handed_in(module: Module, binding: Binding) -> bool:
     """Whether what a binding gives comes from elsewhere: a parameter that no call of the file fills, another module."""
     if binding.kind == "parameter":

@@ -38,7 +38,11 @@ def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
         is_elif = isinstance(parent, cst.If) and parent.orelse is holder
         begin, stop = whole_lines(module.text, spans[0][0], spans[-1][1])
         start, end, new = spans[0][0], spans[-1][1], "pass"
-        if (isinstance(holder, cst.If) and holder.orelse is None and not is_elif) or _can_not_fail(holder, block):
+        headed = not any(
+            first <= module.span(holder)[0] < last for first, last in gone
+        )  # else its `except` stays alone
+        can_not_fail = headed and _can_not_fail(holder, block)
+        if (isinstance(holder, cst.If) and holder.orelse is None and not is_elif) or can_not_fail:
             begin, stop = start, end = whole_lines(module.text, *module.span(holder))
             new = ""
             gone.append((begin, stop))

@@ -55,8 +55,10 @@ def _keep_elif(porting: Porting, holder: cst.If, above: cst.If, taken: bool, rul
     return True
 
 
-def keep_block(porting: Porting, holder: cst.If, kept: cst.BaseSuite | None, head: int, rule: str, reason: str) -> bool:
-    """Keep one of an `if` statement's blocks, whose header ends (but for its colon) at `head`."""
+def keep_block(
+    porting: Porting, holder: cst.If | cst.Try, kept: cst.BaseSuite | None, head: int, rule: str, reason: str
+) -> bool:
+    """Keep one of a statement's blocks, whose header ends (but for its colon) at `head`."""
     module = porting.module
     start, stop = module.span(holder)
     if not isinstance(kept, cst.IndentedBlock):

@@ -23,12 +23,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Phase(Enum):
     """When a step runs.
 
-    READ: what a trainer trains with, in the Recipe and the fields of `Training`, which has no edits. WRITE: what falls
-    of its sites, and what they become. ANSWER: what the script does around these, in any order. CARRY: what belongs to
-    a trainer is given to the code that asks for it. SETTLE: what nothing needs any more goes, again until nothing more
-    falls. NAME: now that it is known what stays, it is answered or named.
+    FIND: what the script is made of, before a trainer of it is read. READ: what a trainer trains with, in the Recipe
+    and the fields of `Training`, which has no edits. WRITE: what falls of its sites, and what they become. ANSWER: what
+    the script does around these, in any order. CARRY: what belongs to a trainer is given to the code that asks for it.
+    SETTLE: what nothing needs any more goes, again until nothing more falls. NAME: now that it is known what stays, it
+    is answered or named.
     """
 
+    FIND = "find"
     READ = "read"
     WRITE = "write"
     ANSWER = "answer"
@@ -41,7 +43,8 @@ class Phase(Enum):
 class Step:
     """A function and what it was declared to do; `of` is what it is called with, each trainer or the file.
 
-    One of a pack has the id of its `rule`, with which it is left out, and the pack's name, its file and line.
+    One of a pack has the pack's name, its file and line, and the id of its `rule`, with which it is left out; no rule
+    where it is a part of the pack itself.
     """
 
     run: Callable[..., Any]

@@ -82,6 +82,11 @@ def settle_outputs(porting: Porting, call: cst.Call, rule: str) -> None:
     follower.onwards(call)
 
 
+def settle_places(porting: Porting, node: cst.BaseExpression, rule: str) -> None:
+    """An expression whose tensors a call takes from the host: they stay torch's, and are moved to no device."""
+    _OnHost(porting, rule).back(node, 0, False)
+
+
 class _Follower:
     """Follows token ids through names; each binding once. `spelled`: methods that are written in another way."""
 
@@ -114,7 +119,8 @@ class _Follower:
         if self.asks(node, ids):
             return
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVES:
-            self._strip(node)
+            if self._moves(node):
+                self._strip(node)
             self.back(node.func.value, depth + 1, ids)
         elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "items":
             self.back(node.func.value, depth + 1, False)
@@ -164,12 +170,16 @@ class _Follower:
             if isinstance(use, cst.Name) and any(binding in new for binding in reaching(module, use)):
                 self.onwards(use)
 
+    def _moves(self, call: cst.Call) -> bool:
+        """Whether a method of token ids changes nothing about NumPy's."""
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVES
+
     def _moves_items(self, node: cst.DictComp) -> None:
         """`batch = {k: v.to(device) for k, v in batch.items()}` goes; elsewhere the move alone."""
         module, moved = self._porting.module, node.value
         if not (isinstance(moved, cst.Call) and isinstance(moved.func, cst.Attribute)):
             return
-        if moved.func.attr.value not in MOVES or self._porting.covered(module.span(node)[0]):
+        if not self._moves(moved) or self._porting.covered(module.span(node)[0]):
             return
         parent = module.parents[node]
         code = f"{{{module.code(node.key)}: {module.code(moved.func.value)} for {module.code(node.key)}, "
@@ -319,3 +329,24 @@ class _Follower:
 def _in_place(name: str) -> bool:
     """Whether a method changes a tensor itself: `masked_fill_`."""
     return name.endswith("_") and not name.startswith("_")
+
+
+class _OnHost(_Follower):
+    """Follows tensors that stay torch's: only what puts them on a device goes."""
+
+    def asks(self, node: cst.Call, ids: bool) -> bool:
+        return any(
+            argument.keyword is not None and argument.keyword.value == "return_tensors" for argument in node.args
+        )
+
+    def onwards(self, node: cst.BaseExpression) -> None:
+        for parent in self._chain(node):
+            if isinstance(parent, cst.Call) and self._moves(parent):
+                self._strip(parent)
+
+    def _moves(self, call: cst.Call) -> bool:
+        """`.cuda()`, `.to(model.device)`, `.to("cuda")`; `.to(torch.long)` makes other numbers."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda"):
+            return False
+        given = [self._porting.module.qualified(argument.value) or "" for argument in call.args]
+        return len(given) <= 1 and not any(name.startswith("torch.") for name in given)

@@ -13,6 +13,7 @@ from ...source.project.model_names import usual_values
 from ..script.fill_from_tables import plain_version
 from ..script.flow import origins
 from ..script.porting import Porting
+from ..script.training import in_reach
 
 RULE = "TP005"
 LOADS = re.compile(r"transformers\.(?:\w+\.)*(\w*Tokenizer(?:Fast)?)\.from_pretrained")
@@ -49,3 +50,35 @@ def is_tokenizer(module: Module, node: cst.BaseExpression) -> bool:
     made = [module.qualified(each.func) or "" for each in origins(module, node) if isinstance(each, cst.Call)]
     named = re.search(r"tok(?:enizer|enizers)?$", module.code(node), re.IGNORECASE) is not None
     return any(LOADS.fullmatch(name) for name in made) or named
+
+
+def saved_tokenizer(porting: Porting, node: cst.CSTNode) -> str:
+    """The tokenizer that the trainer saves beside its model, as code for the place of `node`; empty for none.
+
+    It is the trainer's own; without one, from transformers 4.50 on, what its collator was given.
+    """
+    if porting.names.tokenizer or porting.trainer is None:
+        return porting.names.tokenizer
+    module, argument = porting.module, porting.trainer.argument("data_collator")
+    if argument is None or version_key(plain_version(porting.versions.get("transformers", "0"))) < (4, 50):
+        return ""
+    made = next((made for made in origins(module, argument.node) if _holds_tokenizer(module, made)), None)
+    if not isinstance(made, cst.Call):
+        return ""
+    named = [arg.value for arg in made.args if arg.keyword is not None and arg.keyword.value == "tokenizer"]
+    given = [*named, *(arg.value for arg in made.args if arg.keyword is None and not arg.star)][:1]
+    text = module.code(given[0]) if given else ""
+    readable = re.fullmatch(r"[\w.]+", text) is not None and in_reach(module.scope(made), module.scope(node))
+    return text if readable else ""
+
+
+def _holds_tokenizer(module: Module, made: cst.CSTNode) -> bool:
+    """Whether an expression makes a collator with a `tokenizer`: most of the library's, and classes that say so."""
+    if not isinstance(made, cst.Call):
+        return False
+    name = module.qualified(made.func) or ""
+    if name.startswith("transformers."):
+        return name.rsplit(".", 1)[-1].startswith("DataCollator") and not name.endswith("WithFlattening")
+    meaning = module.meaning(made.func)
+    classes = [binding.node for binding in meaning[1] if isinstance(binding.node, cst.ClassDef)] if meaning else []
+    return any(re.search(r"\btokenizer\s*:|self\.tokenizer\s*=", module.code(each)) for each in classes)

@@ -38,6 +38,9 @@ DEFAULTS: dict[str, Any] = {
 NEUTRAL: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "repetition_penalty": 1.0}
 FILLING = (4, 50, 0)  # the first transformers whose generation_config.json replaces a call's default values
 
+# Keywords of transformers' causal models that change neither their logits nor their loss.
+OF_FORWARD = frozenset({"use_cache", "return_dict", "token_type_ids", "output_attentions", "output_hidden_states"})
+
 # What makes no difference to the tokens here, and why.
 IDLE: dict[str, str] = {
     "use_cache": "the keys and values of earlier tokens are always kept",

@@ -10,6 +10,7 @@ leaves it out (tunix/generate/sampler.py); here token ids go in and come out as 
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from typing import Any
 
@@ -45,8 +46,8 @@ def generate(
     `settings` are those of GenerationConfig, with its names; what the call leaves out comes from `generation_config`,
     then from the checkpoint's generation_config.json, then from transformers' defaults (greedy, 20 tokens).
     `tokenizer`: the one that the model was trained with, whose end token joins the checkpoint's, as the Trainer has it.
-    `streamer` gets the prompt and the tokens when they are all there. `seed` of the random choices: drawn from NumPy's
-    generator, which `transformers.set_seed` seeds, when None.
+    `streamer` gets the prompt and the tokens when they are all there. `seed` of the random choices: when None drawn
+    anew for each call, by the state of NumPy's generator, which `transformers.set_seed` seeds.
 
     ValueError by name for a setting without a counterpart (beams, stopping criteria, ...).
     """
@@ -57,6 +58,27 @@ def generate(
         given = [[asked.bos]]
     ids = _array(given, "input_ids")
     return sample(model, ids, attention_mask, asked, streamer, seed)
+
+
+class _Draws:
+    """Seeds from a generator of its own that starts anew where the state of NumPy's has changed.
+
+    NumPy's isn't drawn from: on the GPU torch's is, and what a script draws from NumPy's later (a split without a seed,
+    an order) would be another.
+    """
+
+    def __init__(self) -> None:
+        self._state, self._own = b"", np.random.RandomState(0)
+
+    def next(self) -> int:
+        _, key, place, *_ = np.random.get_state()
+        state = hashlib.sha256(np.asarray(key).tobytes() + str(place).encode()).digest()
+        if state != self._state:
+            self._state, self._own = state, np.random.RandomState(int.from_bytes(state[:4], "big"))
+        return int(self._own.randint(2**31))
+
+
+_draws = _Draws()
 
 
 def sample(
@@ -81,7 +103,7 @@ def sample(
         greedy=not asked.do_sample,
     )
     if seed is None:
-        drawn = int(np.random.randint(2**31)) if asked.do_sample else 0
+        drawn = _draws.next() if asked.do_sample else 0
         seed = hosts.from_first("rt.generate", lambda: drawn)
     hosts.agree("the prompts and settings of rt.generate", ids, real, most, least, repr(sampling), seed)
     prompts = [row[kept].tolist() for row, kept in zip(ids, real, strict=True)]

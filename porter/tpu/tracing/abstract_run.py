@@ -50,9 +50,10 @@ def main() -> int:
 
     request_file, result_file, script, *arguments = sys.argv[1:]
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
+    os.chdir(request["folder"])
     warnings.filterwarnings("ignore")
     without_torch()
-    stand_in_world(Silent(), "port", [program_text(Path(script))])
+    stand_in_world(Silent(), "port", [program_text(Path(script))], Path(result_file).parent)
     run = AbstractRun(request, Path(result_file))
     if request["quick"]:
         jax.config.update("jax_exec_time_optimization_effort", -1.0)

@@ -1,1 +1,0 @@
-"""What the engine knows of one library, a room each."""

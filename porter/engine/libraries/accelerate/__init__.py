@@ -1,1 +1,0 @@
-"""accelerate and DeepSpeed: their config, questions about ZeRO, the number of processes."""

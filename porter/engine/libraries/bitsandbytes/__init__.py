@@ -1,1 +1,0 @@
-"""bitsandbytes: a quantised base."""

@@ -1,1 +1,0 @@
-"""PEFT: counted parameters, all linear layers, adapters that are saved or merged."""

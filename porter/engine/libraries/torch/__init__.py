@@ -1,1 +1,0 @@
-"""torch: questions to CUDA, casts, tensors, training loops written by hand."""

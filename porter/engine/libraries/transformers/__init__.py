@@ -1,1 +1,0 @@
-"""transformers: callbacks, collators, metrics, configurations, embeddings, checkpoints."""

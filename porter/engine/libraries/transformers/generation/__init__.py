@@ -1,1 +1,0 @@
-"""transformers: `generate`, its tokens, and models loaded again to try them out."""

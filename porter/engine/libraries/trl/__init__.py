@@ -1,1 +1,0 @@
-"""TRL: masks of collators, reward functions, reference models, patched trainers, uploads."""

@@ -1,0 +1,62 @@
+"""What to write instead of a training loop that isn't the standard one: it goes by what the loop trains."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...source.module import Module
+from .forward import NotStandard
+
+STANDARD = "Bring it to forward, loss.backward(), optimizer.step(), or write the port's step by hand."
+ROLLOUTS = (
+    "It trains on completions that it samples and rewards: TRL's GRPOTrainer does, with reward_funcs, and is ported."
+)
+PAIRS = (
+    "It compares chosen with rejected answers: TRL's DPOTrainer does, with the losses that its loss_type names, and is "
+    "ported; a loss of your own is a function for PeftTrainer.with_loss_fn."
+)
+TEACHER = "It learns from a teacher's logits: docs/distillation.md says which trainers of that kind are ported."
+LABELS = (
+    "Give the model labels (-100 where nothing is learned): outputs.loss is the mean cross-entropy of the next tokens, "
+    "and is ported."
+)
+DICT = 'Let the collate function return {"input_ids": ..., "attention_mask": ..., "labels": ...}.'
+# What the reason of an obstacle says → what to do about it.
+BY_REASON = {
+    r"batch is taken apart": DICT,
+    r"collate_fn": "Give it one that returns input_ids, attention_mask and labels: default_data_collator.",
+    r"learning rate is set by hand": "Let transformers.get_scheduler set it, and step that with the optimizer.",
+    r"gradients are summed": "Divide the loss by it.",
+    r"two ways to train": "Keep the one that the TPU run means.",
+    r"stands at the epoch": "Step the schedule behind optimizer.step().",
+    r"are left out|fails is caught": "Filter the rows before they are batched.",
+    r"set to zero at every batch": "Set them to zero behind optimizer.step().",
+    r"clipped at every batch": "Clip where the optimizer steps.",
+    r"made in the loop": "Make the batches of a DataLoader with a collate_fn.",
+}
+
+
+def advice(module: Module, statement: cst.CSTNode, obstacle: NotStandard) -> str:
+    """What to do about one obstacle of the loop `statement`."""
+    if obstacle.fix:
+        return obstacle.fix
+    for reason, fix in BY_REASON.items():
+        if re.search(reason, obstacle.reason):
+            return fix
+    own_loss = "loss is" in obstacle.reason or "labels" in obstacle.reason
+    return by_objective(module, statement) or (LABELS if own_loss else STANDARD)
+
+
+def by_objective(module: Module, statement: cst.CSTNode) -> str:
+    """Advice by what is trained, which the loop and the function around it speak of; "" where it may be anything."""
+    holder = next((node for node in module.ancestors(statement) if isinstance(node, cst.FunctionDef)), statement)
+    text = module.code(holder)
+    if re.search(r"\breward|\badvantage", text, re.IGNORECASE) and re.search(r"generat|rollout|sampl", text):
+        return ROLLOUTS
+    if re.search(r"chosen", text) and re.search(r"reject", text):
+        return PAIRS
+    if re.search(r"teacher", text):
+        return TEACHER
+    return ""

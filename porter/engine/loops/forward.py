@@ -1,0 +1,172 @@
+"""The forward pass of a training loop: which names hold the batch, its parts, the model's outputs and the loss."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...source.module import Module
+
+# Keywords of a causal language model's forward pass that a batch may give it.
+MODEL_INPUTS = ("input_ids", "attention_mask", "labels", "position_ids", "use_cache", "return_dict")
+
+# Functions that put a batch on a device: accelerate's send_to_device, and those that others write.
+TO_DEVICE = re.compile(r"(?:^|[._])to_(?:the_)?(?:device|gpu|cuda)$")
+
+UNKNOWN = "?"  # a part of the batch of which it is said already that it can't be told which
+
+
+class NotStandard(Exception):
+    """A loop that trains in its own way: `node` is the line that shows it, `reason` why it can't be ported.
+
+    `fix`: what to write instead, where that is known.
+    """
+
+    def __init__(self, node: cst.CSTNode, reason: str, fix: str = "") -> None:
+        super().__init__(reason)
+        self.node, self.reason, self.fix = node, reason, fix
+
+
+class ForwardPass:
+    """What is known of the names of a loop's body, statement by statement.
+
+    `parts`: name → key of the batch that it holds ("*": the whole). `model` is what was called, `inputs` what it was
+    given: keyword → key of the batch. `labels` may be its `input_ids`, and then padding trains, too.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.model = ""
+        self.call: cst.Call | None = None
+        self.inputs: dict[str, str] = {}
+        self.dicts: dict[str, dict[str, str]] = {}  # name → what a dict of parts of the batch gives the model
+        self.parts: dict[str, str] = {}
+        self.outputs: set[str] = set()
+        self.losses: set[str] = set()
+
+    def copy(self) -> ForwardPass:
+        """The same, which may learn other things from here on."""
+        found = ForwardPass(self.module)
+        found.model, found.call, found.inputs = self.model, self.call, dict(self.inputs)
+        found.dicts, found.parts = dict(self.dicts), dict(self.parts)
+        found.outputs, found.losses = set(self.outputs), set(self.losses)
+        return found
+
+    def remember(self, name: str, value: cst.BaseExpression) -> bool:
+        """Whether `name = value` holds the outputs, the loss or a part of the batch, which is remembered."""
+        found = self._result(value)
+        part = self.part(value) if found is None else None
+        keys = self._dict(value) if isinstance(value, cst.Dict) else None
+        if found is not None:
+            (self.outputs if found == "outputs" else self.losses).add(name)
+        elif part is not None:
+            self.parts[name] = part
+        elif keys is not None:
+            self.dicts[name] = keys
+        return found is not None or part is not None or keys is not None
+
+    def _dict(self, value: cst.Dict) -> dict[str, str] | None:
+        """`{"input_ids": batch["input_ids"].to(device), ...}`: keyword → key of the batch."""
+        found: dict[str, str] = {}
+        for element in value.elements:
+            part = self.part(element.value)
+            if not isinstance(element, cst.DictElement) or not isinstance(element.key, cst.SimpleString):
+                return None
+            if part in (None, "*"):
+                return None
+            assert part is not None
+            found[str(element.key.evaluated_value)] = part
+        return found or None
+
+    def _result(self, value: cst.BaseExpression) -> str | None:
+        """`outputs` for the model's result, `loss` for the loss in it."""
+        if isinstance(value, cst.Call) and self._is_model(value.func) and self._inputs(value):
+            self.model, self.call = self.module.code(value.func), value
+            return "outputs"
+        first = isinstance(value, cst.Subscript) and self.module.code(value).endswith(("[0]", '["loss"]', "['loss']"))
+        named = isinstance(value, cst.Attribute) and value.attr.value == "loss"
+        inner = value.value if isinstance(value, cst.Attribute | cst.Subscript) and (first or named) else None
+        if isinstance(inner, cst.Name) and inner.value in self.outputs:
+            return "loss"
+        if inner is not None and self._result(inner) == "outputs":
+            return "loss"
+        return None
+
+    def _is_model(self, func: cst.BaseExpression) -> bool:
+        """A name, or `self.model`."""
+        if not isinstance(func, cst.Attribute) or self.module.code(func.value) != "self":
+            return isinstance(func, cst.Name)
+        found = self.module.meaning(func)
+        return found is not None and all(binding.kind != "definition" for binding in found[1])
+
+    def is_loss(self, node: cst.BaseExpression) -> bool:
+        named = isinstance(node, cst.Name) and node.value in self.losses
+        return named or self._result(node) == "loss"
+
+    def _inputs(self, call: cst.Call) -> bool:
+        """Whether a call gives a model the batch; `inputs` notes which parts."""
+        given: dict[str, str] = {}
+        whole = False
+        for index, argument in enumerate(call.args):
+            if argument.star == "**":
+                held = argument.value
+                keys = self._dict(held) if isinstance(held, cst.Dict) else self.dicts.get(self.module.code(held))
+                if keys is not None:
+                    for key, of_batch in keys.items():
+                        self._give(given, argument, key, of_batch)
+                    continue
+                if self.part(held) not in ("*", UNKNOWN):
+                    return False
+                whole = True
+                continue
+            name = argument.keyword.value if argument.keyword is not None else ("input_ids" if index == 0 else "")
+            part = self.part(argument.value)
+            if name in ("use_cache", "return_dict") or self.module.code(argument.value) == "None":
+                continue
+            if part is None or part == "*":
+                return False
+            self._give(given, argument, name, part)
+        if whole:
+            given = {name: name for name in ("input_ids", "attention_mask", "labels")} | given
+        if "labels" not in given:
+            if given:
+                raise NotStandard(call, "the model gets no labels, so the loss is computed by the loop itself")
+            return False
+        if given["labels"] not in ("labels", "input_ids"):
+            raise NotStandard(call, f"the labels are {given['labels']!r} of the batch")
+        self.inputs = given
+        return True
+
+    def _give(self, given: dict[str, str], argument: cst.Arg, name: str, part: str) -> None:
+        if part == UNKNOWN:
+            part = name
+        if name not in MODEL_INPUTS or (part != name and name != "labels"):
+            raise NotStandard(argument, f"the model gets {part!r} of the batch as {name or 'a second argument'}")
+        given[name] = part
+
+    def part(self, value: cst.BaseExpression) -> str | None:
+        """Which part of the batch an expression is: `*` for all of it, moved to a device or not."""
+        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+            if value.func.attr.value in ("to", "cuda", "long", "clone"):
+                return self.part(value.func.value)
+        if isinstance(value, cst.Call) and TO_DEVICE.search(self.module.code(value.func)) and value.args:
+            return self.part(value.args[0].value)
+        if isinstance(value, cst.Name):
+            return self.parts.get(value.value)
+        if isinstance(value, cst.Subscript | cst.Attribute) and self.part(value.value) == UNKNOWN:
+            return UNKNOWN
+        if isinstance(value, cst.Subscript) and self.part(value.value) == "*":
+            text = self.module.code(value)
+            key = text[text.index("[") + 1 : -1].strip("'\" ")
+            return key if key.isidentifier() else None
+        if isinstance(value, cst.DictComp) and isinstance(value.for_in.iter, cst.Call):
+            items = value.for_in.iter.func
+            moved = isinstance(items, cst.Attribute) and items.attr.value == "items" and self.part(items.value) == "*"
+            names = self.module.code(value.for_in.target).strip("()").split(",")
+            if moved and len(names) == 2 and value.for_in.inner_for_in is None:
+                held = names[1].strip()
+                text = self.module.code(value.value)
+                if text == held or text.startswith((f"{held}.to(", f"{held}.cuda(")):
+                    return "*"
+        return None

@@ -1,0 +1,420 @@
+"""A training step written by hand, statement by statement: the batch, the forward pass, backward, the steps."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import libcst as cst
+
+from ...source.module import Module
+from ...source.scopes import walk
+from .blocks import is_backward, is_modulo, is_step, lines_of
+from .contexts import Contexts
+from .counts import DEPENDS, Counts, is_increment
+from .draws import Draws
+from .facts import Left, Loop
+from .forward import UNKNOWN, ForwardPass, NotStandard
+from .watching import Watching, last_name
+
+State = tuple[Loop, ForwardPass, tuple[bool, bool], dict[str, cst.BaseExpression]]
+
+
+class StepReader:
+    """Reads the statements of a loop over batches; what isn't standard in them goes to the loop's obstacles."""
+
+    def __init__(self, module: Module, loop: Loop, inner: cst.For | cst.While) -> None:
+        self.module, self.loop = module, loop
+        self.forward = ForwardPass(module)
+        self.watching = Watching(module)
+        self.contexts = Contexts(module)
+        self.made: dict[str, cst.BaseExpression] = {}  # name → what the loop put in it last
+        self.decided: dict[str, cst.BaseExpression] = {}  # name → the condition under which it is made
+        self.backward = self.stepped = False
+        self.draws: Draws | None = None  # where `next` draws the batches
+        self.made_here = False  # batches, of which it is said already
+        self.in_step = False  # within the block of the optimizer's step
+        self.clips_apart: cst.CSTNode | None = None
+        self.zeroes: list[cst.CSTNode] = []
+        self.zeroed_early: cst.CSTNode | None = None
+        self.zeroes_itself = False  # the gradients, as DeepSpeed's engine does
+        self.schedules_apart: cst.CSTNode | None = None
+        self.inner = inner
+        self.counts = Counts(module, loop.statement, self.inner)
+
+    def _object(self, node: cst.CSTNode, reason: str) -> None:
+        self.loop.obstacles.append(NotStandard(node, reason))
+
+    def _guarded(self, read: Callable[..., object], *given: Any) -> None:
+        """Reads a statement; what is not standard in it is noted, and those behind it are read all the same."""
+        try:
+            read(*given)
+        except NotStandard as error:
+            self.loop.obstacles.append(error)
+
+    def _unknown(self, target: cst.BaseExpression) -> None:
+        """Names that hold some part of a batch: that is said already, and what is made of them isn't any more."""
+        for name in walk(target):
+            if isinstance(name, cst.Name):
+                self.forward.parts.setdefault(name.value, UNKNOWN)
+
+    def _body(self, lines: Sequence[cst.CSTNode]) -> None:
+        for line in lines:
+            self._guarded(self._statement, line)
+
+    def _statement(self, line: cst.CSTNode) -> None:
+        if self.draws is not None and self.draws.is_part(self.module, line, self.counts):
+            return
+        if isinstance(line, cst.With):
+            if not self._takes_part(line):
+                self._watches(line)
+                return
+            for item in line.items:
+                self._guarded(self._context, item.item)
+            self._body(lines_of(line.body))
+        elif isinstance(line, cst.If):
+            self._condition(line)
+        elif isinstance(line, cst.For | cst.While | cst.Try | cst.FunctionDef | cst.ClassDef | cst.Match):
+            if isinstance(line, cst.Try) and self._takes_part(line):
+                self._object(line, "a step that fails is caught, and the loop goes on without it")
+                self._body(lines_of(line.body))
+                return
+            if isinstance(line, cst.For | cst.While) and any(is_backward(node) for node in walk(line)):
+                self.backward = True
+                self.stepped = self.stepped or any(is_step(node) for node in walk(line))
+                raise NotStandard(line, "an inner loop trains several times on what is drawn")
+            self._watches(line)
+        else:
+            self._small(line)
+
+    def _takes_part(self, line: cst.CSTNode) -> bool:
+        """Whether a compound statement holds backward, a step, or a forward pass whose loss is trained."""
+        if any(is_backward(node) or is_step(node) for node in walk(line)):
+            return True
+        frozen = isinstance(line, cst.With) and any(
+            last_name(item.item.func) in ("no_grad", "inference_mode")
+            for item in line.items
+            if isinstance(item.item, cst.Call)
+        )
+        if self.backward or frozen:
+            return False
+        return any(isinstance(node, cst.Assign | cst.AugAssign) for node in walk(line))
+
+    def _context(self, node: cst.BaseExpression) -> None:
+        found = self.contexts.meaning(node)
+        if found is None:
+            raise NotStandard(node, "what this context does to the step is not known")
+        if found.accumulates:
+            self.loop.accumulates = True
+        if found.autocast is not None:
+            self.loop.autocast, self.loop.autocast_if, self.loop.autocast_flag = True, found.autocast, found.flag
+            self.loop.autocast_at = node
+
+    def _condition(self, node: cst.If) -> None:
+        """`if (step + 1) % n == 0:` around the steps, `if step >= n: break`, and what only watches."""
+        lines = lines_of(node.body)
+        if self.contexts.chosen(node):
+            return
+        synced = self.module.code(node.test).endswith("sync_gradients")
+        inside = [inner for line in lines for inner in walk(line)]
+        if isinstance(node.orelse, cst.Else) and self._both(node, node.orelse):
+            return
+        if any(is_step(inner) for inner in inside):
+            if self._is_there(node):
+                self._body(lines)
+                return
+            if not synced:
+                self._guarded(self._every, node)
+            self._in_step(lines)
+            if node.orelse is not None:
+                self._watches(node.orelse)
+            return
+        if synced:
+            self._in_step(lines)
+            return
+        if any(isinstance(inner, cst.Break | cst.Return) for inner in inside) and self._end(node):
+            return
+        if any(is_backward(inner) for inner in inside):
+            self._object(node, "only some batches train")
+            self._body(lines)
+            if isinstance(node.orelse, cst.Else):
+                self._body(lines_of(node.orelse.body))
+            return
+        if self._clips(node, lines) or (lines and all(self._is_scaler(line) for line in lines)):
+            return
+        self._watches(node)
+
+    def _every(self, node: cst.If) -> None:
+        number = self.counts.every(node.test)
+        known = self.loop.accumulation
+        if number is None or (known is not None and self.module.code(number) != self.module.code(known)):
+            raise NotStandard(node, DEPENDS)
+        self.loop.accumulation = number
+        self.loop.steps_at_last = self.counts.asks_for_last(node.test)
+
+    def _in_step(self, lines: Sequence[cst.CSTNode]) -> None:
+        before, self.in_step = self.in_step, True
+        self._body(lines)
+        self.in_step = before
+
+    def _is_there(self, node: cst.If) -> bool:
+        """`if scheduler is not None: scheduler.step()`: the port has what the file makes."""
+        lines = lines_of(node.body)
+        call = lines[0].value if len(lines) == 1 and isinstance(lines[0], cst.Expr) else None
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or node.orelse is not None:
+            return False
+        owner, test = self.module.code(call.func.value), self.module.code(node.test)
+        return last_name(call.func) == "step" and test in (owner, f"{owner} is not None") and not call.args
+
+    def _is_scaler(self, line: cst.CSTNode) -> bool:
+        call = line.value if isinstance(line, cst.Expr) else None
+        return (
+            isinstance(call, cst.Call)
+            and last_name(call.func) in ("unscale_", "update")
+            and "scaler" in (self.module.code(call.func).lower())
+        )
+
+    def _clips(self, node: cst.If, lines: Sequence[cst.CSTNode]) -> bool:
+        """`if max_norm > 0: clip_grad_norm_(parameters, max_norm)`, and under any other flag."""
+        calls = [inner for line in lines for inner in walk(line) if isinstance(inner, cst.Call)]
+        clips = [call for call in calls if last_name(call.func) == "clip_grad_norm_"]
+        rest = [line for line in lines if not any(inner in clips for inner in walk(line)) and not self._is_scaler(line)]
+        if len(clips) != 1 or rest or node.orelse is not None:
+            return False
+        names = {inner.value for inner in walk(node.test) if isinstance(inner, cst.Name)}
+        if names & {*self.made, *self.forward.losses, *self.counts.by_name}:
+            raise NotStandard(node, "only some steps clip their gradients")
+        self._acts(clips[0])
+        self.loop.clip_if = node.test
+        return True
+
+    def _both(self, node: cst.If, other: cst.Else) -> bool:
+        """Whether both ways of an `if` train, and alike but for the number of bits: what is read of one is kept."""
+        trains = [any(is_backward(inner) or is_step(inner) for inner in walk(body)) for body in (node.body, other.body)]
+        if not all(trains):
+            return False
+        start, (first, then) = self._state(), (node.body, other.body)
+        found = []
+        for body in (first, then):
+            self._set(start)
+            start = copy.copy(start)
+            self._body(lines_of(body))
+            found.append((self._said(), self.loop.autocast, self._state()))
+        (said, cast, state), (said_else, cast_else, state_else) = found
+        self._set(state)
+        if said != said_else:
+            obstacles = {(id(each.node)): each for each in (*self.loop.obstacles, *state_else[0].obstacles)}
+            self.loop.obstacles = list(obstacles.values())
+            self._object(node, "the two ways to train do not mean the same")
+        elif cast != cast_else and not start[0].autocast:
+            test = self.module.code(node.test)
+            self.loop.autocast, self.loop.autocast_if = True, test if cast else f"not ({test})"
+            self.loop.autocast_flag, self.loop.autocast_at = node.test if cast else None, node.test
+        return True
+
+    def _state(self) -> State:
+        loop = replace(self.loop, left=list(self.loop.left), obstacles=list(self.loop.obstacles))
+        return loop, self.forward.copy(), (self.backward, self.stepped), dict(self.made)
+
+    def _set(self, state: State) -> None:
+        loop, forward, (self.backward, self.stepped), made = state
+        self.loop = replace(loop, left=list(loop.left), obstacles=list(loop.obstacles))
+        self.forward, self.made = forward.copy(), dict(made)
+
+    def _said(self) -> tuple[object, ...]:
+        """What is read so far, comparable."""
+        loop, code = self.loop, self.module.code
+        nodes = (loop.accumulation, loop.divides, loop.clip, loop.clip_if)
+        texts = tuple(code(node) if node is not None else "" for node in nodes)
+        return (*texts, loop.optimizer, loop.scheduler, loop.accumulates, self.backward, self.stepped,
+                self.forward.model, tuple(sorted(self.forward.inputs.items())))  # fmt: skip
+
+    def _end(self, node: cst.If) -> bool:
+        """`if completed_steps >= max_steps: break`; False where the test is of something else."""
+        end = self.counts.end(node.test, trained=self.backward)
+        lines = lines_of(node.body)
+        leaves = lines[-1] if lines else None
+        if end is None or not isinstance(leaves, cst.Break | cst.Return) or node.orelse is not None:
+            raise NotStandard(node, "why it ends before the last batch is not known")
+        if end.counter.resets:
+            raise NotStandard(node, "it ends each epoch after a number of batches, not the training")
+        if end.equal and self.inner is not self.loop.statement and isinstance(leaves, cst.Break):
+            raise NotStandard(node, "it ends one epoch, and the next ones train on")
+        code, known = self.module.code, self.loop.max_steps
+        if known is not None and code(known) != code(end.limit):
+            raise NotStandard(node, f"it ends by `{code(known)}` and by `{code(end.limit)}`")
+        if not self.backward or isinstance(leaves, cst.Return) or self.inner is self.loop.statement:
+            self.loop.ends_all = True
+        if self.loop.end is None or end.beyond < self.loop.end.beyond:
+            self.loop.max_steps, self.loop.end = end.limit, replace(end, counter=end.counter.now())
+        return True
+
+    def _small(self, line: cst.CSTNode) -> None:
+        """One simple statement of the loop over batches."""
+        if is_increment(line) and self.counts.grow(line):
+            return
+        node = line
+        if isinstance(node, cst.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0].target, node.value
+            for name in walk(target):
+                if isinstance(name, cst.Name) and not self._is_share(name.value, value):
+                    self.made[name.value] = value
+            if isinstance(target, cst.Name):
+                if self._assigns(target.value, value):
+                    return
+            elements = value.elements if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) else ()
+            if elements and all(self.forward.part(each.value) == UNKNOWN for each in elements):
+                return  # ids, labels = ids.to(device), labels.to(device)
+            if isinstance(target, cst.Tuple) and self.forward.part(value) == "*":
+                self._unknown(target)
+                raise NotStandard(
+                    node,
+                    "a batch is taken apart: its parts come by their place, where the port reads a dict with "
+                    "input_ids and labels",
+                )
+        if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign) and not self.backward:
+            if isinstance(node.target, cst.Name) and node.target.value in self.forward.losses:
+                self._divided(node, node.value)
+                return
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and self._acts(node.value):
+            return
+        self._watches(node)
+
+    def _is_share(self, name: str, value: cst.BaseExpression) -> bool:
+        """`loss / n` of `loss = loss / n`."""
+        left = value.left if isinstance(value, cst.BinaryOperation) else None
+        return isinstance(left, cst.Name) and left.value == name
+
+    def _divided(self, node: cst.CSTNode, by: cst.BaseExpression) -> None:
+        if self.loop.divides is not None and not self.loop.accumulates:
+            raise NotStandard(node, "the loss is divided twice")
+        self.loop.divides = by
+
+    def _assigns(self, name: str, value: cst.BaseExpression) -> bool:
+        """Whether `name = value` is a part of the loop; remembers what `name` holds then."""
+        try:
+            if self.contexts.named(name, value) or self.forward.remember(name, value):
+                return True
+        except NotStandard:  # said once: what follows from it isn't
+            self.forward.outputs.add(name)
+            self.forward.losses.add(name)
+            raise
+        if isinstance(value, cst.Comparison | cst.BooleanOperation) and any(is_modulo(node) for node in walk(value)):
+            self.counts.flags[name] = value
+            return True
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
+            if not self.backward and self.forward.is_loss(value.left):
+                self.forward.losses.add(name)
+                self._divided(value, value.right)
+                return True
+        if isinstance(value, cst.Call) and last_name(value.func) == "clip_grad_norm_":
+            return self._acts(value)
+        if self.made_here and not self.backward and isinstance(value, cst.Call | cst.Subscript):
+            self.forward.parts[name] = UNKNOWN
+        return False
+
+    def _acts(self, call: cst.Call) -> bool:
+        """Backward, clipping, the steps; False for any other call."""
+        last, code = last_name(call.func), self.module.code
+        owner = code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+        if last == "backward":
+            self._backward(call, call.args[0].value if call.args else getattr(call.func, "value", None))
+            return True
+        if last == "clip_grad_norm_":
+            values = {argument.keyword.value if argument.keyword is not None else index: argument.value
+                      for index, argument in enumerate(call.args)}  # fmt: skip
+            of_model = owner == self.forward.model and 0 in values  # FSDP's own method: model.clip_grad_norm_(1.0)
+            norm = values.get("max_norm", values.get(0 if of_model else 1))
+            if norm is None:
+                raise NotStandard(call, "what the gradients are clipped to is not given")
+            kind = values.get("norm_type", values.get(1 if of_model else 2))
+            if kind is not None and code(kind) not in ("2", "2.0"):
+                raise NotStandard(call, "gradients are clipped by another norm than the second")
+            self.loop.clip = norm
+            if not self.in_step:
+                self.clips_apart = call
+            return True
+        if last == "step":
+            return self._steps(call, owner)
+        if last == "zero_grad":
+            if self.backward and not self.stepped:
+                self.zeroed_early = call
+            if not self.in_step and not self._is_beside(call):
+                self.zeroes.append(call)
+            return True
+        if last in ("unscale_", "update") and "scaler" in owner.lower():
+            return True
+        return last == "train" and owner in (self.forward.model, "model") and not call.args
+
+    def _steps(self, call: cst.Call, owner: str) -> bool:
+        """`optimizer.step()`, `scaler.step(optimizer)`, `scheduler.step()`."""
+        code, loop = self.module.code, self.loop
+        if not is_step(call):
+            return False
+        if call.args and code(call.args[0].value) == loop.optimizer:
+            return True  # scaler.step(optimizer), behind which the optimizer is known
+        if not self.backward:
+            return False
+        if not self.stepped:
+            loop.optimizer = code(call.args[0].value) if call.args else owner
+            self.stepped = True
+        elif owner != loop.optimizer and not call.args:
+            if loop.scheduler not in ("", owner):
+                raise NotStandard(call, "two schedules set the learning rate")
+            loop.scheduler = owner
+            if not self.in_step:
+                self.schedules_apart = call
+        elif call.args:
+            raise NotStandard(call, f"`{code(call)}` steps by what it is given")
+        return True
+
+    def _backward(self, call: cst.Call, loss: cst.BaseExpression | None) -> None:
+        known = self.backward
+        self.backward = True
+        owner = self.module.code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+        self.zeroes_itself = self.zeroes_itself or owner == self.forward.model
+        if known:
+            raise NotStandard(call, "a batch has more than one backward pass")
+        if isinstance(loss, cst.Call) and last_name(loss.func) == "scale" and loss.args:  # scaler.scale(loss)
+            loss = loss.args[0].value
+        if isinstance(loss, cst.BinaryOperation) and isinstance(loss.operator, cst.Divide):
+            self._divided(call, loss.right)
+            loss = loss.left
+        if loss is None or not self.forward.is_loss(loss):
+            reason = "this loss is not the one that the model computes from its labels"
+            name = loss.value if isinstance(loss, cst.Name) else ""
+            made = self.made.get(name)
+            while isinstance(made, cst.BinaryOperation) and isinstance(made.operator, cst.Divide):
+                made = made.left
+            if name in self.decided and made is None:
+                reason += f": `{self.module.code(self.decided[name])}` decides what it is"
+            elif isinstance(made, cst.Call):
+                reason += f": `{self.module.code(made.func)}(...)` makes it"
+            elif made is not None:
+                said = " ".join(self.module.code(made).split())
+                reason += f": it is `{said if len(said) <= 60 else said[:57] + '...'}`"
+            raise NotStandard(call, reason)
+
+    def _is_beside(self, node: cst.CSTNode) -> bool:
+        """Whether it stands beside the loop over batches, not in it."""
+        return not any(parent is self.inner for parent in self.module.ancestors(node))
+
+    def _watches(self, line: cst.CSTNode) -> None:
+        """Accepts what only looks on, and keeps in `left` what it did; what takes part is an obstacle."""
+        named = {self.forward.model, self.loop.optimizer, self.loop.scheduler} - {""}
+        parts = {name for name, part in self.forward.parts.items() if part != UNKNOWN}
+        held = set() if self.backward else self.forward.losses | parts
+        if isinstance(line, cst.If) and not self.backward:
+            assigned = [node for node in walk(line) if isinstance(node, cst.Assign)]
+            names = [name.value for node in assigned for name in walk(node.targets[0]) if isinstance(name, cst.Name)]
+            self.decided |= dict.fromkeys(names, line.test)
+        found = list(self.watching.obstacles(line, named | {"model", "optimizer", "scheduler"}, held))
+        if found:
+            self.loop.obstacles.extend(found)
+            return
+        self.loop.left.append(Left(line, self.watching.kind(line)))
+
+    def _name(self, node: cst.BaseExpression) -> str:
+        return self.module.qualified(node) or self.module.code(node)

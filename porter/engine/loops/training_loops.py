@@ -1,0 +1,255 @@
+"""Training loops written by hand: forward, backward, optimizer step. Which are standard, and which lines aren't.
+
+A loop is read statement by statement. Each must be a part of the standard loop (the batch to the device, the forward
+pass and its loss, backward, clipping, the steps, accumulation, an end after so many steps) or only watch it (progress
+bars, prints, logging). Every one that is neither makes the loop the user's own, and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from ...source.module import Module
+from ...source.scopes import walk
+from .blocks import is_backward, is_step, is_zeroing, lines_of
+from .counts import End
+from .draws import drawn_by_next
+from .facts import Left, Loop
+from .forward import NotStandard
+from .step import StepReader
+from .watching import last_name
+
+PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
+RANGES = ("range", "tqdm.trange", "tqdm.auto.trange")
+
+
+def training_loops(module: Module) -> list[cst.For | cst.While]:
+    """The outermost loops that call `backward`, in source order."""
+    found: list[cst.For | cst.While] = []
+    for call in module.calls_that(is_backward):
+        around = []
+        for node in module.ancestors(call):
+            if isinstance(node, cst.FunctionDef | cst.ClassDef):
+                break
+            if isinstance(node, cst.For | cst.While):
+                around.append(node)
+        if around and around[-1] not in found:
+            found.append(around[-1])
+    return found
+
+
+def read_loop(module: Module, statement: cst.For | cst.While) -> Loop:
+    """What a training loop says; its `obstacles` are the lines that aren't part of a standard one."""
+    return _Reader(module, Loop(statement), _over_batches_in(statement)).read()
+
+
+def _over_batches_in(statement: cst.For | cst.While) -> cst.For | cst.While:
+    """The loop over batches: the one in `statement` that holds backward itself."""
+    for line in lines_of(statement.body):
+        if isinstance(line, cst.For | cst.While) and any(is_backward(node) for node in walk(line)):
+            return line
+    return statement
+
+
+class _Reader(StepReader):
+    """Reads the loops around the step: over epochs and batches."""
+
+    def read(self) -> Loop:
+        statement = self.loop.statement
+        if self.inner is statement:
+            self._alone(statement)
+        else:
+            self._outer(statement)
+            for line in lines_of(statement.body):
+                if line is self.inner:
+                    self._try_batches()
+                else:
+                    self._guarded(self._beside, line)
+            if isinstance(statement, cst.While) and self.loop.max_steps is not None and self.loop.end is None:
+                self._object(statement, "the `while` is asked between passes over the data only")
+        loop = self.loop
+        loop.model, loop.inputs, loop.call = self.forward.model, self.forward.inputs, self.forward.call
+        if not self.backward or not self.stepped:
+            apart = next((node for node in walk(statement) if is_step(node)), None)
+            if apart is None:
+                self._object(statement, "it has no `loss.backward()` with an `optimizer.step()` behind it")
+            else:
+                called = self.module.code(apart.func) if isinstance(apart, cst.Call) else ""
+                self._object(apart, f"`{called}` doesn't stand behind the backward pass of a batch")
+        elif not self.zeroes_itself and not any(is_zeroing(node) for node in walk(statement)):
+            self._object(statement, "gradients are never set to zero, so that each step adds to those before")
+        elif self.zeroed_early is not None:
+            reason = "gradients are set to zero between the backward pass and the optimizer's step"
+            self._object(self.zeroed_early, reason)
+        self._agree()
+        loop.obstacles = _in_order(self.module, loop.obstacles)
+        return loop
+
+    def _outer(self, statement: cst.For | cst.While) -> None:
+        """The loop over epochs, or `while step < max_steps` over passes."""
+        if isinstance(statement, cst.For):
+            self._guarded(self._epochs, statement)
+            return
+        test = statement.test
+        if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+            part = test.comparisons[0]
+            counter = self.counts.value(test.left)
+            if isinstance(part.operator, cst.LessThan) and counter is not None and not counter.resets:
+                self.loop.max_steps, self.loop.ends_all = part.comparator, True
+                return
+        self._object(statement, "a `while` loop decides by itself when it ends")
+
+    def _alone(self, statement: cst.For | cst.While) -> None:
+        """One loop: over a DataLoader, or over the numbers of batches that `next` draws."""
+        drawn = drawn_by_next(self.module, statement)
+        if drawn is None and isinstance(statement, cst.For):
+            self._over_batches(statement)
+            return
+        if drawn is not None:
+            self.draws, self.loop.loader = drawn, drawn.loader
+            self.forward.parts[drawn.batch] = "*"
+        if isinstance(statement, cst.For):
+            self._guarded(self._numbered, statement)
+        else:
+            self._outer(statement)
+            if self.loop.max_steps is not None and isinstance(statement.test, cst.Comparison):
+                counter = self.counts.value(statement.test.left)
+                assert counter is not None
+                limit = self.loop.max_steps
+                self.loop.end, self.loop.ends_all = End(counter.now(), limit, -counter.ahead - 1), True
+        self._body(lines_of(statement.body))
+
+    def _numbered(self, statement: cst.For) -> None:
+        """`for step in range(n)`, where `next` draws the batch."""
+        source = self._without_progress(statement.iter)
+        values = source.args if isinstance(source, cst.Call) and self._name(source.func) in RANGES else ()
+        if len([each for each in values if each.keyword is None]) != 1 or not isinstance(statement.target, cst.Name):
+            raise NotStandard(statement, "batches are not counted with `range(steps)`")
+        self.counts.ranged(statement.target.value, 0)
+        counter = self.counts.by_name[statement.target.value]
+        self.loop.max_steps, self.loop.ends_all = values[0].value, True
+        self.loop.end = End(counter.now(), values[0].value, 0)
+
+    def _epochs(self, statement: cst.For) -> None:
+        """The epochs of `for epoch in range(E)`, also inside tqdm, and of `range(first, E)`."""
+        source, loop = self._without_progress(statement.iter), self.loop
+        if isinstance(source, cst.Call) and self._name(source.func) in RANGES:
+            values = [argument.value for argument in source.args if argument.keyword is None]
+            if len(values) == 1:
+                loop.epochs = values[0]
+                return
+            if len(values) == 2:
+                first, end = values
+                if isinstance(first, cst.Integer):
+                    loop.epochs, loop.first_epoch = end, int(first.value)
+                    plus = isinstance(end, cst.BinaryOperation) and isinstance(end.operator, cst.Add)
+                    if plus and isinstance(end, cst.BinaryOperation):
+                        if self.module.code(end.right) == self.module.code(first):  # range(1, epochs + 1)
+                            loop.epochs, loop.first_epoch = end.left, 0
+                    return
+                if isinstance(first, cst.Name | cst.Attribute):  # range(starting_epoch, epochs)
+                    loop.left.append(Left(first, "resuming"))
+                    loop.epochs = end
+                    return
+        raise NotStandard(statement.iter, "epochs are not counted with `range(epochs)`")
+
+    def _try_batches(self) -> None:
+        if isinstance(self.inner, cst.While):
+            self._object(self.inner, "a `while` loop decides by itself when it ends")
+            self._body(lines_of(self.inner.body))
+        else:
+            self._over_batches(self.inner)
+
+    def _over_batches(self, statement: cst.For) -> None:
+        try:
+            self._drawn(statement)
+        except NotStandard as error:
+            self.loop.obstacles.append(error)
+            self._unknown(statement.target)
+        self._body(lines_of(statement.body))
+
+    def _drawn(self, statement: cst.For) -> None:
+        """`for step, batch in enumerate(loader)`: the loader, and the names of the number and the batch."""
+        source = self._without_progress(statement.iter)
+        target: cst.BaseExpression = statement.target
+        if isinstance(source, cst.Call) and self._name(source.func) == "enumerate":
+            names = target.elements if isinstance(target, cst.Tuple) else ()
+            if len(names) != 2 or not isinstance(names[0].value, cst.Name) or not source.args:
+                raise NotStandard(statement, "`enumerate` gives a number and a batch")
+            start = source.args[1].value if len(source.args) > 1 else None
+            if start is None or isinstance(start, cst.Integer):
+                self.counts.enumerated(names[0].value.value, int(start.value) if start is not None else 0)
+            target = names[1].value
+            source = self._without_progress(source.args[0].value)
+        if isinstance(source, cst.Call) and self._name(source.func) in RANGES:
+            self.made_here = True
+            raise NotStandard(statement, "its batches are made in the loop, not drawn from a DataLoader")
+        self.loop.loader = source
+        if isinstance(target, cst.Tuple):
+            raise NotStandard(
+                statement,
+                "a batch is taken apart where it is drawn: its parts come by their place, where the port reads a dict "
+                "with input_ids and labels",
+            )
+        assert isinstance(target, cst.Name)
+        self.forward.parts[target.value] = "*"
+
+    def _agree(self) -> None:
+        """Whether what the loop does per batch and per step fits together."""
+        loop, code = self.loop, self.module.code
+        every, divides = loop.accumulation, loop.divides
+        if every is None and loop.accumulates:
+            if divides is not None:
+                self._object(divides, "the loss is divided by hand, and by `accumulate` as well")
+            return
+        if every is None:
+            if divides is not None:
+                why = f"the loss is divided by `{code(divides)}`, and the optimizer steps at every batch"
+                self._object(divides, why)
+            return
+        if divides is not None and code(divides) != code(every):
+            why = f"the loss is divided by `{code(divides)}`, and the optimizer steps every `{code(every)}` batches"
+            self._object(divides, why)
+        if self.clips_apart is not None:
+            self._object(self.clips_apart, "gradients are clipped at every batch, before all of a step are added")
+        for call in self.zeroes:
+            self._object(call, "gradients are set to zero at every batch, so that only the last one counts")
+        if self.schedules_apart is not None:
+            self._object(self.schedules_apart, "the schedule steps at every batch, and the optimizer doesn't")
+
+    def _beside(self, line: cst.CSTNode) -> None:
+        """A statement of the loop over epochs, before or behind the one over batches."""
+        if isinstance(line, cst.If) and any(isinstance(inner, cst.Break | cst.Return) for inner in walk(line)):
+            end = self.counts.end(line.test, trained=True)
+            known = self.loop.max_steps
+            if end is not None and (known is None or self.module.code(known) == self.module.code(end.limit)):
+                self.loop.ends_all = True  # said once more between the epochs
+                return
+        if isinstance(line, cst.Expr) and isinstance(line.value, cst.Call):
+            if is_step(line.value):
+                raise NotStandard(line, f"`{self.module.code(line.value)}` stands at the epoch, not at the step")
+            if self._acts(line.value):
+                return
+        if isinstance(line, cst.Assign) and isinstance(line.targets[0].target, cst.Name):
+            self.made[line.targets[0].target.value] = line.value
+        self._watches(line)
+
+    def _without_progress(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        while isinstance(node, cst.Call) and self._name(node.func) in PROGRESS and node.args:
+            if last_name(node.func) == "trange":
+                break
+            node = node.args[0].value
+        if isinstance(node, cst.Name):  # bar = tqdm(loader) ... for batch in bar
+            binding = self.module.single_binding(node)
+            value = binding.value if binding is not None else self.made.get(node.value)
+            if isinstance(value, cst.Call) and self._name(value.func) in PROGRESS and value.args:
+                return value.args[0].value
+        return node
+
+
+def _in_order(module: Module, found: Sequence[NotStandard]) -> list[NotStandard]:
+    """Obstacles by their lines, each once."""
+    kept = {(module.location(each.node)[0], each.reason): each for each in reversed(found)}
+    return sorted(kept.values(), key=lambda each: module.location(each.node))

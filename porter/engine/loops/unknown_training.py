@@ -1,0 +1,101 @@
+"""A file without a trainer or a loop that the rules read, and what trains in it all the same.
+
+    from src.trainer import DistillTrainer
+    DistillTrainer(model, args).train()
+
+Nobody may take silence for "nothing to port": its name and the next step are said.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ...source.module import Module
+from ..script.fill_from_tables import mentions_import, trainers_known
+from ..script.subclasses import class_of, imported_base
+from ..script.training import Training
+from .advice import by_objective
+from .loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
+
+RULE = "TP004"
+TRAINER = re.compile(r"(?:\w+\.)*\w*Trainer")
+RUNS = re.compile(r"\.(?:train|fit|learn|finetune|fine_tune)\(")
+OF_A_PORT = {"jax", "tunix", "flax", "porter", "porter_runtime"}
+LIBRARIES = LANGUAGE_MODELS | {"torch", "trl", "unsloth", "accelerate", "datasets"}
+
+
+def find_unknown_training(porting: Training) -> str | None:
+    """The name of what trains here though no rule reads it, recorded as a finding; None where nothing does."""
+    text = porting.module.text
+    if not porting.options.active(RULE) or not ("Trainer(" in text or ".backward(" in text):
+        return None
+    if mentions_import(text, OF_A_PORT) and porting.module.roots & OF_A_PORT:
+        return None
+    return _unknown_trainer(porting) or _lone_step(porting)
+
+
+def _unknown_trainer(porting: Training) -> str | None:
+    module, known = porting.module, trainers_known(porting)
+    if "Trainer(" not in module.text or not RUNS.search(module.text):
+        return None
+    for call in module.calls:
+        name = module.code(call.func)
+        if not TRAINER.fullmatch(name):
+            continue
+        own = class_of(module, call.func) is not None or _is_shadowed(module, call.func)
+        base = imported_base(module, call.func)
+        home = module.qualified(base) or ""
+        made = not home and _is_made(module, call.func)
+        if home in known or not (home or ((own or made) and LIBRARIES & module.roots)):
+            continue
+        line, column = module.location(call)
+        if made:
+            message = f"{name} is chosen when the script runs: which class trains can't be told from here."
+            short = name.rpartition(".")[2]
+            library = next((each.partition(".")[0] for each in known if each.endswith(f".{short}")), "trl")
+            fix = f"Import the class by its name: from {library} import {short}."
+            porting.find(RULE, "error", message, fix, line, column, todo=False)
+            return name
+        said = f"{name} is a class of this file" if own else f"{name} is {home}"
+        if own and home:
+            said = f"{name} extends {home}"
+        message = f"{said}, which no rule reads: what it trains can't be told from here."
+        fix = "Port the folder that it stands in if it extends a trainer of TRL or transformers: tpu-port DIR -o OUT."
+        porting.find(RULE, "error", message, fix, line, column, todo=False)
+        return home or name
+    return None
+
+
+def _is_shadowed(module: Module, name: cst.BaseExpression) -> bool:
+    """Whether a class of this file takes the name of a trainer that is imported, too."""
+    found = module.meaning(name)
+    return found is not None and any(isinstance(binding.node, cst.ClassDef) for binding in found[1])
+
+
+def _is_made(module: Module, name: cst.BaseExpression) -> bool:
+    """Whether a name is bound to what a call gives: `GRPOTrainer, GRPOConfig = load_trl()`, `getattr(trl, "X")`."""
+    found = module.meaning(name)
+    return found is not None and any(isinstance(binding.value, cst.Call) for binding in found[1])
+
+
+def _lone_step(porting: Training) -> str | None:
+    """`loss.backward()` and `optimizer.step()` outside of a loop over batches."""
+    module = porting.module
+    if ".backward(" not in module.text or not trains_language(porting):
+        return None
+    steps = [call for call in module.calls if _is_method(call, "step")]
+    for call in module.calls:
+        if steps and _is_method(call, "backward"):
+            line, column = module.location(call)
+            message = f"{module.code(call)} trains outside of a loop over batches, which is what a port is made of."
+            fix = "Write it as a loop over a DataLoader, or write the port's step by hand."
+            fix = by_objective(module, call) or fix
+            porting.find(RULE, "error", message, fix, line, column, todo=False)
+            return LOOP
+    return None
+
+
+def _is_method(call: cst.Call, name: str) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == name

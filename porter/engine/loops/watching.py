@@ -1,0 +1,140 @@
+"""Statements of a training loop that aren't part of the standard one: do they only look on, or take part in training?
+
+Progress bars, prints, logging, saving and evaluation look on. What sets the learning rate, the gradients, the weights
+or the batch takes part, and so may a function that is given the model or the optimizer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ...source.module import Module
+from ...source.scopes import inside
+from .forward import NotStandard
+
+# Methods that change nothing of the model, the optimizer and the schedule.
+READS = (
+    "get_last_lr", "get_lr", "state_dict", "param_groups", "parameters", "named_parameters", "device", "dtype",
+    "config", "module", "print_trainable_parameters", "get_scale", "get_global_grad_norm", "state", "train",
+    "num_parameters", "modules", "named_modules", "unwrap_model", "items", "values", "keys",
+)  # fmt: skip
+SAVES = ("save_pretrained", "save_state", "save_model", "save_checkpoint", "push_to_hub", "torch.save")
+IN_ITS_WAY = ("requires_grad_", "load_state_dict", "load_adapter", "register_hook", "load_checkpoint", "load_state")
+# Words in the name of a function that gets the model: it only looks at it, unless another says that it acts on it.
+LOOKS = frozenset(
+    "eval evaluate evaluation valid validate validation val test infer inference generate generation sample samples "
+    "sampling predict predictions perplexity ppl accuracy metric metrics score scores save saving checkpoint ckpt log "
+    "logging logs print report show plot stat stats statistics count summary summarize monitor track memory unwrap "
+    "logprobs logps barrier wait hash check push upload export progress".split()
+)
+ACTS = frozenset(
+    "set add apply update prune clip freeze unfreeze reset init load scale normalize divide sync average resize merge "
+    "convert quantize cast swap copy checkpointing".split()
+)
+BUILTINS = frozenset("getattr hasattr isinstance len id type sum print repr str".split())
+NORMS = re.compile(r"(?:grad|gradient|weight|param|parameter)s?_norms?$")
+EVALUATES = ("evaluate", "validate", "eval_loop", "evaluation", "validation")
+
+
+class Watching:
+    """What the statements of a loop do besides. `trained`: names of the model, the optimizer and the schedule."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    def obstacles(self, line: cst.CSTNode, trained: set[str], held: set[str]) -> Iterator[NotStandard]:
+        """Where a statement takes part in the training; `held`: names that hold the batch or the loss before it."""
+        for node in inside(line):
+            why, nested = "", self._nested(node, line)
+            if isinstance(node, cst.Call):
+                why = self._of_call(node, trained)
+            elif isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
+                why = self._of_assignment(node, trained, held)
+            elif isinstance(node, cst.Continue) and cst.For not in nested:
+                why = "some batches are left out"
+            elif (isinstance(node, cst.Break) and cst.For not in nested) or (
+                isinstance(node, cst.Return) and cst.FunctionDef not in nested
+            ):
+                why = "why it ends before the last batch is not known"
+            if why:
+                yield NotStandard(node, why)
+
+    def _nested(self, node: cst.CSTNode, line: cst.CSTNode) -> set[type[cst.CSTNode]]:
+        """Whether a node of `line` stands in a loop or a function of its own there."""
+        found: set[type[cst.CSTNode]] = set()
+        outside = self.module.parents[line]
+        for parent in itertools.takewhile(lambda each: each is not outside, self.module.ancestors(node)):
+            found |= {cst.For} if isinstance(parent, cst.For | cst.While) else set()
+            found |= {cst.FunctionDef} if isinstance(parent, cst.FunctionDef) else set()
+        return found
+
+    def _of_call(self, node: cst.Call, trained: set[str]) -> str:
+        last, full = last_name(node.func), self.module.code(node.func)
+        owner = self.module.code(node.func.value) if isinstance(node.func, cst.Attribute) else ""
+        if last == "backward" or last in IN_ITS_WAY:
+            return f"`{full}` takes part in the training in a way of its own"
+        if last in SAVES or full in SAVES:
+            return ""
+        if last in ("clip_grad_norm_", "clip_grad_value_"):
+            return f"`{full}` clips gradients in a way of its own"
+        if re.search(r"\.(?:grad|data)\b", owner) and last.endswith("_"):
+            return f"`{full}` changes gradients or weights"
+        head = owner if owner in trained else owner.split(".", 1)[0]
+        if head in trained and last not in (*READS, "eval", "generate"):
+            return f"`{full}` may change what is trained"
+        given = {self.module.code(argument.value) for argument in node.args}
+        if given & trained and head not in trained and not _only_looks(last):
+            name = sorted(given & trained)[0]
+            return f"`{full}` gets `{name}`, and may change it"
+        return ""
+
+    def _of_assignment(
+        self, node: cst.Assign | cst.AugAssign | cst.AnnAssign, trained: set[str], held: set[str]
+    ) -> str:
+        for target in targets(node):
+            text = self.module.code(target)
+            head = re.split(r"[.\[]", text, maxsplit=1)[0]
+            if text.endswith((".grad", ".data")):
+                return f"`{text}` is changed between the batch and the step"
+            if re.search(r"""\[["'](?:lr|weight_decay|initial_lr)["']\]$""", text):
+                return "the learning rate is set by hand, not by a schedule"
+            if text in trained or head in trained or head in held:
+                return f"`{head if text not in trained else text}` is changed between the batch and the step"
+        return ""
+
+    def kind(self, line: cst.CSTNode) -> str:
+        """What a statement that looks on does: logging, saving or evaluation."""
+        what = "logging"
+        for node in inside(line):
+            if isinstance(node, cst.Call):
+                last, full = last_name(node.func), self.module.code(node.func)
+                if last in SAVES or full in SAVES or re.match(r"_*save_\w*(?:model|checkpoint|ckpt|adapter)", last):
+                    return "saving"
+                if last == "eval" or last.lstrip("_").startswith(EVALUATES) or last.endswith(EVALUATES):
+                    what = "evaluation"
+        return what
+
+
+def _only_looks(name: str) -> bool:
+    """Whether a function of this name changes nothing of the model that it gets."""
+    words = set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
+    return name in BUILTINS or NORMS.search(name) is not None or bool(words & LOOKS and not words & ACTS)
+
+
+def last_name(node: cst.BaseExpression) -> str:
+    """`step` of `optimizer.step`, and a name itself."""
+    return node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+
+
+def targets(node: cst.Assign | cst.AugAssign | cst.AnnAssign) -> list[cst.BaseExpression]:
+    """What a statement assigns to."""
+    found = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
+    return [
+        element.value
+        for each in found
+        for element in (each.elements if isinstance(each, cst.Tuple | cst.List) else [cst.Element(each)])
+    ]

@@ -1,0 +1,193 @@
+"""A quantised base: BitsAndBytesConfig and the older keywords → `rt.load_model(quantization=)`.
+
+A config whose values are known and that nothing else uses becomes the name of its format (`"nf4"`); any other stays
+what it is, an object of the runtime's class of the same name, which `rt.load_model` asks when the script runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+import libcst as cst
+
+from ...recipe import Origin, Value, literal_code
+from ...runtime.facts.stored_formats import base_name, unread_format
+from ...text.expressions import is_atom, parsed
+from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of
+from ..script.may_be_none import may_be_none
+from ..script.sites import Argument, Site
+from ..script.training import Training
+
+PLACE = "model.quantization"
+OF_STORED = "Load the model that was quantised, in bfloat16 or with a BitsAndBytesConfig."
+FLAGS = ("load_in_4bit", "load_in_8bit")
+CONFIGS = "Config"  # GPTQConfig, AwqConfig, HqqConfig, ...
+TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
+
+
+def read_quantization(porting: Training, site: Site | None, versions: Mapping[str, str]) -> None:
+    """Fill `model.quantization` from the keywords of `site` (a from_pretrained, or the trainer of a model's name)."""
+    given = site.argument("quantization_config") if site is not None else None
+    is_mirror = read_stored_weights(porting)
+    if given is not None and not given.value.is_literal(None):
+        _read_config(porting, given, versions)
+    elif site is not None and not is_mirror:
+        _read_keywords(porting, {name: site.argument(name) for name in FLAGS})
+    if is_mirror:  # how its weights are held goes over what the call asks for
+        porting.fill({PLACE: Value("literal", "'nf4'", porting.recipe.values["model.id"].origin)})
+    value = porting.value(PLACE)
+    dtype = porting.value("model.dtype")
+    if value is None:
+        return
+    if dtype is not None and dtype.kind == "default" and dtype.is_literal("float32"):
+        # transformers 4 loads what isn't quantised in float16 when nothing is said, which is bfloat16 here.
+        porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin)})
+
+
+def asks_when_run(code: str) -> str:
+    """The condition under which a value of `model.quantization` quantises: `args.load_in_4bit`, `c is not None`."""
+    call = parsed(code)
+    if not isinstance(call, ast.Call):
+        return f"{code if is_atom(code) else f'({code})'} is not None"
+    given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
+    flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
+    return " or ".join(flag if is_atom(flag) else f"({flag})" for flag in flags)
+
+
+def quantization_value(porting: Training, name: str, value: Value, node: cst.BaseExpression | None) -> bool:
+    """Fill `model.quantization` from one entry of `model_init_kwargs`; whether it was one of these keywords."""
+    if name not in ("quantization_config", "load_in_4bit", "load_in_8bit"):
+        return False
+    origin = value.origin or Origin("", 1, 1)
+    argument = Argument(name, value, origin.line, origin.column, node=node)
+    versions: Mapping[str, str] = {}
+    if name == "quantization_config":
+        if not value.is_literal(None):
+            _read_config(porting, argument, versions)
+    else:
+        _read_keywords(porting, {name: argument})
+    return True
+
+
+def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]) -> None:
+    other = _other_config(porting, given)
+    if other is not None:
+        reason = "only bitsandbytes' formats have a counterpart"
+        porting.change_fate(".quantization_config", fate="manual", target="", reason=reason)
+        fix = "Load the model that was quantised, in bfloat16 or with a BitsAndBytesConfig."
+        porting.find("TP601", "error", f"quantization_config={other}: {reason}.", fix, given.line, given.column)
+        return
+    config = follow(porting, given, "quantization")
+    for site in porting.sites:
+        if site.role == "quantization":
+            fill_site(porting, site, table_of(porting, site), versions)
+    certain = not may_be_none(porting.module, given.node)
+    if config is not None and certain and not config.unknown_keywords and _only_use(porting, config, given):
+        known = {argument.name: argument.value for argument in config.arguments}
+        name = _format(known)
+        if name is not None:
+            porting.fill({PLACE: Value("literal", repr(name), given.value.origin)})
+            porting.quantization = config
+            return
+        if name is None and _switched_off(known):
+            return
+    if given.value.known and isinstance(given.value.literal, dict):
+        settings = {key: Value("literal", literal_code(inner)) for key, inner in given.value.literal.items()}
+        name = _format(settings)
+        if name is not None:
+            porting.fill({PLACE: Value("literal", repr(name), given.value.origin)})
+            return
+    porting.fill({PLACE: Value("expression", given.text, given.value.origin)})
+
+
+def _read_keywords(porting: Training, given: Mapping[str, Argument | None]) -> None:
+    """`load_in_4bit=True`, as from_pretrained took it before transformers 5: a config with bitsandbytes' defaults."""
+    there = {name: argument for name, argument in given.items() if argument is not None}
+    if any(not argument.value.known for argument in there.values()):
+        text = ", ".join(f"{name}={argument.text}" for name, argument in there.items())
+        origin = next(iter(there.values())).value.origin
+        porting.fill({PLACE: Value("expression", f"BitsAndBytesConfig({text})", origin)})
+        return
+    name = _format({name: argument.value for name, argument in there.items()})
+    if name is None:
+        return
+    first = next(argument for argument in there.values() if argument.value.is_literal(True))
+    porting.fill({PLACE: Value("literal", repr(name), first.value.origin)})
+    if name == "fp4":
+        message = "load_in_4bit=True alone is bitsandbytes' default format, fp4, and so it is here."
+        fix = 'nf4 is closer to the weights: quantization="nf4", on both sides.'
+        porting.find("TP601", "info", message, fix, first.line, first.column)
+
+
+def _format(known: Mapping[str, Value]) -> str | None:
+    """`nf4`, `fp4` or `int8` for known keywords of a BitsAndBytesConfig; None when they need the object, or say no."""
+    for name in ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "llm_int8_skip_modules"):
+        if name in known and not known[name].known:
+            return None
+    skipped = known["llm_int8_skip_modules"].literal if "llm_int8_skip_modules" in known else None
+    if skipped not in (None, [], ["lm_head"]):
+        return None
+    four, eight = (name in known and known[name].literal is True for name in ("load_in_4bit", "load_in_8bit"))
+    if four and not eight:
+        form = known["bnb_4bit_quant_type"].literal if "bnb_4bit_quant_type" in known else "fp4"
+        return form if form in ("nf4", "fp4") else None
+    return "int8" if eight and not four else None
+
+
+def _switched_off(known: Mapping[str, Value]) -> bool:
+    flags = [known.get("load_in_4bit"), known.get("load_in_8bit")]
+    return all(flag is None or flag.is_literal(False) for flag in flags)
+
+
+def _only_use(porting: Training, config: Site, given: Argument) -> bool:
+    """Whether the config is made for this one model: written in place, or read by its name nowhere else."""
+    if config.variable is None:
+        return True
+    if given.reference is None and not isinstance(given.node, cst.Name):
+        return False
+    return all(use is given.node for use in porting.module.references(config.variable, config.scope))
+
+
+def _other_config(porting: Training, given: Argument) -> str | None:
+    """The class of a quantisation that is not bitsandbytes', `GPTQConfig`."""
+    nodes: list[cst.CSTNode | None] = [given.node]
+    nodes += [binding.value for binding in bindings_of(porting.module, given.node)]
+    for node in nodes:
+        if isinstance(node, cst.Call):
+            name = porting.module.qualified(node.func) or ""
+            short = name.rsplit(".", 1)[-1]
+            if name.startswith("transformers.") and short.endswith(CONFIGS) and short != "BitsAndBytesConfig":
+                return short
+    return None
+
+
+def read_stored_weights(porting: Training) -> bool:
+    """Fill `model.id` with the name of the 16-bit weights; whether the name was that of a mirror in 4 bits."""
+    value = porting.value("model.id")
+    if value is None or not value.known or not isinstance(value.literal, str):
+        return False
+    name, base = value.literal, base_name(value.literal)
+    if base == name:
+        check_stored_weights(porting, value)
+        return False
+    porting.fill({"model.id": Value("literal", repr(base), value.origin)})
+    reason = "4-bit weights in bitsandbytes' layout: the port quantises the weights that they were made from"
+    target = "rt.load_model: the 16-bit weights, quantised as they are loaded"
+    porting.change_fate(".pretrained_model_name_or_path", fate="changed", target=target, reason=reason)
+    message = f"{name} holds 4-bit weights in bitsandbytes' layout: the port loads {base}."
+    fix = "All weights are quantised as they are loaded, also those that a dynamic mirror keeps in 16 bits."
+    porting.find("TP601", "info", message, fix, *_place(value.origin))
+    return True
+
+
+def check_stored_weights(porting: Training, value: Value) -> None:
+    """An error where a model's name says that its weights are held in a format that the runtime doesn't read."""
+    held = unread_format(value.literal) if value.known and isinstance(value.literal, str) else ""
+    if held:
+        message = f"{value.literal} holds quantised weights ({held}), which rt.load_model doesn't read."
+        porting.find("TP601", "error", message, OF_STORED, *_place(value.origin))
+
+
+def _place(origin: Origin | None) -> tuple[int, int]:
+    return (origin.line, origin.column) if origin is not None else (1, 1)

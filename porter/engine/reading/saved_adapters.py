@@ -1,0 +1,79 @@
+"""`PeftModel.from_pretrained(model, "adapter", is_trainable=True)`: training goes on from a saved adapter.
+
+Rank, scale and targets stand in the adapter's own adapter_config.json, which the port reads when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from ...runtime.facts.field_tables import version_key
+from ..script.fill_from_tables import fill_site, plain_version, table_of
+from ..script.flow import SAVED, origins
+from ..script.sites import Argument, Site
+from ..script.training import Training
+
+# The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
+COPIES_ADAPTER = {"dpo": (0, 29), "kto": (1, 2), "grpo": (0, 27), "rloo": (0, 27)}
+
+
+def is_saved(porting: Training, site: Site) -> bool:
+    """Whether a call loads a saved adapter to train it."""
+    return table_of(porting, site).head.get("adapters") == "saved"
+
+
+def is_frozen_adapter(porting: Training, model: Argument | None) -> bool:
+    """Whether a model is made by a PeftModel.from_pretrained that doesn't train its adapter, merged or not."""
+    nodes = list(origins(porting.module, model.node)) if model is not None else []
+    for node in nodes[-1:]:
+        while isinstance(node, cst.Call):
+            if porting.module.qualified(node.func) in SAVED:
+                return True
+            if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "merge_and_unload":
+                return False
+            nodes = list(origins(porting.module, node.func.value))
+            node = nodes[-1] if nodes else node.func.value
+    return False
+
+
+def read_saved(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
+    """The adapters are those of the folder, whatever it says."""
+    fill_site(porting, site, table_of(porting, site), versions)
+    folder = site.argument("model_id")
+    porting.lora_object = folder.text if folder is not None else "None"
+    porting.lora_certain = True
+    say_reference(porting, site)
+
+
+def say_reference(porting: Training, site: Site, *, certain: bool = True) -> None:
+    """A finding where the port's reference isn't the release's: the adapter's base, or the model as it starts."""
+    trainer = porting.trainer
+    assert trainer is not None
+    kind = table_of(porting, trainer).kind
+    if kind not in COPIES_ADAPTER or porting.known("loss.beta") == 0:
+        return
+    reference, copied = trainer.argument("ref_model"), starts_from_adapter(porting)
+    given = reference is not None and not reference.value.is_literal(None)
+    release = ".".join(map(str, COPIES_ADAPTER[kind]))
+    if kind in ("dpo", "kto") and copied and not certain and not given:
+        message = f"TRL from {release} on takes a copy of this adapter as the reference, the port the model without it."
+        fix = "Give the trainer ref_model=nnx.clone(model) where the adapter is loaded."
+    elif kind in ("grpo", "rloo") and not copied:
+        message = (
+            f"TRL before {release} takes the model without this adapter as the reference, the port the one with it."
+        )
+        fix = "Merge the adapter into the model first and train a new one, or set beta=0."
+    else:
+        return
+    porting.find(site.rule, "error", message, fix, site.line, site.column)
+
+
+def starts_from_adapter(porting: Training) -> bool:
+    """Whether the reference of a preference or policy loss is the model with the adapter that it starts from."""
+    trainer = porting.trainer
+    assert trainer is not None
+    release = plain_version(porting.versions.get("trl", ""))
+    first = COPIES_ADAPTER.get(table_of(porting, trainer).kind)
+    return first is not None and (not release or version_key(release) >= first)

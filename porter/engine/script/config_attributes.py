@@ -1,0 +1,46 @@
+"""Settings that a call takes from a LoraConfig of the file: `get_peft_model(model, bias=lora_config.bias)`.
+
+What the object was given is what it holds, where nothing in the file changes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from ...recipe import Value
+from .sites import Argument
+from .training import Training
+
+HOLDS = "lora"  # the role of configs that hold what they are given
+
+
+def held_value(porting: Training, argument: Argument) -> Value:
+    """The value of an argument, with the literal that a config object of the file surely holds there."""
+    module, node = porting.module, argument.node
+    if argument.value.known or not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+        return argument.value
+    found, binding = module.meaning(node.value), module.single_binding(node.value)
+    if found is None or binding is None:
+        return argument.value
+    site = next((site for site in porting.of_role(HOLDS) if site.node is binding.value), None)
+    given = site.argument(node.attr.value) if site is not None else None
+    if given is None or not given.certain or not given.value.known:
+        return argument.value
+    if not all(_reads(porting, use) for use in module.references(node.value.value, found[0])):
+        return argument.value
+    return replace(given.value, text=argument.value.text)
+
+
+def _reads(porting: Training, use: cst.CSTNode) -> bool:
+    """Whether a config is only read where it stands, or handed to a library."""
+    module = porting.module
+    parent = module.parents[use]
+    around = module.parents[parent]
+    if isinstance(parent, cst.Attribute):
+        is_called = isinstance(around, cst.Call) and around.func is parent
+        return not is_called and not isinstance(around, cst.AssignTarget | cst.AugAssign | cst.AnnAssign | cst.Del)
+    if isinstance(parent, cst.Arg) and isinstance(around, cst.Call):
+        return module.qualified(around.func) is not None or module.code(around.func) == "print"
+    return False

@@ -1,0 +1,24 @@
+"""What the runtime that ports import takes, for rules that write its calls. docs/packs.md documents each name."""
+
+from __future__ import annotations
+
+from ..runtime.facts.field_tables import FieldTable
+from ..runtime.facts.generation_settings import DEFAULTS as GENERATION_DEFAULTS
+from ..runtime.facts.generation_settings import IDLE as IDLE_SETTINGS
+from ..runtime.facts.generation_settings import OF_FORWARD, PIPELINE_SETTINGS, asks_nothing
+from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
+from ..runtime.settings.post_init import OF_TRL as CONFIGS_OF_TRL
+from ..runtime.settings.unsloth_defaults import unsloth_beside, unsloth_defaults
+
+__all__ = [
+    "CONFIGS_OF_TRL",
+    "GENERATION_DEFAULTS",
+    "IDLE_SETTINGS",
+    "OF_FORWARD",
+    "PIPELINE_SETTINGS",
+    "REFUSED_SETTINGS",
+    "FieldTable",
+    "asks_nothing",
+    "unsloth_beside",
+    "unsloth_defaults",
+]

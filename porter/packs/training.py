@@ -1,0 +1,79 @@
+"""What a step of a pack asks of a trainer that is read: its tables, its sites, where what it is given comes from.
+
+A `Training` holds what was read, docs/packs.md lists what; a `Site` is a call that a table describes. docs/packs.md
+documents each name; those that aren't listed here may change with any release.
+"""
+
+from __future__ import annotations
+
+from ..engine.dating.argument_releases import rewritten_by
+from ..engine.draft.findings import NO_FAMILY
+from ..engine.receipts.marking import about, also
+from ..engine.script.callback_methods import EVENTS, TOKENIZER, in_callback, is_callback, parameters_of, rest_reads
+from ..engine.script.fill_from_tables import (
+    bindings_of,
+    config_table,
+    fill_defaults,
+    fill_site,
+    follow,
+    is_given,
+    plain_versions,
+    short_name,
+    table_of,
+    tables_by_class,
+    tables_of,
+)
+from ..engine.script.sites import facts_of
+from ..engine.script.subclasses import BESIDE, HOOKS
+from ..engine.script.trainers import is_another, is_behind
+from ..engine.script.training import Training, in_reach
+from ..engine.script.training import families as family_tables
+from ..engine.script.uses_of_training import is_in_reach
+from ..engine.script.where_models_come_from import WHERE_FROM, is_from_scratch, makers
+from ..runtime.facts.families import Family, families, read_family
+from ..target.statements.evaluation import LOSSES, computes_metrics, included, metrics_of
+
+__all__ = [
+    "BESIDE",
+    "EVENTS",
+    "HOOKS",
+    "LOSSES",
+    "NO_FAMILY",
+    "TOKENIZER",
+    "WHERE_FROM",
+    "Training",
+    "about",
+    "also",
+    "bindings_of",
+    "computes_metrics",
+    "config_table",
+    "facts_of",
+    "fill_defaults",
+    "fill_site",
+    "follow",
+    "in_callback",
+    "in_reach",
+    "included",
+    "is_another",
+    "is_behind",
+    "is_callback",
+    "is_from_scratch",
+    "is_given",
+    "is_in_reach",
+    "known_families",
+    "makers",
+    "metrics_of",
+    "parameters_of",
+    "plain_versions",
+    "rest_reads",
+    "rewritten_by",
+    "short_name",
+    "table_of",
+    "tables_by_class",
+    "tables_of",
+]
+
+
+def known_families(porting: Training) -> tuple[Family, ...]:
+    """The families of models that Tunix can compute, those that packs describe among them."""
+    return families([read_family(path) for path in family_tables(porting.packs)])

@@ -1,0 +1,69 @@
+"""What a class of the file holds, where nothing changes it: `config.training_arguments` of
+
+class Config:
+    training_arguments = {"learning_rate": 1e-4}
+
+config = Config()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from .calls import class_of
+from .scopes import Scope, owner_of, walk
+
+if TYPE_CHECKING:
+    from .module import Module
+
+READERS = ("get", "keys", "values", "items", "copy")
+SETTERS = ("setattr", "vars", "__dict__", "from_dict")
+
+
+def held_by_class(module: Module, node: cst.Attribute) -> cst.BaseExpression | None:
+    """The value that an attribute has from the body of its class; None where another may be given to it.
+
+    Nothing changes a dictionary in it, nor gives it another name, and it names nothing of its class.
+    """
+    scope = owner_of(node, module.scope(node)) or _class(module, node.value)
+    bindings = scope.bindings.get(node.attr.value, ()) if scope is not None else ()
+    if scope is None or len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].value is None:
+        return None
+    if any(setter in module.text for setter in SETTERS) or not all(_reads(module, use) for use in _uses(module, node)):
+        return None
+    value = bindings[0].value
+    named = {part.value for part in walk(value) if isinstance(part, cst.Name)}
+    return None if named & scope.bindings.keys() else value
+
+
+def _class(module: Module, node: cst.BaseExpression) -> Scope | None:
+    """The class that `node` is or, where it is made of nothing, an object of."""
+    if (scope := class_of(module, node, instance=False)) is not None:
+        return scope
+    binding = module.single_binding(node) if isinstance(node, cst.Name) else None
+    made = binding.value if binding is not None and binding.kind == "assign" else None
+    return class_of(module, node, instance=True) if isinstance(made, cst.Call) and not made.args else None
+
+
+def _uses(module: Module, node: cst.Attribute) -> list[cst.Attribute]:
+    """Every attribute of that name in the file."""
+    if "attributes" not in module.memory:
+        found: dict[str, list[cst.Attribute]] = {}
+        for each in module.parents:
+            if isinstance(each, cst.Attribute):
+                found.setdefault(each.attr.value, []).append(each)
+        module.memory["attributes"] = found
+    return list(module.memory["attributes"][node.attr.value])
+
+
+def _reads(module: Module, use: cst.Attribute) -> bool:
+    """Whether an attribute is spread, or an item of it read."""
+    parent = module.parents[use]
+    if isinstance(parent, cst.Subscript):
+        changed = isinstance(module.parents[parent], cst.AssignTarget | cst.AugAssign | cst.Del)
+        return parent.value is use and not changed
+    if isinstance(parent, cst.Attribute):
+        return parent.attr.value in READERS
+    return isinstance(parent, cst.Arg) and parent.star == "**"

@@ -1,0 +1,76 @@
+"""Sampling settings that the checkpoint's generation_config.json replaces, by the source's transformers and TRL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ...engine.script.fill_from_tables import plain_version
+from ...engine.script.porting import Porting
+from ...engine.script.training import in_reach
+from ...recipe import Value
+from ...runtime.facts import releases
+from ...runtime.facts.generation_settings import DEFAULTS
+from ...text.expressions import quoted
+from ...text.layout import Arg
+
+# Recipe place → GenerationConfig's name.
+SETTINGS = {
+    "rollout.temperature": "temperature",
+    "rollout.top_k": "top_k",
+    "rollout.top_p": "top_p",
+    "rollout.min_p": "min_p",
+    "rollout.repetition_penalty": "repetition_penalty",
+}
+
+
+def checkpoint_fills(porting: Porting, told: Collection[str] = ()) -> Arg | None:
+    """`checkpoint_fills="defaults"` where the source sampled so, and an info that says with what.
+
+    None where vLLM sampled, which is told everything, and where no setting can be one that is replaced. `told`: the
+    settings that the trainer gives itself, as no keyword of its config says.
+    """
+    trl, transformers = (plain_version(porting.versions.get(name, "")) or None for name in ("trl", "transformers"))
+    fills = releases.release(trl, transformers).checkpoint_fills
+    vllm = sampled_by_vllm(porting)
+    if fills is None or (vllm is not None and vllm.known and vllm.literal):
+        return None
+    settings = {place: name for place, name in SETTINGS.items() if name not in told}
+    open_ = [name for place, name in settings.items() if _is_replaced(porting, place, name, fills)]
+    if fills == "unset" and "top_k" not in open_:
+        return None  # a checkpoint's min_p is all that is left, and none of a known family has one
+    _say(porting, fills, transformers or "", open_)
+    code = quoted(fills) if vllm is None or vllm.known else f"None if {vllm.code} else {quoted(fills)}"
+    return Arg(code, "checkpoint_fills", "# from its generation_config.json, as this release did")
+
+
+def sampled_by_vllm(porting: Porting) -> Value | None:
+    """Whether vLLM sampled: TRL's `use_vllm`, or the engine that Unsloth makes beside a model, `fast_inference`."""
+    asked, site, trainer = porting.value("rollout.vllm"), porting.model, porting.trainer
+    engine = site.argument("fast_inference") if site is not None else None
+    if engine is None or engine.value.is_literal(None, False):
+        return asked
+    assert site is not None and trainer is not None
+    return engine.value if engine.value.known or in_reach(site.scope, trainer.scope) else asked
+
+
+def _is_replaced(porting: Porting, place: str, name: str, fills: str) -> bool:
+    """Whether a setting may be one that the checkpoint's takes the place of."""
+    value = porting.value(place)
+    if value is None:  # before there was a keyword: GenerationConfig's own default
+        return fills == "defaults"
+    return not value.known or value.literal == (DEFAULTS[name] if fills == "defaults" else None)
+
+
+def _say(porting: Porting, fills: str, transformers: str, names: list[str]) -> None:
+    site = porting.trainer
+    assert site is not None
+    origins = [value.origin for place in SETTINGS if (value := porting.value(place)) is not None and value.origin]
+    origin = next((origin for origin in origins if origin.line), None)
+    line, column = (origin.line, origin.column) if origin else (site.line, site.column)
+    which = "is worth what GenerationConfig has anyway" if fills == "defaults" else "is None"
+    message = (
+        f"transformers {transformers} samples with what the checkpoint's generation_config.json says where a setting "
+        f"{which} ({', '.join(names)}): so does the port."
+    )
+    fix = "It says at its start with what. Delete checkpoint_fills= to sample with the keywords as they stand."
+    porting.find(site.rule, "info", message, fix, line, column)

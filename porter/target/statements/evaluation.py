@@ -1,0 +1,47 @@
+"""What the port of a trainer evaluates, and the metrics that it computes then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...engine.script.fill_from_tables import table_of
+from ...engine.script.sites import Argument
+from ...engine.script.training import Training
+
+KINDS = ("sft", "causal-lm")  # trainers whose port has a MetricsTrainer
+LOSSES = (None, "loss", "eval_loss")  # what metric_for_best_model calls the loss
+
+
+def has_evaluation(porting: Training) -> bool:
+    """Whether the source evaluates this trainer while it trains, or calls evaluate()."""
+    dataset = porting.trainer.argument("eval_dataset") if porting.trainer is not None else None
+    if dataset is None or dataset.value.is_literal(None):
+        return False
+    strategy = porting.value("eval.strategy")
+    never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False", "None")
+    return porting.evaluates or not never
+
+
+def metrics_of(porting: Training) -> Argument | None:
+    """The trainer's compute_metrics, where the port computes metrics."""
+    site = porting.trainer
+    argument = site.argument("compute_metrics") if site is not None else None
+    if site is None or argument is None or argument.value.is_literal(None):
+        return None
+    return argument if table_of(porting, site).kind in KINDS else None
+
+
+def computes_metrics(porting: Training) -> bool:
+    """Whether the port computes the metrics that it is given: it evaluates, and not the loss alone."""
+    evaluated = has_evaluation(porting) or porting.evaluates
+    return metrics_of(porting) is not None and evaluated and porting.known("eval.loss_only") is not True
+
+
+def included(porting: Training) -> list[Any] | None:
+    """What include_for_metrics asks for; None where only the script knows."""
+    asked, older = porting.value("eval.include"), porting.value("eval.include_inputs")
+    if older is not None and older.is_literal(True):
+        return ["inputs"]
+    if asked is None:
+        return []
+    return list(asked.literal or []) if asked.known else None

@@ -1,0 +1,47 @@
+"""The loss of multimodal models, whose micro-batches transformers averages one by one.
+
+`Gemma3ForConditionalGeneration` and Gemma 4's class, which AutoModelForCausalLM loads for all but the text models, have
+`accepts_loss_kwargs = False`: a step's gradient is the mean of its micro-batches' means, not the mean over its tokens.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...engine.script.fill_from_tables import plain_version
+from ...engine.script.porting import Porting
+from ...runtime.facts.releases import release
+from ...text.expressions import quoted
+from ...text.layout import Arg
+
+FAMILIES = ("gemma3", "gemma4")
+OF_TEXT = re.compile(r"\bGemma[34]\w*ForCausalLM\b")
+TEXT_ONLY = re.compile(r"gemma-3-(?:1b|270m)|functiongemma", re.IGNORECASE)
+OF_THE_MAKER = re.compile(r"(?:google|unsloth)/(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-)", re.IGNORECASE)
+NAMED = re.compile(r"gemma[-_ ]?[34]", re.IGNORECASE)
+APART = '"micro_batch"'
+
+
+def own_mean(porting: Porting) -> str:
+    """The code of `mean_over=` for a model that may be multimodal; empty where it isn't, or where nothing differs."""
+    version, site = plain_version(porting.versions.get("transformers", "")), porting.model
+    one = porting.value("batch.accumulation")
+    alone = (one is None or one.is_literal(1)) and porting.known("mesh.processes", 1) == 1
+    if not version or alone or porting.loop is not None or not release(None, version).averages_multimodal:
+        return ""
+    if site is not None and (site.qualified.startswith("unsloth.") or OF_TEXT.search(site.qualified)):
+        return ""
+    name = porting.known("model.id")
+    if porting.recipe.family not in (*FAMILIES, None) or (isinstance(name, str) and TEXT_ONLY.search(name)):
+        return ""
+    if isinstance(name, str) and OF_THE_MAKER.match(name):
+        return APART
+    if porting.recipe.family is None and NAMED.search(porting.module.text) is None:
+        return ""
+    return f"{porting.rt('mean_over')}({porting.names.model}, {quoted(version)})"
+
+
+def mean_arguments(porting: Porting) -> list[Arg]:
+    """`mean_over="micro_batch"` of the batches, where the model's own loss is that."""
+    code = own_mean(porting)
+    return [Arg(code, "mean_over", "# a multimodal model's loss in transformers")] if code else []

@@ -1,0 +1,338 @@
+"""The optimizer and its schedule: plain Optax where it has the exact part, `rt.hf_*` where only the script can say.
+
+Schedules count optimizer steps on both sides, and the first step of a warmup has rate 0 on both.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ...engine.loops.loop_trainer import loop_parts
+from ...engine.receipts.marking import mark, mark_keywords, unread
+from ...engine.script.fill_from_tables import plain_version
+from ...engine.script.porting import Porting
+from ...engine.script.training import Training
+from ...recipe import Value
+from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.releases import release
+from ...text.expressions import is_atom, python, quoted
+from ...text.layout import Arg, Call, render
+from .multimodal import APART, own_mean
+from .remarks import default_of, marked, remarked, remarked_line
+
+ADAMW = (
+    "adamw_torch",
+    "adamw_torch_fused",
+    "adamw_torch_xla",
+    "adamw_torch_npu_fused",
+    "paged_adamw",
+    "paged_adamw_32bit",
+    "paged_adamw_8bit",
+    "adamw_8bit",
+    "adamw_bnb_8bit",
+)
+
+
+OF_BITSANDBYTES = ("paged_adamw", "paged_adamw_32bit", "paged_adamw_8bit", "adamw_8bit", "adamw_bnb_8bit")
+# What one statement is made of: its schedule, and how long it warms up.
+SAID_OF = (
+    "optimizer.learning_rate",
+    "schedule.name",
+    "schedule.warmup_ratio",
+    "schedule.warmup_steps",
+    "schedule.kwargs",
+)
+OPTAX_SCHEDULES = ("constant", "constant_with_warmup", "cosine", "linear")
+
+
+def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
+    """The statements that make the schedule (optimizer step → learning rate); `steps` is the code of all steps.
+
+    A warmup that has to be calculated gets a line of its own.
+    """
+    rate, name = porting.text("optimizer.learning_rate"), _optax_name(porting)
+    counts = warmup_place(porting)
+    for place in ("schedule.warmup_ratio", "schedule.warmup_steps"):
+        if place != counts and not porting.arguments_object:
+            unread(porting, f"{counts.rpartition('.')[2]} counts", place)
+    warmup = None if name is None else "0" if name == "constant" else warmup_steps(porting, steps)
+    if name == "constant":
+        for keyword in (".warmup_ratio", ".warmup_steps"):
+            porting.change_fate(keyword, fate="dropped", target="", reason="a constant schedule has no warmup")
+    lines = []
+    call: Call
+    if name is None or warmup is None:
+        call = _general(porting, rate, steps)
+    else:
+        if warmup.startswith("math."):
+            variable = porting.fresh("warmup_steps")
+            place = warmup_place(porting)
+            note = porting.note(porting.value(place))
+            note = f"# {note}" if note else ""
+            lines, warmup = remarked_line(porting, f"{variable} = {warmup}", indent, place, note=note), variable
+        call = _optax_schedule(porting, name, rate, warmup, steps)
+    schedule = porting.names.schedule
+    line = f"{schedule} = {render(call, indent, before=len(schedule) + 3)}"
+    return [*lines, *_with_comments(porting, line, indent)]
+
+
+def _with_comments(porting: Porting, line: str, indent: str) -> list[str]:
+    schedule = loop_parts(porting)[2] if porting.loop is not None else None
+    line = mark_keywords(porting, schedule, "optimizer", "num_training_steps") + line
+    given = porting.given("optimizer.learning_rate")
+    note = "" if given else f"# {default_of(porting, 'optimizer.learning_rate')} learning_rate"
+    return remarked_line(porting, line, indent, *SAID_OF, note=note)
+
+
+def _optax_name(porting: Porting) -> str | None:
+    """The schedule's name when Optax has it exactly: one of `OPTAX_SCHEDULES` without further arguments."""
+    name = porting.value("schedule.name")
+    plain = porting.known("schedule.kwargs", fallback="?") in (None, {})
+    last, warmup = porting.known("run.max_steps", -1), porting.known("schedule.warmup_steps", 0) or 0
+    if isinstance(last, int) and 0 < last <= warmup:
+        return None  # Optax's cosine has to be longer than its warmup
+    return str(name.literal) if name is not None and name.known and plain and name.literal in OPTAX_SCHEDULES else None
+
+
+def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: str) -> Call:
+    porting.imports.add("import optax")
+    if name.startswith("constant") and warmup == "0":
+        return Call("optax.constant_schedule", [Arg(rate)])
+    if warmup == "0" and name == "cosine":
+        return Call("optax.cosine_decay_schedule", [Arg(rate), Arg(steps)])
+    if warmup == "0":
+        return Call("optax.linear_schedule", [Arg(rate), Arg("0.0"), Arg(steps)])
+    if name == "cosine":
+        arguments = [
+            Arg("0.0"),
+            Arg(rate),
+            Arg(warmup, "warmup_steps"),
+            Arg(_decay(porting, warmup, steps), "decay_steps"),
+        ]
+        return Call("optax.warmup_cosine_decay_schedule", arguments)
+    up = Call("optax.linear_schedule", [Arg("0.0"), Arg(rate), Arg(warmup)])
+    left = f"{steps} - {warmup}" if is_atom(warmup) else f"{steps} - ({warmup})"
+    down = Call("optax.linear_schedule", [Arg(rate), Arg("0.0"), Arg(left)])
+    flat = Call("optax.constant_schedule", [Arg(rate)])
+    parts = Call("", [Arg(up), Arg(down if name == "linear" else flat)], brackets="[]")
+    return Call("optax.join_schedules", [Arg(parts), Arg(f"[{warmup}]")])
+
+
+def _decay(porting: Porting, warmup: str, steps: str) -> str:
+    """All steps, where they may be fewer than those of the warmup one more than these: Optax refuses a shorter cosine.
+
+    transformers takes it, and ends within the warmup.
+    """
+    last, count = porting.known("run.max_steps", -1), porting.known("schedule.warmup_steps")
+    counted = warmup_place(porting) == "schedule.warmup_steps" and isinstance(count, int)
+    if not counted or (isinstance(last, int) and last > 0):
+        return steps
+    return f"max({steps}, {count + 1 if warmup.isdigit() else f'{warmup} + 1'})"
+
+
+def _general(porting: Porting, rate: str, steps: str) -> Call:
+    """`rt.hf_schedule`: transformers' schedule by name, for a name or kwargs that Optax has no function for."""
+    name = mark(porting, "schedule.name") + porting.text("schedule.name")
+    arguments = [Arg(name), Arg(mark(porting, "optimizer.learning_rate") + rate)]
+    place = warmup_place(porting)
+    warmup = porting.value(place)
+    if warmup is not None and not warmup.is_literal(None, 0, 0.0):
+        arguments.append(Arg(mark(porting, place) + porting.text(place), "warmup_steps"))
+    arguments.append(Arg(steps, "steps"))
+    kwargs = porting.value("schedule.kwargs")
+    if kwargs is not None and not kwargs.is_literal(None, {}):
+        arguments.append(Arg(mark(porting, "schedule.kwargs") + porting.text("schedule.kwargs"), "kwargs"))
+    if _part_of_a_step(porting):
+        arguments.append(Arg("False", "shares", comment="# below 1: a part of one step before transformers 4.42"))
+    return Call(porting.rt("hf_schedule"), arguments)
+
+
+def warmup_place(porting: Porting) -> str:
+    """Which of the two keywords counts: transformers 5 takes the ratio if there is one, 4 the steps unless they are 0.
+
+    A config object puts the ratio into its warmup_steps, as transformers does.
+    """
+    ratio, steps = porting.value("schedule.warmup_ratio"), porting.value("schedule.warmup_steps")
+    if porting.arguments_object or ratio is None or ratio.kind == "default" or ratio.is_literal(None):
+        return "schedule.warmup_steps"
+    older = version_key(porting.versions.get("transformers", "5")) < (5,)
+    if older and steps is not None and not steps.is_literal(0, 0.0):
+        return "schedule.warmup_steps"
+    return "schedule.warmup_ratio"
+
+
+def warmup_steps(porting: Porting, steps: str) -> str | None:
+    """The code of the warmup's length in optimizer steps; None when only the running script can tell.
+
+    A number below 1 is a ratio of all steps, rounded up.
+    """
+    place = warmup_place(porting)
+    warmup = porting.value(place)
+    if warmup is None or warmup.is_literal(None, 0, 0.0):
+        return "0"
+    if place == "schedule.warmup_ratio":
+        return _ceil(porting, porting.text(place), steps)
+    if not warmup.known or _part_of_a_step(porting):
+        return None
+    return _ceil(porting, porting.text(place), steps) if 0 < float(warmup.literal) < 1 else porting.text(place)
+
+
+def _part_of_a_step(porting: Porting) -> bool:
+    """Whether the warmup is shorter than a step: a fraction was that before transformers 4.42."""
+    warmup = porting.value("schedule.warmup_steps")
+    if warmup_place(porting) != "schedule.warmup_steps" or warmup is None or not warmup.known:
+        return False
+    older = version_key(porting.versions.get("transformers", "5")) < (4, 42)
+    return older and warmup.literal is not None and 0 < float(warmup.literal) < 1
+
+
+def _ceil(porting: Porting, ratio: str, steps: str) -> str:
+    porting.imports.add("import math")
+    return f"math.ceil({ratio if is_atom(ratio) else f'({ratio})'} * {steps})"
+
+
+def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_maybe: bool) -> Call:
+    """`optax.chain(...)`: K/V separation, what a release did to gradients, clipping, the optimizer.
+
+    `full`: all weights are trained, so decay skips norms and biases. `lora_maybe`: only the script knows.
+    """
+    porting.imports.add("import optax")
+    links: list[Arg] = []
+    if separate_kv:
+        comment = "# PEFT trains K and V apart; Tunix holds them in one tensor" if not lora_maybe else ""
+        links.append(Arg(f"{porting.rt('separate_kv')}({porting.names.model})", comment=comment))
+    links += _divided_otherwise(porting)
+    links += _clip(porting)
+    made = _optimizer(porting, full=full, lora_maybe=lora_maybe)
+    norm = porting.value("optimizer.max_grad_norm")
+    if norm is not None and norm.known and (norm.literal is None or norm.literal <= 0):  # nothing clips
+        made = replace(made, head=mark(porting, "optimizer.max_grad_norm") + made.head)
+    links.append(Arg(made))
+    return Call("optax.chain", links, spread=len(links) > 1)
+
+
+def _divided_otherwise(porting: Porting) -> list[Arg]:
+    """`optax.scale(1 / 8)` where the release divided an accumulated gradient twice, before it clipped it.
+
+    `optax.scale(8)` where it didn't divide that of this model or trainer.
+    """
+    version, trl = (plain_version(porting.versions.get(name, "")) for name in ("transformers", "trl"))
+    place = "batch.accumulation"
+    steps = porting.value(place)
+    if not version or porting.loop is not None or _deepspeed(porting) or steps is None or steps.is_literal(1, None):
+        return []
+    text, known = porting.text(place), release(trl or None, version, porting.unsloth_counts)
+    trainer = (porting.recipe.trainer or "").rpartition(".")[2]
+    if known.divides_twice:
+        factor = f"1 / {text if is_atom(text) else f'({text})'}"
+        said = f"transformers {version} divides an accumulated gradient by gradient_accumulation_steps twice"
+    elif known.sums_gradients_of(trainer, porting.recipe.family):
+        factor = text
+        of = "this model" if trainer in ("SFTTrainer", "Trainer") else trainer
+        said = f"transformers {version} divides no accumulated gradient of {of} by gradient_accumulation_steps"
+    elif trainer in ("SFTTrainer", "Trainer") and known.sums_multimodal and (kind := own_mean(porting)):
+        if kind != APART:
+            code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
+            return [Arg(f"optax.scale({_unless_deepspeed(porting, code)})")]
+        factor = text
+        said = f"transformers {version} divides no accumulated gradient of this model by gradient_accumulation_steps"
+    elif trainer in ("SFTTrainer", "Trainer") and not porting.recipe.family and known.depends_on_family:
+        code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
+        code = _unless_deepspeed(porting, code)
+        return [Arg(f"optax.scale({code})", comment=f"# transformers {version} divides no gradient of Mistral's")]
+    else:
+        return []
+    site = porting.trainer
+    assert site is not None
+    so = "and so does" if known.divides_twice else "nor does"
+    message = f"{said}, {so} the port, before it clips: that release's training, not what was meant."
+    fix = "Take optax.scale out of the optimizer to train as other releases do."
+    porting.find(site.rule, "info", message, fix, site.line, site.column)
+    return [Arg(f"optax.scale({_unless_deepspeed(porting, factor)})", comment=f"# {said}")]
+
+
+# What may set `deepspeed` of an object that doesn't show it: a parser of the command line, or the script itself.
+SETS = re.compile(r"\b(?:Hf|H4)ArgumentParser\b|\bTrlParser\b|deepspeed")
+
+
+def _deepspeed(porting: Porting) -> bool:
+    """Whether DeepSpeed divides gradients: launched with it, or named by the script."""
+    launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper()
+    named = porting.value("mesh.deepspeed")
+    return launched == "DEEPSPEED" or (named is not None and not _is_field(named) and not named.is_literal(None))
+
+
+def _is_field(named: Value) -> bool:
+    """Whether a value is whatever a kept object has."""
+    return named.origin is None and not named.known
+
+
+def _unless_deepspeed(porting: Porting, factor: str) -> str:
+    """`factor`, or 1 where an object that is only known when the script runs names DeepSpeed, which divides."""
+    named = porting.value("mesh.deepspeed")
+    if named is None or not _is_field(named) or SETS.search(porting.module.text) is None:
+        return factor
+    return f"1 if {named.code} else {factor}"
+
+
+def _clip(porting: Porting) -> list[Arg]:
+    place = "optimizer.max_grad_norm"
+    norm = porting.value(place)
+    if norm is None:
+        return []
+    if not norm.known:
+        return [remarked(porting, Arg(f"{porting.rt('clip_by_global_norm')}({porting.text(place)})"), place)]
+    if norm.literal is None or norm.literal <= 0:
+        return []
+    comment = "" if porting.given(place) else f"# {default_of(porting, place)} max_grad_norm"
+    return [remarked(porting, Arg(f"optax.clip_by_global_norm({porting.text(place)})", comment=comment), place)]
+
+
+def _note(porting: Training, name: str) -> str:
+    note = porting.note(porting.value(f"optimizer.{name}"))
+    return f"# {note}" if note else ""
+
+
+def _mask(porting: Training, *, full: bool) -> Arg:
+    """Which weights decay: neither norms nor biases; before transformers 4.53 the norms of most families did."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    if version and version_key(version) < (4, 53):
+        call = f"{porting.rt('older_decay_mask')}({porting.names.model}, {quoted(version)})"
+        return Arg(call, "mask", "# which norms decay, as in this release" if full else "")
+    return Arg(porting.rt("decay_mask"), "mask", "# not on norms and biases" if full else "")
+
+
+def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
+    name = porting.value("optimizer.name")
+    keywords = {"beta1": "b1", "beta2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
+    betas = mark(porting, "optimizer.betas")
+    common = [
+        remarked(porting, Arg(porting.text(f"optimizer.{name}"), keyword, _note(porting, name)), f"optimizer.{name}")
+        for name, keyword in keywords.items()
+    ]
+    common[:2] = [marked(argument, betas) for argument in common[:2]]
+    decay = porting.value("optimizer.weight_decay")
+    masked = (full or lora_maybe) and not (decay is not None and decay.is_literal(0, 0.0))
+    # DeepSpeed decays every parameter, and so does a loop that gives its optimizer all of them.
+    masked = masked and porting.loop is None and not porting.given("optimizer.deepspeed")
+    if masked:
+        common.append(_mask(porting, full=full))
+    if name is not None and name.known and str(name.literal) in OF_BITSANDBYTES and full and not lora_maybe:
+        if str(porting.known("model.weights")) == "bfloat16":
+            reason = "bitsandbytes keeps 8 or 32 bits of state whatever the weights; optax the weights' bfloat16"
+            porting.change_fate(".optim", fate="changed", reason=reason)
+    if name is not None and name.known and str(name.literal) in ADAMW:
+        return Call(f"{mark(porting, 'optimizer.name')}optax.adamw", [Arg(porting.names.schedule), *common])
+    if name is not None and name.is_literal("adamw_hf"):
+        said = "" if porting.given("optimizer.name") else f"# {default_of(porting, 'optimizer.name')} optim"
+        head = mark(porting, "optimizer.name") + porting.rt("adamw_hf")
+        return Call(head, [Arg(porting.names.schedule, comment=said), *common])
+    first = porting.text("optimizer.name")
+    if name is not None and name.known:
+        first = python(str(name.literal))
+    extra = porting.value("optimizer.args")
+    if extra is not None and not extra.is_literal(None):
+        common.append(marked(Arg(porting.text("optimizer.args"), "args"), mark(porting, "optimizer.args")))
+    first = mark(porting, "optimizer.name") + first
+    return Call(porting.rt("hf_optimizer"), [Arg(first), Arg(porting.names.schedule), *common])

@@ -1,0 +1,91 @@
+"""Trackers that the Trainer reports to and Tunix doesn't: nothing is sent there, and no run is begun.
+
+TrainingArguments(report_to="swanlab")
+swanlab.log({"answers": answers})    # in the run that the Trainer has begun
+
+What transformers' W&B callback reads from the environment is done by no port, either:
+
+os.environ["WANDB_LOG_MODEL"] = "checkpoint"
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ...engine.script.porting import Porting
+
+KEPT = ("tensorboard", "wandb", "all", "none")
+# Those whose functions raise where nobody has begun a run.
+NEED_A_RUN = {"swanlab": ("log", "finish"), "trackio": ("log", "finish")}
+BEGINS = "init"
+# By variable: what transformers does, and how a script does that itself.
+OF_WANDB = {
+    "WANDB_LOG_MODEL": (
+        "uploads the model to W&B (each checkpoint, or the last)",
+        'Behind the line that saves, wandb.init().log_artifact(folder, name="model", type="model") uploads a folder.',
+    ),
+    "WANDB_WATCH": ("sends W&B histograms of gradients or weights", "Leave it out, or send them in a TrainerCallback."),
+}
+OFF = ("", "false")
+SETS = ("setdefault", "putenv", "update")
+
+
+def say_trackers(porting: Porting) -> None:
+    """Name the trackers in `report_to` that a port sends nothing to, and calls that need the run of one."""
+    site, value = porting.trainer, porting.value("log.report_to")
+    if site is None or value is None:
+        return
+    names = (value.literal if isinstance(value.literal, list | tuple) else [value.literal]) if value.known else [None]
+    if {None, "all", "wandb"} & {name for name in names if name is None or isinstance(name, str)}:
+        _say_wandb(porting)
+    if not value.known:
+        return
+    for name in (name for name in names if isinstance(name, str) and name not in KEPT):
+        message = f"report_to={name!r}: Tunix has no such tracker, and the port sends nothing to it."
+        fix = "Send it what you need in a TrainerCallback of your own (on_log)."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column)
+        _say_calls(porting, name)
+
+
+def _say_calls(porting: Porting, name: str) -> None:
+    module = porting.module
+    called = {call: module.qualified(call.func) or "" for call in module.calls}
+    needy = [call for call in called if called[call] in [f"{name}.{each}" for each in NEED_A_RUN.get(name, ())]]
+    if needy and f"{name}.{BEGINS}" not in called.values():
+        first = min(needy, key=lambda call: module.span(call)[0])
+        message = f"{called[first]}(...) needs the run that the Trainer begins, which the port doesn't."
+        porting.find("TP101", "error", message, f"Call {name}.{BEGINS}() in front of it.", *module.location(first))
+
+
+def _say_wandb(porting: Porting) -> None:
+    """A warning for each setting of transformers' W&B callback that a script puts into the environment."""
+    module = porting.module
+    for node in list(module.parents):
+        name = node.evaluated_value if isinstance(node, cst.SimpleString) else None
+        if not isinstance(name, str) or name not in OF_WANDB or (value := _put_there(porting, node)) is None:
+            continue
+        if isinstance(value, cst.SimpleString) and str(value.evaluated_value).lower() in OFF:
+            continue
+        does, fix = OF_WANDB[name]
+        message = f"{name}={module.code(value)}: transformers {does} where it says so; the port doesn't."
+        porting.find("TP101", "warning", message, fix, *module.location(node))
+
+
+def _put_there(porting: Porting, key: cst.CSTNode) -> cst.BaseExpression | None:
+    """The value of `os.environ[key] = value`, `os.environ.setdefault(key, value)`, `os.environ.update({key: value})`;
+    None where the key is only read.
+    """
+    module = porting.module
+    holder = module.parents[key]
+    if isinstance(holder, cst.DictElement) and holder.key is key:
+        call = next((each for each in module.ancestors(key) if isinstance(each, cst.Call)), None)
+        return holder.value if call is not None and module.code(call.func).endswith("environ.update") else None
+    if isinstance(holder, cst.Arg):
+        around = module.parents[holder]
+        if not isinstance(around, cst.Call) or module.code(around.func).rpartition(".")[2] not in SETS:
+            return None
+        return around.args[1].value if len(around.args) > 1 and around.args[0] is holder else None
+    line = next((each for each in module.ancestors(key) if isinstance(each, cst.BaseSmallStatement)), None)
+    if not isinstance(line, cst.Assign) or not module.code(line.targets[0].target).startswith("os.environ["):
+        return None
+    return line.value if not any(each is line.value for each in module.ancestors(key)) else None

@@ -1,0 +1,356 @@
+"""TrainingConfig: steps, checkpoints, evaluation and logging as the source asked for them."""
+
+from __future__ import annotations
+
+import re
+
+from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
+from ...engine.script.callback_methods import reads_tokenizer
+from ...engine.script.fill_from_tables import plain_version
+from ...engine.script.porting import Porting
+from ...runtime.facts.argument_fields import of_its_day
+from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.releases import release
+from ...text.expressions import python, quoted
+from ...text.layout import Arg, Call, render
+from .evaluation import LOSSES
+from .remarks import marked, remarked, remarked_line
+from .trackers import say_trackers
+
+
+def training_config(porting: Porting) -> Call:
+    """`TrainingConfig(...)`, or `rt.training_config(args, batches)` where the script decides at run time."""
+    names = porting.names
+    _say_epoch_ends(porting)
+    say_trackers(porting)
+    if porting.arguments_object:
+        arguments = [Arg(given(porting, "training_config", porting.arguments_object)), Arg(names.batches)]
+        if names.eval_batches:
+            arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
+        if loads_best(porting):
+            arguments.append(Arg("True", "best"))
+        if "push_to_hub" in porting.module.text:
+            arguments.append(Arg("True", "uploads"))
+        arguments += _release(porting)
+        asked = mark_keywords(porting, porting.config, "save_only_model")
+        asked += mark_row(porting, "train.resume_from_checkpoint") if porting.resumes else ""
+        return Call(asked + porting.rt("training_config"), arguments)
+    own = "TunixTrainingConfig" if "TrainingConfig" in porting.module.bound_names else "TrainingConfig"
+    alias = f" as {own}" if own != "TrainingConfig" else ""  # the file has another class of that name
+    porting.imports.add(f"from tunix.sft.peft_trainer import TrainingConfig{alias}")
+    steps = f"{names.batches}.steps"
+    arguments = [
+        Arg(steps, "max_steps"),
+        Arg(f"{names.batches}.accumulation", "gradient_accumulation_steps"),
+        _evaluates_every(porting, steps),
+    ]
+    arguments += _checkpoints(porting, steps)
+    arguments += _metrics(porting)
+    return Call(_silent(porting) + own, arguments, spread=True)
+
+
+def loads_best(porting: Porting) -> bool:
+    """Whether the script may load the best checkpoint after training."""
+    value = porting.value("save.best_at_end")
+    asked = "load_best_model_at_end" in porting.module.text
+    return value is not None and (value.is_literal(True) or (not value.known and asked))
+
+
+def _silent(porting: Porting) -> str:
+    """Marks of what TrainingConfig does without a word: it saves nothing, it reports to nobody."""
+    places = ["log.report_to"] if reporters(porting) == [] else []
+    if not _saves(porting):
+        places.append("save.strategy")
+    places += ["run.push_to_hub"] if porting.known("run.push_to_hub") is False else []
+    places += ["save.best_at_end"] if porting.known("save.best_at_end") is False else []
+    site = porting.trainer
+    return mark(porting, *places) + mark_of(porting, [site.argument("args")] if site is not None else [])
+
+
+def _release(porting: Porting) -> list[Arg]:
+    """`transformers=` where the source's saves its last step otherwise than the one of its TRL's day."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    day = of_its_day(plain_version(porting.versions.get("trl", "")) or None)
+    if not version or release(None, version).saves_last == release(None, day).saves_last:
+        return []
+    return [Arg(quoted(version), "transformers", "# when this release saved its last step")]
+
+
+def _say_epoch_ends(porting: Porting) -> None:
+    """Before transformers 4.52 an epoch could end within a step's accumulation, or step on what remained."""
+    version, site = plain_version(porting.versions.get("transformers", "")), porting.trainer
+    accumulation = porting.value("batch.accumulation")
+    single = accumulation is None or accumulation.is_literal(1, None)
+    if site is None or not version or release(None, version).rounds_steps_up or single or porting.loop is not None:
+        return
+    parts = ["save", "log", *(["eval"] if porting.names.eval_batches else [])]
+    asked = [part for part in parts if str(porting.known(f"{part}.strategy", "no")) == "epoch"]
+    if asked:
+        does = " and ".join({"save": "saves", "log": "logs", "eval": "evaluates"}[part] for part in asked)
+        message = f"transformers {version} {does} where an epoch's rows end, which may be within a step's accumulation:"
+        message += " the port comes a step or more before where they don't fill whole steps."
+        fix = "Losses and weights are equal; the steps of what is kept may differ."
+        porting.find(site.rule, "info", message, fix, site.line, site.column)
+
+
+def _evaluates_every(porting: Porting, steps: str) -> Arg:
+    if not porting.names.eval_batches:
+        unread(porting, "nothing is evaluated", *(f"eval.{name}" for name in OF_EVALUATION), "batch.eval_per_device")
+        if not porting.evaluates and porting.known("eval.strategy", "?") not in ("no", False, None):
+            unread(porting, "there is nothing to evaluate", "eval.strategy")
+            _say_nothing_is_evaluated(porting)
+        return marked(Arg(steps, "eval_every_n_steps"), mark(porting, "eval.strategy"))
+    arg = Arg(_every(porting, "eval", steps), "eval_every_n_steps")
+    return remarked(porting, arg, "eval.strategy", "eval.steps")
+
+
+def _say_nothing_is_evaluated(porting: Porting) -> None:
+    value, site = porting.value("eval.strategy"), porting.trainer
+    if site is None or value is None or value.origin is None:
+        return
+    message = "The trainer is asked for evaluations and given no eval_dataset: the source ends with an error there."
+    fix = "The port trains and evaluates nothing. Give eval_dataset=, or check that this is the script that was run."
+    porting.find(site.rule, "warning", message, fix, site.line, site.column, todo=False)
+
+
+# What a run reads of its evaluations, where there are any.
+OF_EVALUATION = ("steps", "on_start", "accumulation", "include", "include_inputs", "loss_only", "delay")
+
+
+def _every(porting: Porting, part: str, steps: str) -> str:
+    """How often, in optimizer steps: `eval.steps` or `save.steps`, by strategy; below 1 it is a ratio of all steps."""
+    strategy = str(porting.known(f"{part}.strategy", "no"))
+    if strategy in ("epoch", "no"):
+        unread(porting, f'{part}_strategy is "{strategy}"', f"{part}.steps")
+    if strategy == "epoch":
+        return f"{porting.names.batches}.steps_per_epoch"
+    if strategy == "no":
+        return steps
+    place = f"{part}.steps"
+    if part == "eval" and porting.known(place, "?") is None:
+        place = "log.steps"  # transformers evaluates as often as it logs when nothing else is said
+    value = porting.value(place)
+    if part == "save" and value is not None and value.known and value.literal in (0, -1):  # never due
+        return f"{steps} + 1" if _policy(porting) == porting.rt("SaveOnlyEvery") else steps
+    if value is not None and value.known and isinstance(value.literal, int | float) and 0 < value.literal < 1:
+        porting.imports.add("import math")
+        return f"math.ceil({porting.text(place)} * {steps})"
+    return porting.text(place)
+
+
+def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
+    if not _saves(porting):
+        unread(porting, "no checkpoint is saved", "save.steps", "save.total_limit", "save.only_model", *BEST)
+        if porting.resumes and porting.trainer is not None:
+            message = 'resume_from_checkpoint with save_strategy "no": Tunix resumes and saves in one place.'
+            site = porting.trainer
+            porting.find(site.rule, "error", message, "Save checkpoints, or start anew.", site.line, site.column)
+        return []
+    folder = porting.output_dir()
+    start = f"{porting.rt('resume_dir' if porting.resumes == 'True' else 'fresh_dir')}({folder})"
+    if porting.resumes not in ("", "True"):
+        asked = re.sub(r"^\((.*)\)$", r"\1", porting.resumes)
+        start_of = f"{folder}, {asked}" if porting.resumes_from else folder
+        condition = f"({asked})" if re.search(r"\bif\b|\blambda\b", asked) else porting.resumes
+        start = f"{porting.rt('resume_dir')}({start_of}) if {condition} else {start}"
+    porting.imports.add("import orbax.checkpoint as ocp")
+    # save_interval_steps would save the first step as well, which transformers doesn't.
+    policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])
+    options = [remarked(porting, Arg(policy, "save_decision_policy"), "save.strategy", "save.steps")]
+    limit = porting.value("save.total_limit")
+    kept = porting.text("save.total_limit") if limit is not None else "None"
+    if loads_best(porting):
+        _check_strategies(porting)
+        given = ["" if kept == "None" else kept, _counts_best(porting, steps)]
+        best = Arg(f"{porting.rt('KeepBest')}({', '.join(filter(None, given))})", "preservation_policy")
+        best = marked(best, mark(porting, *(place for place in BEST if _is_usual(porting, place))))
+        options.append(remarked(porting, best, "save.best_at_end", "save.total_limit"))
+    else:
+        options.append(remarked(porting, Arg(kept, "max_to_keep"), "save.total_limit"))
+    resumable = mark_keywords(porting, porting.config, "save_only_model")
+    start = mark_row(porting, "train.resume_from_checkpoint") + start if porting.resumes else start
+    return [
+        remarked(porting, Arg(start, "checkpoint_root_directory"), "run.output_dir"),
+        Arg(Call(f"{resumable}ocp.CheckpointManagerOptions", options), "checkpointing_options"),
+    ]
+
+
+def _counts_best(porting: Porting, steps: str) -> str:
+    """The source's release for rt.KeepBest, where it counted evaluations without a checkpoint otherwise than today's
+    and there may be such.
+    """
+    version = plain_version(porting.versions.get("transformers", ""))
+    if not version or version_key(version) >= (4, 50) or str(porting.known("save.strategy", "no")) == "epoch":
+        return ""
+    return "" if _every(porting, "eval", steps) == _every(porting, "save", steps) else f'transformers="{version}"'
+
+
+def _saves(porting: Porting) -> bool:
+    """Whether the run saves checkpoints."""
+    strategy = porting.value("save.strategy")
+    return strategy is not None and not (strategy.known and str(strategy.literal) in ("no", "False"))
+
+
+def _check_strategies(porting: Porting) -> None:
+    """transformers doesn't start where it would load the best of checkpoints that it never evaluated."""
+    strategies = [porting.value(f"{part}.strategy") for part in ("eval", "save")]
+    said = [str(value.literal) if value is not None and value.known else None for value in strategies]
+    site = porting.trainer
+    if None in said or said[0] == said[1] or site is None or not porting.value("save.best_at_end").known:  # type: ignore[union-attr]
+        return
+    message = f"load_best_model_at_end with eval_strategy {said[0]!r} and save_strategy {said[1]!r}: "
+    message += "transformers ends at its start there."
+    porting.find(site.rule, "error", message, "Evaluate and save at the same steps.", site.line, site.column)
+
+
+def _policy(porting: Porting) -> str:
+    """Transformers before 4.42 saved no checkpoint at the end unless one was due."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    if str(porting.known("save.strategy", "no")) == "steps" and not release(None, version or None).saves_last:
+        return porting.rt("SaveOnlyEvery")
+    return "ocp.checkpoint_managers.FixedIntervalPolicy"
+
+
+def reporters(porting: Porting) -> list[str] | None:
+    """The names in `report_to`; None when only the script knows.
+
+    transformers 4, told nothing, reports to all that are installed, which W&B is where the script speaks of it.
+    """
+    value = porting.value("log.report_to")
+    if value is not None and value.is_literal(None) and _reports_to_all(porting):
+        if _turns_wandb_off(porting.module.text):
+            return []
+        if "wandb" in porting.module.roots or "WANDB_" in porting.module.text:
+            return ["wandb"]
+        site = porting.trainer
+        assert site is not None
+        message = "report_to isn't set: transformers 4 reports to every tracker that is installed, the port to none."
+        fix = 'Set it, report_to="tensorboard", for a log of the port.'
+        porting.find("TP101", "info", message, fix, site.line, site.column)
+    if value is None:
+        return []
+    if not value.known:
+        return None
+    found = value.literal
+    names = [found] if isinstance(found, str) else list(found) if isinstance(found, list | tuple) else []
+    return [name for name in names if name != "none"]
+
+
+def _turns_wandb_off(text: str) -> bool:
+    """Whether a script sets WANDB_DISABLED or WANDB_MODE to what turns W&B off: not to "false", "online", "offline"."""
+    given = re.findall(r"WANDB_(?:DISABLED|MODE)\b[\"']?\]?\s*[=,:]?\s*[\"']?(\w*)", text)
+    return any(
+        value.lower() not in ("false", "0", "no", "off", "online", "offline", "run", "shared") for value in given
+    )
+
+
+def _reports_to_all(porting: Porting) -> bool:
+    version = plain_version(porting.versions.get("transformers", ""))
+    return porting.loop is None and bool(version) and version_key(version) < (5,)
+
+
+def _metrics(porting: Porting) -> list[Arg]:
+    wanted = reporters(porting)
+    if wanted == []:
+        unread(porting, "nothing is reported to a tracker", "log.dir", "log.run_name", "log.project")
+        return []
+    names = Arg(porting.text("log.report_to") if wanted is None else python(wanted))
+    options = [remarked(porting, names, "log.report_to")]
+    folder = porting.value("log.dir")
+    if folder is not None and not folder.is_literal(None):
+        options.append(remarked(porting, Arg(porting.text("log.dir"), "log_dir"), "log.dir"))
+    else:
+        options.append(Arg(_runs(porting), "log_dir"))
+    name = porting.value("log.run_name")
+    if name is not None and not name.is_literal(None):
+        options.append(remarked(porting, Arg(porting.text("log.run_name"), "run_name"), "log.run_name"))
+    project = porting.value("log.project")
+    if project is not None and not project.is_literal(None, "huggingface"):
+        options.append(remarked(porting, Arg(porting.text("log.project"), "project"), "log.project"))
+    return [Arg(Call(porting.rt("metrics_options"), options), "metrics_logging_options")]
+
+
+def _best_metric(porting: Porting) -> list[Arg]:
+    """What evaluations are compared by, where that isn't the lowest eval_loss."""
+    metric, greater = porting.value("save.best_metric"), porting.value("save.greater_is_better")
+    arguments = []
+    if metric is not None and not metric.is_literal(*LOSSES):
+        arg = Arg(porting.text("save.best_metric"), "metric_for_best_model")
+        arguments.append(remarked(porting, arg, "save.best_metric"))
+    if greater is not None and not greater.is_literal(None) and (arguments or not greater.is_literal(False)):
+        arg = Arg(porting.text("save.greater_is_better"), "greater_is_better")
+        arguments.append(remarked(porting, arg, "save.greater_is_better"))
+    return arguments
+
+
+# What the best checkpoint is chosen by: rt.KeepBest keeps that of the lowest loss unless it is told otherwise.
+BEST = ("save.best_metric", "save.greater_is_better")
+
+
+def _is_usual(porting: Porting, place: str) -> bool:
+    value = porting.value(place)
+    return value is not None and value.is_literal(*LOSSES, False)
+
+
+def _runs(porting: Porting) -> str:
+    folder = porting.value("run.output_dir")
+    if folder is not None and folder.known and isinstance(folder.literal, str):
+        text = porting.text("run.output_dir")
+        if text == folder.code or text.startswith(('"', "'")):
+            return quoted(folder.literal.rstrip("/") + "/runs")
+    porting.imports.add("import os")
+    return f'os.path.join({porting.output_dir()}, "runs")'
+
+
+def _callbacks(porting: Porting, code: str) -> list[Arg]:
+    tokenizer = porting.names.tokenizer if reads_tokenizer(porting) else ""
+    trainers = porting.trainer.argument("callbacks") if porting.trainer is not None else None
+    listed = [marked(Arg(code, "callbacks"), mark_of(porting, [trainers]))] if code else []
+    return [*listed, Arg(tokenizer, "processing_class")] if tokenizer else listed
+
+
+def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[str]:
+    """The line that logs as the source logs; `metrics`: with those of the batches."""
+    callbacks = porting.code.get("callbacks", "")
+    if porting.arguments_object:
+        arguments = [
+            Arg(given(porting, "training_hooks", porting.arguments_object)),
+            Arg(porting.names.batches),
+            Arg(porting.names.schedule),
+        ]
+        arguments += _callbacks(porting, callbacks)
+        hooks = Call(porting.rt("training_hooks"), arguments)
+        return [render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(hooks)]), indent)]
+    strategy = porting.value("log.strategy")
+    silent = strategy is not None and strategy.known and str(strategy.literal) == "no"
+    if strategy is not None and strategy.is_literal("no", "epoch"):
+        unread(porting, f'logging_strategy is "{strategy.literal}"', "log.steps")
+    every = "None" if silent else porting.text("log.steps")
+    if strategy is not None and strategy.is_literal("epoch"):
+        every = f"{porting.names.batches}.steps_per_epoch"
+    first = porting.value("log.first_step")
+    off = [place for place in ("log.first_step", "eval.on_start") if porting.known(place) is False]
+    arguments = [Arg(mark(porting, *off) + every)]
+    said_of = ["log.strategy", "log.steps"]
+    if first is not None and not first.is_literal(False):
+        arguments.append(Arg(porting.text("log.first_step"), "first_step"))
+        said_of.append("log.first_step")
+    on_start = porting.value("eval.on_start")
+    if porting.names.eval_batches and on_start is not None and not on_start.is_literal(False):
+        arguments.append(Arg(porting.text("eval.on_start"), "eval_on_start"))
+        said_of.append("eval.on_start")
+    arguments.append(Arg(porting.names.schedule, "schedule"))
+    arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
+    arguments += _callbacks(porting, callbacks)
+    if metrics:
+        arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
+    if callbacks or loads_best(porting):
+        arguments += _best_metric(porting)
+    else:
+        unread(porting, "no checkpoint is chosen as the best", *BEST)
+    if porting.value("save.strategy") is not None and not _saves(porting):
+        folder = marked(Arg(porting.output_dir(), "output_dir"), mark(porting, "run.output_dir"))
+        arguments.append(folder)  # of the record, which lies with checkpoints else
+    log = Call(porting.rt("log_every"), arguments)
+    code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
+    return remarked_line(porting, code, indent, *said_of)

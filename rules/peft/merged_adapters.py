@@ -1,0 +1,139 @@
+"""A saved adapter that is merged into the model before its training, as a DPO run has it on top of SFT's adapter.
+
+base = AutoModelForCausalLM.from_pretrained(MODEL)
+model = PeftModel.from_pretrained(base, "out/sft").merge_and_unload()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from porter.packs.api import Field, Phase, Porting, step
+from porter.packs.script import SAVED, Module, function_around, origins, small_statement, without_placement
+from porter.packs.training import Training
+from porter.packs.writing import mark_at
+
+PART_OF = "TP204"
+
+MERGE = "merge_and_unload"
+# Keywords of PeftModel.from_pretrained that rt.merge_adapter has, and those that change nothing of what is merged.
+KEPT = ("subfolder", "revision")
+IDLE = frozenset(
+    "is_trainable adapter_name device_map torch_device dtype torch_dtype autocast_adapter_dtype low_cpu_mem_usage "
+    "ephemeral_gpu_offload offload_folder offload_dir token use_auth_token cache_dir".split()
+)
+
+
+@step(Phase.FIND, fills=("merged adapters",))
+def note_merged(porting: Training) -> None:
+    """Note in the module which calls give the model on with an adapter merged in, so that it is followed through them.
+
+    What is merged behind a trainer of its function is the trained model's, or one to try it out.
+    """
+    module = porting.module
+    trainers = [site for site in porting.sites if site.role == "trainer"]
+    found: dict[cst.CSTNode, cst.BaseExpression] = {}
+    for call in module.calls if trainers else ():
+        if module.qualified(call.func) not in SAVED or (given := _given(call)) is None:
+            continue
+        start, function = module.span(call)[0], function_around(module, call)
+        if any(function_around(module, site.node) is function and site.statement_end <= start for site in trainers):
+            continue
+        merges = _merges(module, call)
+        found.update({merge: merge.func.value for merge in merges if isinstance(merge.func, cst.Attribute)})
+        if merges:
+            found[call] = given["model"]
+    module.memory["merged"] = found
+    module.memory.pop("makers", None)
+
+
+@step(Phase.WRITE, of="trainer", reads=("names",))
+def write_merged(porting: Porting) -> None:
+    """`PeftModel.from_pretrained(base, "sft")` → `rt.merge_adapter(base, "sft", mesh)`; what it gives is merged."""
+    module = porting.module
+    loads = {site.node for site in (porting.model, *porting.references) if site is not None} | set(porting.loads)
+    merged: Mapping[cst.CSTNode, cst.BaseExpression] = module.memory.get("merged", {})
+    for call, base in merged.items():
+        if not isinstance(call, cst.Call) or module.qualified(call.func) not in SAVED:
+            continue
+        if not any(node in loads for node in origins(module, base)):
+            continue
+        _write(porting, call, base)
+        for merge in _merges(module, call):
+            _unwrap(porting, merge)
+
+
+def _write(porting: Porting, call: cst.Call, base: cst.BaseExpression) -> None:
+    module, given = porting.module, _given(call)
+    assert given is not None
+    line, column = module.location(call)
+    further = [f", {name}={module.code(given[name])}" for name in KEPT if name in given]
+    folder = module.code(given["model_id"])
+    (start, end), (first, last) = module.span(call), module.span(base)
+    reason = "the adapter is merged into the weights before they are trained"
+    porting.edit(start, first, f"{porting.rt('merge_adapter')}(", PART_OF, reason)
+    porting.edit(
+        last,
+        end,
+        f", {mark_at(porting, line, column)}{folder}, {porting.names.mesh}{''.join(further)})",
+        PART_OF,
+        reason,
+    )
+    porting.fate(Field("PeftModel.model_id", folder, "exact", "rt.merge_adapter", reason, PART_OF, line, column))
+    quantized = [porting.value("model.quantization"), *(v.get("model.quantization") for v in porting.loads.values())]
+    if any(value is not None and not value.is_literal(None) for value in quantized):
+        message = f"{folder}: this adapter can't be merged into a quantised model."
+        porting.find(PART_OF, "error", message, "Load the model in full precision.", line, column)
+
+
+def _unwrap(porting: Porting, merge: cst.Call) -> None:
+    """`sft.merge_and_unload()` is `sft`, which is merged already; `model = model.merge_and_unload()` goes."""
+    module = porting.module
+    assert isinstance(merge.func, cst.Attribute)
+    held, statement = merge.func.value, small_statement(module, merge)[0]
+    same = isinstance(statement, cst.Assign) and len(statement.targets) == 1 and statement.value is merge
+    if same and isinstance(statement, cst.Assign) and statement.targets[0].target.deep_equals(held):
+        porting.remove_statement(merge, PART_OF, "it is merged already")
+        return
+    porting.edit(module.span(held)[1], module.span(merge)[1], "", PART_OF, "it is merged already")
+
+
+def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """The arguments of PeftModel.from_pretrained by name; None where one of them decides what is merged."""
+    found: dict[str, cst.BaseExpression] = {}
+    for argument, name in zip(call.args, ("model", "model_id", *[""] * len(call.args)), strict=False):
+        named = argument.keyword.value if argument.keyword is not None else name
+        if argument.star or named not in {"model", "model_id", *KEPT, *IDLE}:
+            return None
+        found[named] = argument.value
+    is_first = bool(call.args) and found.get("model") is call.args[0].value
+    trained = isinstance(asked := found.get("is_trainable"), cst.Name) and asked.value == "True"
+    return found if is_first and "model_id" in found and not trained else None
+
+
+def _merges(module: Module, call: cst.Call) -> list[cst.Call]:
+    """The `.merge_and_unload()` of what a call gives: on the spot, or on the variable that it is assigned to."""
+    around = _merge_of(module, call)
+    if around is not None:
+        return [around]
+    statement = small_statement(module, call)[0]
+    if not isinstance(statement, cst.Assign) or without_placement(statement.value) is not call:
+        return []
+    target = statement.targets[0].target
+    found = module.meaning(target)
+    if len(statement.targets) != 1 or found is None:
+        return []
+    end, scope = module.span(statement)[1], module.scope(call)
+    uses = [use for use in module.references(module.code(target), found[0]) if module.span(use)[0] >= end]
+    merges = [merge for use in uses if module.scope(use) is scope and (merge := _merge_of(module, use)) is not None]
+    return merges[:1]
+
+
+def _merge_of(module: Module, node: cst.CSTNode) -> cst.Call | None:
+    """The call in `node.merge_and_unload()`."""
+    attribute = module.parents[node]
+    call = module.parents.get(attribute)
+    is_merge = isinstance(attribute, cst.Attribute) and attribute.attr.value == MERGE and attribute.value is node
+    return call if is_merge and isinstance(call, cst.Call) and call.func is attribute and not call.args else None

@@ -1,0 +1,70 @@
+"""A question for a GPU: the condition that it stands in, and what that was on one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from porter.packs.api import Porting
+from porter.packs.script import Unknown, evaluate, left_on_gpu
+
+AVAILABLE = "torch.cuda.is_available"
+CAPABLE = "torch.cuda.get_device_capability"
+HALF = ("torch.cuda.is_bf16_supported", "unsloth.is_bfloat16_supported", "unsloth.is_bf16_supported", CAPABLE)
+REASON = "decided as on the GPU, which a TPU machine hasn't"
+GUARD = "the GPU run never came here"
+SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
+MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
+SAYS = frozenset("print exit quit warning warn error info debug critical".split())
+
+
+def decision(porting: Porting, call: cst.BaseExpression) -> cst.BaseExpression:
+    """The whole condition in which a call or a name stands: `available() and capability()[0] >= 8`."""
+    node: cst.BaseExpression = call
+    while True:
+        parent = porting.module.parents[node]
+        if isinstance(parent, cst.ComparisonTarget):
+            parent = porting.module.parents[parent]
+        if isinstance(parent, cst.Subscript) and parent.value is not node:
+            return node
+        if not isinstance(parent, cst.BooleanOperation | cst.UnaryOperation | cst.Comparison | cst.Subscript):
+            return node
+        node = parent
+
+
+def on_gpu(porting: Porting, test: cst.BaseExpression) -> bool | str | None:
+    """What a condition was on the GPU, or the code that is left of it; None where it doesn't ask for one."""
+    known = known_value(porting, test)
+    return known if isinstance(known, bool) else left_on_gpu(porting.module, test)
+
+
+def known_value(porting: Porting, node: cst.BaseExpression) -> object:
+    try:
+        return evaluate(porting.module, node)
+    except Unknown:
+        return None
+
+
+def small(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    for statement in body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            yield from statement.body
+        else:
+            yield statement
+
+
+def is_said(porting: Porting, around: list[cst.CSTNode]) -> bool:
+    call = next((item for item in around if isinstance(item, cst.Call | cst.BaseStatement)), None)
+    return isinstance(call, cst.Call) and porting.module.code(call.func).rsplit(".", 1)[-1] in SAYS
+
+
+def places(porting: Porting, chosen: cst.IfExp) -> bool:
+    """`0 if available() else -1`, `"auto" if available() else "cpu"`, and what a name with "device" takes."""
+    module = porting.module
+    if module.code(chosen.orelse).strip("\"'") in ("-1", "cpu"):
+        return True
+    holder = module.parents[chosen]
+    if isinstance(holder, cst.Assign):
+        return any("device" in module.code(target.target).lower() for target in holder.targets)
+    return isinstance(holder, cst.Arg) and holder.keyword is not None and "device" in holder.keyword.value

@@ -1,0 +1,160 @@
+"""What a call says that loads a model again: which model, and how `rt.load_model` loads the same.
+
+base = AutoModelForCausalLM.from_pretrained(MODEL, quantization_config=config, torch_dtype=torch.float16)
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+import libcst as cst
+
+from porter.packs.api import Porting
+from porter.packs.script import Module, Unknown, UnknownFamily, evaluate, find_family, origins, reaching
+from porter.packs.training import is_behind, tables_by_class
+
+WHOLE = "transformers.AutoModelForCausalLM.from_pretrained"
+SAVES = frozenset({"save_model", "save_pretrained", "push_to_hub"})
+CONFIG = "transformers.BitsAndBytesConfig"
+ADAPTER_CONFIG = ("peft.PeftConfig.from_pretrained", "peft.LoraConfig.from_pretrained")
+BASE = "base_model_name_or_path"
+# The keywords that ask bitsandbytes to quantise, and its formats.
+QUANTISES = {"quantization_config": "", "load_in_4bit": '"fp4"', "load_in_8bit": '"int8"'}
+
+
+def is_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
+    """Whether what stands there is surely Tunix's: the trained model's name, what the script saves, a known family.
+
+    `config.base_model_name_or_path` is it where the adapter is, whose PeftConfig that is.
+    """
+    module = porting.module
+    if (adapter := _adapter_of(module, path)) is not None:
+        return is_tunixs(porting, adapter)
+    output = porting.value("run.output_dir")
+    if is_base(porting, path) or (output is not None and module.code(path) in (output.text, output.code)):
+        return True
+    name = _known(module, path)
+    if name is not None and name == _folder(porting.known("run.output_dir")):
+        return True
+    saved = _saved(module)
+    if any(value.deep_equals(path) or (name is not None and _known(module, value) == name) for value in saved):
+        return True
+    given = [binding.value for binding in reaching(module, path)] if isinstance(path, cst.Name) else []
+    if given and all(each is not None and any(value.deep_equals(each) for value in saved) for each in given):
+        return True
+    try:
+        return name is not None and find_family(hub_id=str(name)) is not None
+    except UnknownFamily:
+        return False
+
+
+def is_base(porting: Porting, path: cst.BaseExpression) -> bool:
+    """Whether what stands there is the name of the model that is trained."""
+    code, identifier = porting.module.code(path), porting.value("model.id")
+    if identifier is None:
+        return False
+    named = _known(porting.module, path) if identifier.known and isinstance(identifier.literal, str) else None
+    is_named = code in (identifier.text, identifier.code) and not _is_bound_again(porting, path)
+    return is_named or (named is not None and named == _folder(identifier.literal))
+
+
+def _is_bound_again(porting: Porting, path: cst.BaseExpression) -> bool:
+    """Whether a name gets another value behind the training: `model_name = "me/other"`."""
+    made = reaching(porting.module, path) if isinstance(path, cst.Name) else []
+    return any(is_behind(porting, binding.node) for binding in made if not isinstance(binding.node, cst.Param))
+
+
+def may_be_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
+    """Whether what stands there may be of the trained model's family: a folder, a name that is decided when the script
+    runs, or a repository of somebody to whom the script uploads."""
+    module = porting.module
+    if (adapter := _adapter_of(module, path)) is not None:
+        return may_be_tunixs(porting, adapter)
+    name = _known(module, path)
+    if not isinstance(name, str):
+        return name is None
+    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+        return name.startswith((".", "/", "~")) or name.count("/") > 1
+    owner = name.partition("/")[0]
+    uploads = [str(_known(module, value)) for value in _saved(module)]
+    return any(other.partition("/")[0] == owner for other in uploads if "/" in other)
+
+
+def _saved(module: Module) -> list[cst.BaseExpression]:
+    """What the script's calls that save or upload are given."""
+    saves = (call for call in module.calls if isinstance(call.func, cst.Attribute) and call.func.attr.value in SAVES)
+    return [argument.value for call in saves for argument in call.args]
+
+
+def _adapter_of(module: Module, path: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The adapter whose base `config.base_model_name_or_path` names."""
+    if not isinstance(path, cst.Attribute) or path.attr.value != BASE:
+        return None
+    found = [binding.value for binding in reaching(module, path.value)] if isinstance(path.value, cst.Name) else []
+    calls = [call for call in found or [path.value] if isinstance(call, cst.Call)]
+    named = [call for call in calls if module.qualified(call.func) in ADAPTER_CONFIG and call.args]
+    return named[0].args[0].value if len(named) == 1 == len(found or [path.value]) else None
+
+
+def _known(module: Module, node: cst.BaseExpression) -> object:
+    """What an expression surely is, a folder without what is for nothing in it; None for one that the run decides."""
+    found = [binding.value for binding in reaching(module, node)] if isinstance(node, cst.Name) else []
+    try:
+        return _folder(evaluate(module, found[0] if len(found) == 1 and found[0] is not None else node))
+    except Unknown:
+        return None
+
+
+def _folder(value: object) -> object:
+    """`./out/` and `out` are the same folder."""
+    return posixpath.normpath(value) if isinstance(value, str) and value else value
+
+
+def reload_arguments(porting: Porting, call: cst.Call) -> list[str] | None:
+    """What of a loading call `rt.load_model` takes; None where a keyword has no counterpart there."""
+    module = porting.module
+    rows = tables_by_class(porting.packs)[WHOLE].table
+    first, kept = "", []
+    for place, argument in enumerate(call.args):
+        name = argument.keyword.value if argument.keyword is not None else ""
+        code = module.code(argument.value)
+        if argument.star or (not name and place):
+            return None
+        row = rows.row(name) if name else None
+        if not name or name == "pretrained_model_name_or_path":
+            first = code
+        elif name in ("dtype", "torch_dtype"):
+            kept += [] if code.strip("\"'") in ("auto", "None") else [f"dtype={code}"]
+        elif name == "revision":
+            kept.append(f"revision={code}")
+        elif name in QUANTISES:
+            if (format_of := quantization_of(porting, name, argument.value)) is None:
+                return None
+            kept += [f"quantization={format_of}"] if format_of else []
+        elif name != "return_dict" and (row is None or row.fate not in ("dropped", "changed")):
+            if not is_off(porting, argument.value):
+                return None
+    return [first, *kept] if first else None
+
+
+def quantization_of(porting: Porting, keyword: str, value: cst.BaseExpression) -> str | None:
+    """What `rt.load_model(quantization=)` takes for a keyword: "" for nothing, None for what it hasn't."""
+    if is_off(porting, value):
+        return ""
+    if keyword != "quantization_config":
+        return QUANTISES[keyword] if porting.module.code(value) == "True" else None
+    found = [binding.value for binding in reaching(porting.module, value)] if isinstance(value, cst.Name) else []
+    made = [[*origins(porting.module, one)][-1:] for one in found or [value]]
+    is_known = all(
+        any(isinstance(call, cst.Call) and porting.module.qualified(call.func) == CONFIG for call in calls)
+        for calls in made
+    )
+    return porting.module.code(value) if is_known else None
+
+
+def is_off(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether a keyword is surely None or False."""
+    try:
+        return evaluate(porting.module, node) in (None, False)
+    except Unknown:
+        return False

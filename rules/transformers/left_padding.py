@@ -1,0 +1,164 @@
+"""Rows that the script pads on the left: their first token is predicted from padding, which has nothing to see.
+
+tokenizer.padding_side = "left"
+tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import (
+    Module,
+    followed,
+    function_around,
+    makes_pair,
+    origins,
+    plain_version,
+    role_uses,
+    version_key,
+)
+from porter.packs.training import is_behind, table_of
+
+PART_OF = "transformers"
+
+UNTRAINED = (
+    "The rows are padded on the left: on the GPU the last padding predicts each row's first token, from what the "
+    "attention's kernel lets it see. The port's rows have no padding in front, and train all tokens but that one."
+)
+BATCHES = ("train", "evaluate", "predict")  # the trainer's methods that pad rows
+PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
+MAX_DEPTH = 3  # functions that call one another
+FIX = 'One token a row; padding_side="right" on the GPU trains what the port does.'
+
+
+@step(Phase.WRITE, of="trainer", fills=("parts",))
+def answer_left_padding(porting: Porting) -> None:
+    """What the source's attention lets padding see, for trainers that pad as the tokenizer says."""
+    assert porting.trainer is not None
+    kind, release = table_of(porting, porting.trainer).kind, plain_version(porting.versions.get("trl", ""))
+    if kind in ("causal-lm", "loop"):
+        porting.code["attention"] = attention_of_padding(porting)
+    elif kind == "sft" and release and version_key(release) < PADS_RIGHT and porting.known("data.packing") is not True:
+        say_untrained(porting)
+
+
+def pads_left(porting: Porting) -> cst.CSTNode | None:
+    """The last place where the training's tokenizer is told to pad on the left, unless a later one says right."""
+    module = porting.module
+    if "padding_side" not in module.text:
+        return None
+    said = [(module.location(node), node, value) for node in module.parents if (value := _side(node)) is not None]
+    said = [each for each in said if not _is_after(porting, each[1]) and not _is_of_another(porting, each[1])]
+    if not said:
+        return None
+    _, node, value = max(said, key=lambda each: each[0])
+    return node if isinstance(value, cst.SimpleString) and value.evaluated_value == "left" else None
+
+
+def _is_after(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether code runs only when all is trained and evaluated, here or in a function that is called from there."""
+    module = porting.module
+    if is_behind(porting, node):
+        trains = [use.outer for use in role_uses(porting, "trainer") if use.chain in BATCHES]
+        here, start = function_around(module, node), module.span(node)[0]
+        known = all(function_around(module, use) is here and module.span(use)[1] <= start for use in trains)
+        return known and (bool(trains) or porting.loop is not None)
+    function = function_around(module, node)
+    if function is None or depth > MAX_DEPTH or isinstance(module.scope(function).node, cst.ClassDef):
+        return False
+    calls = module.references(function.name.value, module.scope(function))
+    return bool(calls) and all(_is_after(porting, call, depth + 1) for call in calls)
+
+
+def _is_of_another(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether a place speaks of a tokenizer that the trainer surely hasn't, and that makes no rows before it."""
+    module = porting.module
+    around = module.parents[node]
+    if isinstance(node, cst.Assign):
+        target = node.targets[0].target
+        said = _loaded(module, target.value) if isinstance(target, cst.Attribute) else None
+    else:
+        said = around if isinstance(around, cst.Call) and _is_load(module, around) else None
+    own = [_loaded(module, each) for each in _of_trainer(porting)]
+    if said is None or not own or None in own or said in own:
+        return False
+    return all(_only_sets(module, use) or _is_after(porting, use) for use in _held(module, said))
+
+
+def _of_trainer(porting: Porting) -> list[cst.BaseExpression | None]:
+    """The tokenizers that may pad the trainer's rows: its own, and its collator's; None for one that isn't seen."""
+    if porting.trainer is None:
+        return []
+    given = porting.trainer.argument("processing_class", "tokenizer")
+    found = [given.node] if given is not None and not given.value.is_literal(None) else []
+    collator = porting.trainer.argument("data_collator")
+    if collator is None or collator.value.is_literal(None):
+        return found
+    made = [*origins(porting.module, collator.node)]
+    call = made[-1] if made else None
+    name = porting.module.qualified(call.func) or "" if isinstance(call, cst.Call) else ""
+    if not isinstance(call, cst.Call) or not name.startswith(("transformers.", "trl.")):
+        return [None]
+    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "tokenizer"]
+    first = [
+        arg.value for arg in call.args if arg.keyword is None and not arg.star and name.startswith("transformers.")
+    ]
+    return [*found, next(iter([*named, *first]), None)]
+
+
+def _loaded(module: Module, node: cst.BaseExpression | None) -> cst.Call | None:
+    """The call that loads a tokenizer, alone or beside its model."""
+    for made in origins(module, node):
+        if isinstance(made, cst.Call) and _is_load(module, made):
+            return made
+    found = module.meaning(node)
+    pair = found[1][0].value if found is not None and len(found[1]) == 1 else None
+    return pair if isinstance(pair, cst.Call) and makes_pair(module, pair) else None
+
+
+def _is_load(module: Module, call: cst.Call) -> bool:
+    name = module.qualified(call.func) or ""
+    return name.startswith("transformers.") and name.endswith(".from_pretrained")
+
+
+def _held(module: Module, call: cst.Call) -> list[cst.BaseExpression]:
+    """The uses of what a call makes, wherever the file hands it; the call where it is used on the spot."""
+    places, calls = followed(module, [call], placed=False)
+    uses = [use for place in places for use in module.references(place.variable, place.scope)]
+    return [*uses, *calls] if places else [call]
+
+
+def _only_sets(module: Module, use: cst.CSTNode) -> bool:
+    """Whether a use sets or reads an attribute, `tokenizer.pad_token = tokenizer.eos_token`."""
+    around = module.parents[use]
+    return isinstance(around, cst.Attribute) and not isinstance(module.parents[around], cst.Call)
+
+
+def _side(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """What a statement or a keyword sets `padding_side` to."""
+    if isinstance(node, cst.Arg):
+        return node.value if node.keyword is not None and node.keyword.value == "padding_side" else None
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return None
+    target = node.targets[0].target
+    return node.value if isinstance(target, cst.Attribute) and target.attr.value == "padding_side" else None
+
+
+def say_untrained(porting: Porting) -> None:
+    """A finding where the source's collator trains what the port's rows leave out."""
+    node = pads_left(porting)
+    if node is not None and porting.trainer is not None:
+        porting.find(porting.trainer.rule, "warning", UNTRAINED, FIX, *porting.module.location(node))
+
+
+def attention_of_padding(porting: Porting) -> str:
+    """The source's attn_implementation where it decides what its left padding sees; empty where none is given."""
+    if porting.model is None or pads_left(porting) is None:
+        return ""
+    given = porting.model.argument("attn_implementation")
+    if given is not None and isinstance(given.value.literal, str) and given.value.literal != "sdpa":
+        return given.value.literal
+    older = porting.model.argument("use_flash_attention_2")
+    return "flash_attention_2" if older is not None and older.value.is_literal(True) else ""

@@ -1,0 +1,59 @@
+"""compute_metrics of the source: which metrics the port's evaluation computes, and what of them can't be carried over.
+
+`compute_metrics` gets NumPy arrays, in the port as in the source: it stays as it is. What
+`preprocess_logits_for_metrics` does with torch's tensors is written for JAX's arrays (`logit_functions.py`).
+"""
+
+from __future__ import annotations
+
+from porter.packs.api import Phase, step
+from porter.packs.training import LOSSES, Training, included, metrics_of, short_name, table_of
+
+PART_OF = "transformers"
+
+OF_TRL = frozenset({"entropy", "mean_token_accuracy", "num_tokens", "aux_loss"})  # SFTTrainer's own
+INCLUDED = ("inputs",)
+
+
+@step(Phase.READ, of="trainer", reads=("script values", "arguments_object"))
+def settle_metrics(porting: Training) -> None:
+    """Findings for metrics, and for a choice of the best model by them, that the port doesn't have."""
+    site, argument = porting.trainer, metrics_of(porting)
+    assert site is not None
+    _settle_best(porting)
+    if argument is None:
+        return
+    wanted = included(porting)
+    unknown = [name for name in wanted or () if name not in INCLUDED]
+    if unknown:
+        reason = f"the port's evaluation gives compute_metrics predictions, labels and inputs, not {unknown[0]!r}"
+        porting.change_fate(".include_for_metrics", fate="manual", target="", reason=reason)
+        message = f"include_for_metrics={wanted}: {reason}."
+        porting.find(site.rule, "error", message, "Leave it out.", argument.line, argument.column)
+    packing = "data.packing" if porting.known("data.eval_packing") is None else "data.eval_packing"
+    runs_together = [place for place in (packing, "data.padding_free") if porting.known(place) is True]
+    if runs_together and table_of(porting, site).kind == "sft":
+        keyword = runs_together[0].rpartition(".")[2]
+        reason = "TRL runs a batch's rows together, and the Trainer cuts what it gathers as if they were apart"
+        porting.change_fate(".compute_metrics", fate="manual", target="", reason=reason)
+        message = f"compute_metrics with {keyword}=True: {reason}."
+        fix = "Set eval_packing=False and padding_free=False for the evaluation."
+        porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+
+
+def _settle_best(porting: Training) -> None:
+    """metric_for_best_model: eval_loss, or what compute_metrics returns."""
+    site, value = porting.trainer, porting.value("save.best_metric")
+    if site is None or value is None or porting.arguments_object or value.is_literal(*LOSSES):
+        return
+    name = str(value.literal).removeprefix("eval_") if value.known else ""
+    if metrics_of(porting) is not None and not (name in OF_TRL and table_of(porting, site).kind == "sft"):
+        return
+    if name in OF_TRL:
+        reason = f"the port's evaluation doesn't compute SFTTrainer's own {name}"
+    else:
+        reason = f"{short_name(site)}'s port computes no metric but the loss"
+    porting.change_fate(".metric_for_best_model", fate="manual", target="", reason=reason)
+    line, column = (value.origin.line, value.origin.column) if value.origin is not None else (site.line, site.column)
+    message = f"metric_for_best_model={value.text or value.code}: {reason}."
+    porting.find(site.rule, "error", message, "Compare by eval_loss.", line, column)

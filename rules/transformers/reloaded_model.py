@@ -1,0 +1,344 @@
+"""A model that is loaded again behind training, to generate → the same weights in Tunix's model.
+
+What it does: `AutoModelForCausalLM.from_pretrained(path)` becomes `rt.load_model` where the path is the base model's
+name, and `rt.load_trained` elsewhere, which loads whole models and adapters; `PeftModel.from_pretrained(base, path)`
+becomes `rt.apply_adapter`. Only where all that is done with the model is known, and it generates.
+Why: transformers would load it with torch, and generate on the host's CPU.
+Example: `model = PeftModel.from_pretrained(base, "out")`
+Use instead: `model = rt.apply_adapter(base, "out", mesh)`
+Safety: exact. Where nothing of the file saves what is trained, an info says that the checkpoints are Orbax's.
+What reads, lists or asks for a single checkpoint by transformers' name (`out/checkpoint-500`), behind the training or
+in a callback, is named: an error, a warning where it happens only if that is there.
+Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import CHAT_FORMAT, calls_of, function_around, indentation, parameter_of, role_uses, shortened
+from porter.packs.training import in_reach, is_behind, tables_by_class
+from porter.packs.writing import Rewrite, apply_rewrite, member_rules
+
+from ._generation import RELOADED
+from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
+from ._reloaded_by_unsloth import LOADS, arguments_of_unsloth, path_of_unsloth, reloaded_tokenizer
+from .called_model import OUTPUTS, is_known_call
+
+ID = "TP314"
+WORDS = ("generate(", "pipeline(", "merge_and_unload(", "setup_chat_format(", *OUTPUTS, *QUANTISES)
+
+ADAPTED = "peft.AutoPeftModelForCausalLM.from_pretrained"
+ADAPTER = ("peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained")
+MERGE = "merge_and_unload"
+READIES = ("unsloth.FastLanguageModel.for_inference", "unsloth.FastModel.for_inference")
+PLACES = frozenset({"eval", "train", "to", "cuda", "half", "float"})
+OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
+OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
+# Keywords of PeftModel.from_pretrained that say where and how torch's model lies, or what is so anyway.
+IDLE = frozenset("device_map dtype torch_dtype is_trainable offload_folder low_cpu_mem_usage offload_dir".split())
+MAX_DEPTH = 4  # functions that call one another
+REASON = "the model that generates is Tunix's, too"
+
+
+@dataclass
+class _Chain:
+    """The names that hold one model loaded again: what becomes of each place, and where it generates."""
+
+    edits: list[tuple[int, int, str]] = field(default_factory=list)
+    rewrites: list[tuple[Rewrite, cst.Call, str]] = field(default_factory=list)
+    removed: list[cst.BaseExpression] = field(default_factory=list)
+    uses: list[cst.Name] = field(default_factory=list)
+    kept: list[cst.Name] = field(default_factory=list)  # merged ones that are saved, whatever they are called
+    generates: bool = False
+    is_formatted: bool = False  # by TRL's setup_chat_format, which a port has for Tunix's model alone
+    is_saved: bool = False
+    is_quantised: bool = False  # torch's ends the port then, whatever is done with it
+    is_sure: bool = True  # that the model is of a family that Tunix has
+
+
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses", "reloaded models"))
+def port_reloaded(porting: Porting) -> None:
+    """Loads models of that kind with the runtime; every name where such a model stands is noted."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    if not any(word in module.text for word in WORDS):
+        return
+    found: list[cst.Name] = porting.answers.setdefault((RELOADED, trainer.node), [])
+    whole = tables_by_class(porting.packs)[WHOLE].names
+    for call in module.calls:
+        name = module.qualified(call.func)
+        if (name == ADAPTED or name in whole or name in LOADS) and _is_candidate(porting, call):
+            chain = _Chain()
+            if not _load(porting, call, chain):
+                continue
+            formatted = chain.is_formatted and chain.is_saved
+            if chain.generates or chain.is_quantised or formatted or _has_name_of_trained(porting, chain):
+                found += chain.uses
+                _write(porting, call, chain)
+
+
+def _has_name_of_trained(porting: Porting, chain: _Chain) -> bool:
+    """Whether the model is saved by the name of the one that was trained, whose uses become Tunix's."""
+    named = {use.name for use in role_uses(porting, "model")}
+    return chain.is_saved and any(use in named for use in chain.uses)
+
+
+def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
+    """Makes the changes that a chain has found."""
+    for start, end, new in chain.edits:
+        porting.edit(start, end, new, ID, REASON)
+    for place in chain.removed:
+        porting.remove_statement(place, ID, "it is where the mesh says")
+    for kept in chain.kept:
+        porting.edit(*porting.module.span(kept), kept.value, ID, "what is merged saves itself")
+    for rule, use, name in chain.rewrites:
+        apply_rewrite(porting, rule, use, name, "call")
+    if not chain.is_sure:
+        path = next((shortened(porting.module.code(argument.value)) for argument in call.args[:1]), "")
+        message = f"{path}: of which family this model is, isn't known at port time; the port loads it with Tunix."
+        fix = "Check it: rt.load_trained names the family of one that Tunix hasn't, behind the training."
+        porting.find(ID, "warning", message, fix, *porting.module.location(call))
+
+
+def _is_candidate(porting: Porting, call: cst.Call) -> bool:
+    trainer, model = porting.trainer, porting.model
+    assert trainer is not None
+    taken = (model is not None and model.node is call) or call in porting.loads
+    if taken or porting.covered(porting.module.span(call)[0]):
+        return False
+    if is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call)):
+        return True
+    return _is_apart(porting, call) or (has_mesh_of_file(porting) and _is_behind_calls(porting, call))
+
+
+def _is_behind_calls(porting: Porting, call: cst.Call) -> bool:
+    """Whether a line of no function runs behind every call of the one that trains: `train(); model = load()`."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    function = function_around(module, trainer.node)
+    calls = calls_of(module, function) if function is not None else []
+    if function_around(module, call) is not None or module.loops(call) or not calls:
+        return False
+    ends = [module.span(module.statement(one))[1] for one in calls]
+    apart = all(function_around(module, one) is None for one in calls)
+    return apart and all(end <= module.span(call)[0] for end in ends)
+
+
+def _is_apart(porting: Porting, call: cst.Call) -> bool:
+    """Whether a function that trains nothing loads the model for itself, and the mesh is the file's."""
+    function = function_around(porting.module, call)
+    trains = {function_around(porting.module, site.node) for site in porting.sites if site.role == "trainer"}
+    if function is None or function in trains:
+        return False
+    return has_mesh_of_file(porting) or (_has_mesh(porting, call) and _runs_behind(porting, function))
+
+
+def _has_mesh(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether the mesh that the port makes for a trainer at the top of the file is known where `node` stands."""
+    trainer = porting.trainer
+    return trainer is not None and in_reach(trainer.scope, porting.module.scope(node))
+
+
+def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) -> bool:
+    """Whether a function is defined, or called, behind the training only."""
+    module = porting.module
+    if is_behind(porting, function):
+        return True
+    calls = calls_of(module, function)
+    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
+    if depth > MAX_DEPTH or not calls or len(uses) > len(calls):
+        return False
+    around = [(call, function_around(module, call)) for call in calls]
+    return all(
+        is_behind(porting, call) if outer is None else _runs_behind(porting, outer, depth + 1) for call, outer in around
+    )
+
+
+def has_mesh_of_file(porting: Porting) -> bool:
+    """Whether the port makes its mesh below the imports, for all functions."""
+    start = f"\n{porting.names.mesh} = "
+    return any(edit.new.startswith(start) for edit in porting.edits)
+
+
+def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
+    """`AutoModelForCausalLM.from_pretrained(path, dtype=...)` → `rt.load_model(path, mesh, dtype=...)`."""
+    module = porting.module
+    if module.qualified(call.func) in LOADS:
+        return _load_pair(porting, call, chain)
+    arguments = reload_arguments(porting, call)
+    if arguments is None:
+        return False
+    path = next((a.value for a in call.args if module.code(a.value) == arguments[0]), None)
+    if path is None:
+        return False
+    chain.is_quantised = any(argument.startswith("quantization=") for argument in arguments)
+    chain.is_sure = is_tunixs(porting, path)
+    if not chain.is_sure and not (chain.is_quantised and may_be_tunixs(porting, path)):
+        return False
+    function = porting.rt("load_model" if is_base(porting, path) else "load_trained")
+    new = f"{function}({arguments[0]}, {', '.join([porting.names.mesh, *arguments[1:]])})"
+    whole, rest = _without_places(porting, call)
+    chain.edits.append((module.span(call)[0], module.span(whole)[1], new))
+    return rest and _held(porting, whole, chain, merged=False)
+
+
+def _load_pair(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
+    """Unsloth's `model, tokenizer = FastLanguageModel.from_pretrained(path)` → a line for each."""
+    module = porting.module
+    arguments, path, line = arguments_of_unsloth(porting, call), path_of_unsloth(call), module.parents[call]
+    if arguments is None or path is None or not isinstance(line, cst.Assign) or len(line.targets) != 1:
+        return False
+    target = line.targets[0].target
+    names = [element.value for element in target.elements] if isinstance(target, cst.Tuple) else []
+    if len(names) != 2 or not all(isinstance(name, cst.Name) for name in names) or not is_tunixs(porting, path):
+        return False
+    chain.is_quantised = True  # Unsloth ends on a machine without a GPU, whatever is done with it
+    model, tokenizer = (module.code(name) for name in names)
+    space = indentation(module.text, module.span(line)[0])
+    new = f"{model} = {porting.rt('load_trained')}({arguments[0]}, {', '.join([porting.names.mesh, *arguments[1:]])})"
+    new += f"\n{space}{tokenizer} = {reloaded_tokenizer(porting, path)}"
+    chain.edits.append((*module.span(line), new))
+    return _held(porting, call, chain, merged=False)
+
+
+def _without_places(porting: Porting, call: cst.Call) -> tuple[cst.Call, bool]:
+    """A call with the `.to("cuda")` behind it; whether nothing else hangs on it."""
+    module = porting.module
+    while isinstance(attribute := module.parents[call], cst.Attribute):
+        outer = module.parents[attribute]
+        if not isinstance(outer, cst.Call) or attribute.attr.value not in PLACES:
+            return call, attribute.attr.value == MERGE and isinstance(outer, cst.Call)
+        call = outer
+    return call, True
+
+
+def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> bool:
+    """Follows the name that a call's value gets; whether all uses of it are known."""
+    module = porting.module
+    parent = module.parents[call]
+    if isinstance(parent, cst.Attribute):  # .merge_and_unload() on the spot
+        outer = module.parents[parent]
+        assert isinstance(outer, cst.Call)
+        begin = next(start for start, end, _ in reversed(chain.edits) if end == module.span(call)[1])
+        chain.edits.append((begin, begin, f"{porting.rt(MERGE)}("))
+        chain.edits.append((module.span(call)[1], module.span(outer)[1], ")"))
+        return _held(porting, outer, chain, merged=True)
+    if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+        return False
+    target: cst.BaseExpression = parent.targets[0].target
+    if module.qualified(call.func) in (CHAT_FORMAT, *LOADS):  # it gives (model, tokenizer)
+        pair = target.elements if isinstance(target, cst.Tuple) else ()
+        target = pair[0].value if len(pair) == 2 else target
+    scope = module.scope(call)
+    if not isinstance(target, cst.Name) or function_around(module, call) is not function_around(module, parent):
+        return False
+    found = scope.lookup(target.value)
+    if found is None:
+        return False
+    later = [module.span(b.node)[0] for b in found[1] if module.span(b.node)[0] > module.span(parent)[0]]
+    stop = min(later, default=len(module.text))
+    again = next((b.node for b in found[1] if module.span(b.node)[0] == stop), None)
+    for use in module.references(target.value, found[0]):
+        inside = again is not None and module.span(again)[0] <= module.span(use)[0] < module.span(again)[1]
+        if module.span(parent)[1] <= module.span(use)[0] < stop or inside:
+            if not isinstance(use, cst.Name) or not _use(porting, use, chain, merged):
+                return False
+    return True
+
+
+def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
+    """Whether a use of the model is one that the port has, and what it becomes."""
+    module = porting.module
+    parent = module.parents[use]
+    outer = module.parents[parent]
+    if isinstance(parent, cst.Attribute):
+        name = parent.attr.value
+        if name in ("device", "dtype") or name == "generate" or (merged and name in OF_MERGED):
+            chain.generates |= name == "generate"
+            chain.is_saved |= name in OF_MERGED
+            chain.kept += [use] if name in OF_MERGED else []
+            if name == "device" and isinstance(outer, cst.Assign):  # where what is made in torch goes, if it stays
+                chain.edits.append((*module.span(parent), '"cpu"'))
+            chain.uses.append(use)
+            return True
+        if not isinstance(outer, cst.Call) or outer.func is not parent:
+            if name != "config" or not isinstance(outer, cst.Attribute) or outer.attr.value not in OF_CONFIG:
+                return False
+            assigned = module.parents[module.parents[outer]]
+            if isinstance(assigned, cst.Assign) and len(assigned.targets) == 1:
+                chain.removed.append(outer)
+                return True
+            return False
+        if name in PLACES:
+            around = module.parents[outer]
+            if isinstance(around, cst.Expr):
+                chain.removed.append(outer)
+                return True
+            return False
+        if name == MERGE and not merged and isinstance(module.parents[outer], cst.Expr):
+            chain.removed.append(outer)  # merged in place: the same tokens
+            return True
+        rule = member_rules(porting).get(f"@model.{name}()")
+        if isinstance(rule, Rewrite) and rule.action == "replace" and not merged:
+            chain.rewrites.append((rule, outer, use.value))
+            return True
+        if name == MERGE and not merged:
+            chain.edits.append((*module.span(outer), f"{porting.rt(MERGE)}({use.value})"))
+            return _held(porting, outer, chain, merged=True)
+        return False
+    if isinstance(parent, cst.Call) and parent.func is use and is_known_call(porting, parent):
+        chain.generates = True
+        chain.uses.append(use)
+        return True
+    if isinstance(outer, cst.Call) and isinstance(parent, cst.Arg):
+        called = module.qualified(outer.func)
+        if called in READIES and isinstance(module.parents[outer], cst.Expr):
+            chain.removed.append(outer)
+            return True
+        if called == "transformers.pipeline":
+            chain.generates = True
+            chain.uses.append(use)
+            return True
+        if called in ADAPTER and not merged:
+            return _adapter(porting, use, outer, chain)
+        if called == CHAT_FORMAT and not merged and _is_model_of(outer, parent):
+            chain.is_formatted = True
+            return _held(porting, outer, chain, merged=False)
+        parameter = parameter_of(module, parent, outer)
+        if parameter is not None:
+            uses = module.references(parameter, module.scopes[module.callees[outer]])
+            return all(isinstance(n, cst.Name) and _use(porting, n, chain, merged) for n in uses)
+    return isinstance(parent, cst.Del) or isinstance(module.parents[outer], cst.Del)
+
+
+def _is_model_of(call: cst.Call, argument: cst.Arg) -> bool:
+    return argument.keyword.value == "model" if argument.keyword is not None else argument is call.args[0]
+
+
+def _adapter(porting: Porting, use: cst.Name, call: cst.Call, chain: _Chain) -> bool:
+    """`PeftModel.from_pretrained(base, "out")` → `rt.apply_adapter(base, "out", mesh)`."""
+    module = porting.module
+    given = {("model", "model_id")[n]: a.value for n, a in enumerate(call.args[:2]) if a.keyword is None}
+    kept = []
+    for argument in call.args:
+        name = argument.keyword.value if argument.keyword is not None else ""
+        if argument.star or (not name and argument not in call.args[:2]):
+            return False
+        if name in ("model", "model_id"):
+            given[name] = argument.value
+        elif name in ("subfolder", "revision"):
+            kept.append(f"{name}={module.code(argument.value)}")
+        elif name and name not in IDLE and not is_off(porting, argument.value):
+            return False
+    if set(given) != {"model", "model_id"} or given["model"] is not use:
+        return False
+    whole, rest = _without_places(porting, call)
+    words = [use.value, module.code(given["model_id"]), porting.names.mesh, *kept]
+    chain.edits.append(
+        (module.span(call)[0], module.span(whole)[1], f"{porting.rt('apply_adapter')}({', '.join(words)})")
+    )
+    return rest and _held(porting, whole, chain, merged=False)

@@ -1,0 +1,58 @@
+"""Lines that show where the model lies, or its type: `print(model.device)`, `print(next(model.parameters()).dtype)`.
+
+A log names the first device, `jax.devices()[0]`, and the type of the first weight.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import Use, role_uses
+
+PART_OF = "TP346"
+REASON = "JAX places arrays by the mesh; a log line names the first device"
+ATTRIBUTES = ("device", "dtype")
+LOGS = frozenset({"print", "debug", "info", "warning", "error", "log", "str", "write"})
+
+
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
+def answer_shown_places(porting: Porting) -> None:
+    """Places and types of the model that a line only shows."""
+    for use in list(role_uses(porting, "model")):
+        found = _asked(porting, use)
+        if found is None or porting.covered(porting.module.span(found)[0]) or not _is_shown(porting, found):
+            continue
+        new = "jax.devices()[0]"
+        if found.attr.value == "dtype":
+            porting.imports.add("from flax import nnx")
+            new = f"jax.tree.leaves(nnx.state({porting.module.code(use.name)}, nnx.Param))[0].dtype"
+        porting.imports.add("import jax")
+        porting.edit(*porting.module.span(found), new, PART_OF, REASON)
+
+
+def _asked(porting: Porting, use: Use) -> cst.Attribute | None:
+    """`model.device`, or `next(model.parameters()).device`."""
+    module = porting.module
+    node: cst.CSTNode | None = use.outer if use.chain in ATTRIBUTES and use.kind == "read" else None
+    if use.chain == "parameters" and use.kind == "call":
+        call = module.parents[module.parents[use.outer]]
+        is_first = isinstance(call, cst.Call) and module.code(call.func) == "next" and len(call.args) == 1
+        node = module.parents[call] if is_first else None
+    if not isinstance(node, cst.Attribute) or node.attr.value not in ATTRIBUTES:
+        return None
+    return node
+
+
+def _is_shown(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether a value goes into a line of output and nowhere else: `print(f"on {model.device}")`."""
+    for around in porting.module.ancestors(node):
+        if isinstance(around, cst.Call):
+            called = around.func.attr if isinstance(around.func, cst.Attribute) else around.func
+            if not isinstance(called, cst.Name) or called.value not in LOGS:
+                return False
+        elif isinstance(around, cst.Expr):
+            return True
+        elif not isinstance(around, cst.Arg | cst.BaseFormattedStringContent | cst.FormattedString):
+            return False
+    return False

@@ -1,0 +1,78 @@
+"""Unsloth: `FastLanguageModel.from_pretrained`, which gives (model, tokenizer), and its `get_peft_model`.
+
+What Unsloth decides itself is decided here as it does: 4 bits unless the call says no, bfloat16 where no type is
+given. Its trainers: `patched_defaults.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from porter.packs.api import Origin, Site, Value
+from porter.packs.training import Training, table_of
+
+PART_OF = "unsloth"
+TABLES = ("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastLanguageModel.get_peft_model")
+
+QUANTIZATION = "model.quantization"
+CHECKPOINTING = "memory.unsloth_gradient_checkpointing"
+FOUR, EIGHT = "model.load_in_4bit", "model.load_in_8bit"
+
+
+def filled(site: Site, porting: Training) -> None:
+    """What Unsloth makes of the keywords: of a model's, or of its adapters'."""
+    if site.role == "model":
+        _read_model(porting, site)
+    else:
+        _read_adapters(porting, site)
+
+
+def _read_model(porting: Training, site: Site) -> None:
+    """What Unsloth makes of the keywords: weights' type, quantisation, checkpointing."""
+    dtype = porting.value("model.dtype")
+    if dtype is None or dtype.is_literal(None):
+        porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin if dtype else None)})
+    _read_bits(porting)
+    identifier, held = porting.value("model.id"), porting.value(QUANTIZATION)
+    if identifier is not None and not identifier.known and (held is None or not held.is_literal("nf4")):
+        message = "The model's name is not known at port time."
+        fix = "Give the name of 16-bit weights: of a -bnb-4bit mirror they are held in nf4 whatever load_in_4bit says."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column)
+    _read_checkpointing(porting)
+
+
+def _read_bits(porting: Training) -> None:
+    """The format, as the keywords say it: of a mirror Unsloth loads the 16-bit weights under load_in_4bit=False."""
+    full, half = porting.value("model.full_finetuning"), porting.value("model.load_in_16bit")
+    four, eight = porting.recipe.values[FOUR], porting.recipe.values[EIGHT]
+    if full is not None and full.is_literal(True):
+        return
+    if half is not None and half.is_literal(True):
+        return
+    if not eight.known:
+        code = f'"int8" if {eight.text} else ("nf4" if {four.text or four.code} else None)'
+        porting.fill({QUANTIZATION: Value("expression", code, eight.origin)})
+    elif eight.is_literal(True):
+        porting.fill({QUANTIZATION: Value("literal", "'int8'", eight.origin)})
+    elif not four.known:
+        porting.fill({QUANTIZATION: Value("expression", f'"nf4" if {four.text} else None', four.origin)})
+    elif four.is_literal(True):
+        porting.fill({QUANTIZATION: Value("literal", "'nf4'", four.origin)})
+
+
+def _read_checkpointing(porting: Training) -> None:
+    """`"unsloth"` and True ask for the same recomputation."""
+    value = porting.value(CHECKPOINTING)
+    if value is not None and value.known:
+        porting.fill({CHECKPOINTING: replace(value, code=repr(value.literal not in (False, None, "none", "False")))})
+
+
+def _read_adapters(porting: Training, site: Site) -> None:
+    """`FastLanguageModel.get_peft_model(model, target_modules=None)` puts them into the layers that it names itself."""
+    rule = table_of(porting, site)
+    targets = porting.value("lora.targets")
+    if targets is not None and targets.is_literal(None):
+        row = rule.table.row("target_modules")
+        assert row is not None and row.default is not None
+        porting.fill({"lora.targets": Value("default", row.default, Origin(rule.table.name, 0, 0, rule.id))})
+    _read_checkpointing(porting)

@@ -1,0 +1,251 @@
+"""Unsloth's TRL: other defaults, lengths and rows where unsloth is imported before trl.
+
+What it does: reads TRL's configs with the defaults that Unsloth writes into them when it is imported
+(gradient_accumulation_steps=2, seed=3407, learning_rate=5e-5, a warmup of a tenth, ...), by its release; cuts rows at
+the model's max_seq_length; tokenises texts as Unsloth does (`unsloth=`), and says which rows it refuses; raises GRPO's
+batch to num_generations.
+Why: the script trains with them. A class of TRL that is imported before unsloth keeps TRL's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import libcst as cst
+
+from porter.packs.api import Origin, Phase, Porting, Severity, Site, Value, step
+from porter.packs.runtime import CONFIGS_OF_TRL, FieldTable, unsloth_defaults
+from porter.packs.script import plain_version, version_key
+from porter.packs.training import (
+    Training,
+    about,
+    config_table,
+    in_reach,
+    is_given,
+    plain_versions,
+    rewritten_by,
+    table_of,
+)
+
+from ._release import unsloth_version
+
+ID = "TP703"
+
+UNSLOTH = "Unsloth"  # the file that such a default's origin names
+RAISED = "Unsloth raises it to num_generations"
+LENGTH = "data.max_length"
+PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
+ROLLS_OUT = ("grpo", "rloo")
+DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
+
+
+def is_patched(porting: Training, site: Site | None) -> bool:
+    """Whether the class that a call names is Unsloth's."""
+    if site is None or not site.qualified.startswith("trl.") or not isinstance(site.node, cst.Call):
+        return False
+    return site.node in porting.module.parents and bool(rewritten_by(porting, site.node.func))
+
+
+@step(Phase.FIND, fills=("patches",))
+def find_patches(porting: Training) -> None:
+    """From where on TRL's classes are Unsloth's, and what is said of the values that it decides."""
+    release = unsloth_version(porting) if "unsloth" in porting.module.roots else ""
+    if release and version_key(release) >= PATCHES_SINCE:
+        porting.patched_from, porting.patched_by = _first_import(porting), release
+        porting.notes |= {UNSLOTH: "Unsloth's default", RAISED: RAISED}
+
+
+def _first_import(porting: Training) -> int | None:
+    """Where the first import of unsloth stands that surely runs: in no `if`, unless the model is Unsloth's."""
+    module = porting.module
+    surely = any(site.qualified.startswith("unsloth.") for site in porting.of_role("model"))
+    found = [
+        module.span(binding.node)[0]
+        for scope in module.scopes.values()
+        for bindings in scope.bindings.values()
+        for binding in bindings
+        if binding.kind == "import" and binding.qualified.split(".", 1)[0] == "unsloth"
+        if surely or not any(isinstance(ancestor, cst.If) for ancestor in module.ancestors(binding.node))
+    ]
+    return min(found, default=None)
+
+
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("given values", "arguments", "arguments_object", "config"),
+    fills=("other defaults",),
+)
+def fill_patched_defaults(porting: Training) -> None:
+    """Unsloth's defaults of the trainer's config class, where the source says nothing."""
+    trainer = porting.trainer
+    assert trainer is not None
+    if porting.arguments is not None:
+        _fill_defaults(porting, table_of(porting, porting.arguments).table, plain_versions(porting))
+    elif not porting.arguments_object and not is_given(trainer.argument("args")):
+        if (base := config_table(porting)) is not None:
+            _fill_defaults(porting, base.table, plain_versions(porting))
+
+
+def _fill_defaults(porting: Training, table: FieldTable, versions: Mapping[str, str]) -> None:
+    name = table.name.rsplit(".", 1)[-1]
+    patched = porting.config if porting.config is not None else porting.trainer
+    if name not in CONFIGS_OF_TRL or not is_patched(porting, patched):
+        return
+    transformers = versions.get("transformers", "5")
+    assert patched is not None
+    message = f"Read as Unsloth {unsloth_version(porting)}, which has other defaults for {name} than TRL."
+    fix = "Pin its release (pip install unsloth==VERSION) if it was another."
+    porting.find(ID, "info", message, fix, patched.line, patched.column)
+    given = {row.name for row in table.rows(versions).values() if row.place and porting.given(row.place)}
+    found = unsloth_defaults(name, unsloth_version(porting), transformers)
+    _settle_warmup(porting, found, given)
+    rows = {row.name: row for row in table.rows().values()}
+    values = {}
+    for field, default in found.items():
+        row = rows.get(field)
+        if row is not None and row.place and not porting.given(row.place):
+            values[row.place] = _default(default)
+    if not {"output_dir", "save_strategy", "save_steps"} & given:
+        values["run.output_dir"] = _default("'unsloth_training_checkpoints'")
+        values["save.strategy"] = _default("'no'")
+    porting.fill(values)
+
+
+def _settle_warmup(porting: Training, found: dict[str, str], given: set[str]) -> None:
+    """Of a share and a number of steps the source's own counts; transformers 4 takes 0 steps for none given."""
+    share = found.pop("warmup_ratio", None) or found.pop("warmup_steps", None)
+    steps = porting.value("schedule.warmup_steps")
+    none = "warmup_steps" not in given or (steps is not None and steps.is_literal(0) and "warmup_ratio" in found)
+    if share is not None and "warmup_ratio" not in given and none:
+        found["warmup_steps"] = share
+
+
+def _default(code: str) -> Value:
+    return Value("default", code, Origin(UNSLOTH, 0, 0, ID))
+
+
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("script values", "config", "arguments_object", "model", "model.max_seq_length"),
+    settles=("data.max_length",),
+    fills=("unsloth_rows", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
+)
+def settle_patched(porting: Training) -> None:
+    """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
+    site = porting.trainer
+    if site is None or porting.loop is not None:
+        return
+    kind = table_of(porting, site).kind
+    if not is_patched(porting, site):
+        if kind == "sft":
+            _say_start(porting, site)
+        return
+    if kind == "sft":
+        porting.unsloth_rows = unsloth_version(porting)
+        _cut_at_the_models(porting)
+    if kind == "grpo" and not porting.arguments_object:
+        _settle_loss(porting)
+
+
+def _say_start(porting: Training, site: Site) -> None:
+    """Where TRL is imported first, its own preparation is what runs, but for one thing in old releases."""
+    of_unsloth = porting.model is not None and porting.model.qualified.startswith("unsloth.")
+    if not of_unsloth or version_key(plain_version(porting.versions.get("trl", "1"))) >= (0, 13):
+        return
+    message = "Unsloth leaves out a BOS where the text begins with it or the chat template has it; the port adds it."
+    fix = "Take off a BOS that apply_chat_template wrote (.removeprefix(tokenizer.bos_token))."
+    porting.find(ID, "warning", message, fix, site.line, site.column)
+
+
+def _cut_at_the_models(porting: Training) -> None:
+    """Rows are cut at the model's max_seq_length, or a shorter one of the config, whose max_length is overwritten."""
+    of_model = porting.value("model.max_seq_length")
+    if of_model is None or porting.model is None or not porting.model.qualified.startswith("unsloth."):
+        return
+    assert porting.trainer is not None
+    if of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+        of_model = replace(of_model, text=of_model.code)  # the name that says it is another function's
+    own = [site.argument("max_seq_length") for site in (porting.trainer, porting.config) if site is not None]
+    given = next((each for each in own if each is not None and not each.value.is_literal(None)), None)
+    if given is not None and not _is_longer(given.value, of_model):
+        return
+    if not of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+        message = "Unsloth cuts rows at the model's max_seq_length, which can't be read at the trainer."
+        message += " The port cuts them at the trainer's." if given is not None else ""
+        severity: Severity = "warning" if given is not None else "error"
+        fix = "Give the trainer's config that max_seq_length" + (" if it is smaller." if given is not None else ".")
+        porting.find(ID, severity, message, fix, porting.model.line, porting.model.column)
+        return
+    read = of_model.origin
+    origin = Origin(UNSLOTH, read.line, read.column, ID) if read is not None else Origin(UNSLOTH, 0, 0, ID)
+    if given is not None and not (given.value.known and of_model.known):
+        shorter = f"min({given.text}, {of_model.text or of_model.code})"
+        of_model = Value("expression", shorter, origin, shorter)
+    porting.fill({LENGTH: replace(of_model, origin=origin)})
+    for row in [
+        row for row in porting.fields if given is not None and (row.line, row.column) == (given.line, given.column)
+    ]:
+        reason = "Unsloth reduces it to the model's max_seq_length"
+        porting.change_fate(row.source, fate="changed", target="rt.SFTBatches(max_length=)", reason=reason)
+        about(porting, row, [LENGTH])
+    reason = "Unsloth cuts at the model's max_seq_length instead"
+    porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=reason)
+    reason = "rows are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
+    for name in ("FastLanguageModel.max_seq_length", "FastModel.max_seq_length"):
+        porting.change_fate(name, fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
+
+
+def _is_longer(own: Value, of_model: Value) -> bool:
+    """Whether a trainer's length may be more than its model's."""
+    if of_model.is_literal(None) or own.code == of_model.code:
+        return False
+    both = own.known and of_model.known
+    return not both or (
+        isinstance(own.literal, int) and isinstance(of_model.literal, int) and own.literal > of_model.literal
+    )
+
+
+def _settle_loss(porting: Training) -> None:
+    """Unsloth sets what the DAPO and Dr. GRPO papers recommend beside their loss."""
+    kind = str(porting.known("loss.type", "")).lower()
+    scale = porting.value("reward.scale")
+    if kind == "dapo" and porting.given("loss.type"):
+        porting.fill({place: _default(code) for place, code in DAPO.items()})
+    if kind == "dr_grpo" and scale is not None and scale.is_literal(True):
+        porting.fill({"reward.scale": _default("False")})
+
+
+@step(Phase.WRITE, of="trainer", fills=("parts", "batch.per_device"))
+def raise_batch_size(porting: Porting) -> None:
+    """GRPO's batch becomes num_generations where those don't divide the completions of a step."""
+    assert porting.trainer is not None
+    if table_of(porting, porting.trainer).kind not in ROLLS_OUT or porting.arguments_object:
+        return
+    if not is_patched(porting, porting.config or porting.trainer) or _is_sampled_at_once(porting):
+        return
+    values = [porting.value(place) for place in ("rollout.generations", "batch.per_device", "batch.accumulation")]
+    if any(value is not None and not value.known for value in values):
+        porting.code["raise_batch_size"] = "True"
+        reason = "Unsloth raises it to num_generations where that doesn't divide the completions of a step"
+        porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
+        return
+    generations, rows = porting.known("rollout.generations"), porting.known("batch.per_device")
+    steps = porting.known("batch.accumulation", 1) or 1
+    if not isinstance(generations, int) or not isinstance(rows, int) or not isinstance(steps, int):
+        return
+    processes = int(porting.known("mesh.processes", 1))
+    if generations >= 1 and rows * steps * processes % generations:
+        own = porting.value("batch.per_device")
+        line, column = (own.origin.line, own.origin.column) if own is not None and own.origin is not None else (0, 0)
+        porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, line, column, ID))})
+        reason = f"Unsloth raises it to num_generations: {generations} does not divide the completions of a step"
+        porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
+
+
+def _is_sampled_at_once(porting: Porting) -> bool:
+    """Whether the script says how much is sampled at once; Unsloth leaves the batch alone then."""
+    given = [porting.value(place) for place in ("rollout.steps", "rollout.batch_size")]
+    return any(value is not None and value.known and not value.is_literal(None) for value in given)

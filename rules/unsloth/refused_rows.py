@@ -1,0 +1,63 @@
+"""Rows that Unsloth's SFTTrainer refuses: conversations alone, which TRL renders itself.
+
+Without a `formatting_func` Unsloth wants a column of text, tokens, or prompts and completions. So did its releases from
+2024.8 to 2026.8.19 at least, which take the first row's text; later ones render `messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from porter.packs.api import Phase, step
+from porter.packs.script import Module, origins
+from porter.packs.training import Training
+
+PART_OF = "TP703"
+
+MADE = ("datasets.Dataset.from_dict", "datasets.Dataset.from_list")
+
+
+@step(Phase.READ, of="trainer", reads=("unsloth_rows", "script values"))
+def say_refused_rows(porting: Training) -> None:
+    """An error where the script itself makes a dataset that the port's batches, as that Unsloth, will not take."""
+    given = porting.trainer.argument("train_dataset") if porting.trainer is not None and porting.unsloth_rows else None
+    formatting = porting.value("data.formatting")
+    field = porting.known("data.text_field") or "text"
+    if given is None or not isinstance(field, str) or (formatting is not None and not formatting.is_literal(None)):
+        return
+    found = columns(porting.module, given.node)
+    if found is None or {field, "input_ids", "labels"} & found or {"prompt", "completion"} <= found:
+        return
+    named = ", ".join(map(repr, sorted(found)))
+    message = f"Unsloth {porting.unsloth_rows} refuses these rows, and so does the port: they have {named}, and Unsloth"
+    message += f" wants a column {field!r} or a formatting_func."
+    fix = f"Render them: a column {field!r} of tokenizer.apply_chat_template(row[...], tokenize=False), as TRL's own"
+    fix += " trainer and later Unsloths do."
+    porting.find(PART_OF, "error", message, fix, given.line, given.column)
+
+
+def columns(module: Module, dataset: cst.BaseExpression | None) -> frozenset[str] | None:
+    """The columns of a dataset that the script writes out by name; None where they aren't to be seen."""
+    made = next((value for value in origins(module, dataset) if _makes(module, value)), None)
+    rows = made.args[0].value if isinstance(made, cst.Call) and made.args else None
+    if isinstance(rows, cst.List) and rows.elements:
+        rows = rows.elements[0].value
+    if isinstance(rows, cst.ListComp):
+        rows = rows.elt
+    if not isinstance(rows, cst.Dict):
+        return None
+    names = [*_names(rows)]
+    return frozenset(name for name in names if name is not None) if names and None not in names else None
+
+
+def _makes(module: Module, value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Call) and module.qualified(value.func) in MADE
+
+
+def _names(rows: cst.Dict) -> Iterator[str | None]:
+    for element in rows.elements:
+        key = element.key if isinstance(element, cst.DictElement) else None
+        name = key.evaluated_value if isinstance(key, cst.SimpleString) else None
+        yield name if isinstance(name, str) else None

@@ -1,0 +1,90 @@
+"""train_on_responses_only(trainer, ...): Unsloth's mask of everything but the answers.
+
+What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
+are read off the tokenizer's chat template, as Unsloth does.
+Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from porter.packs.api import Argument, Origin, Phase, Porting, Site, Value, step
+from porter.packs.training import Training, table_of
+from porter.packs.writing import read_site
+
+ID = "TP720"
+
+NAME = "unsloth.train_on_responses_only"
+PARAMETERS = ("trainer", "instruction_part", "response_part", "force_match")
+
+
+def responses_only(porting: Training, trainer: Site) -> Site | None:
+    """The call that masks the rows of `trainer`."""
+    module = porting.module
+    for call in module.calls_by_name.get(NAME, ()) if trainer.variable is not None else ():
+        site = read_site(module, call, "mask", ID, NAME, PARAMETERS)
+        given = site.argument("trainer")
+        if given is not None and given.text == trainer.variable:
+            return site
+    return None
+
+
+@step(Phase.READ, of="trainer", reads=("script values",), fills=("masked_behind", "data.collator"))
+def read_responses_only(porting: Training) -> None:
+    """What the collator masks counts no more; parts that are made behind the trainer can't be ported."""
+    trainer = porting.trainer
+    site = responses_only(porting, trainer) if trainer is not None else None
+    if trainer is None or site is None or table_of(porting, trainer).kind != "sft":
+        return
+    porting.masked_behind = True
+    if trainer.argument("data_collator") is not None:
+        reason = "rows are padded and masked by rt.SFTBatches(label_mask=)"
+        porting.change_fate(".data_collator", fate="dropped", target="", reason=reason)
+        porting.fill({"data.collator": Value("default", "None")})
+        porting.withdraw(".data_collator")
+    if _parts(porting, site) is None:
+        message = "train_on_responses_only: instruction_part and response_part can't be read where the trainer is made."
+        fix = 'Write both as text, such as "<|im_start|>user\\n", and port again.'
+        porting.find(ID, "error", message, fix, site.line, site.column)
+    elif (match := site.argument("force_match")) is not None and not match.value.is_literal(True):
+        message = f"force_match={match.text}: Unsloth looks for the parts' common tokens; the port for all of them."
+        fix = "Check that the answers are found, with force_match=True on the GPU."
+        porting.find(ID, "warning", message, fix, match.line, match.column)
+
+
+@step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts", "data.collator"))
+def write_responses_only(porting: Porting) -> None:
+    """The mask becomes `label_mask=rt.ResponsesOnly(...)`, and its statement goes."""
+    trainer = porting.trainer
+    site = responses_only(porting, trainer) if trainer is not None else None
+    parts = _parts(porting, site) if site is not None else None
+    if site is None or trainer is None or parts is None:
+        return
+    tokenizer = trainer.argument("processing_class", "tokenizer")
+    name = tokenizer.text if tokenizer is not None else porting.names.tokenizer or "tokenizer"
+    said = f"{parts[0]}, {parts[1]}, {name}" if parts[0] else f"tokenizer={name}"
+    code = f"{porting.rt('ResponsesOnly')}({said})"
+    porting.fill({"data.collator": Value("expression", code, Origin("", site.line, site.column, ID), code)})
+    porting.remove_statement(site.node, ID, "the batches mask the same tokens: label_mask=")
+
+
+def _parts(porting: Training, site: Site) -> tuple[str, str] | None:
+    """The code of both parts as it can stand at the trainer, empty where the call has none; None where not known."""
+    given = [site.argument("instruction_part"), site.argument("response_part")]
+    if all(argument is None or argument.value.is_literal(None) for argument in given):
+        return "", ""
+    codes = [_code(porting, argument) for argument in given if argument is not None]
+    return (codes[0], codes[1]) if len(codes) == 2 and codes[0] and codes[1] else None
+
+
+def _code(porting: Training, argument: Argument) -> str:
+    if argument.value.is_literal(None):
+        return ""
+    if isinstance(argument.node, cst.SimpleString | cst.ConcatenatedString):
+        return argument.text
+    binding = porting.module.single_binding(argument.node) if isinstance(argument.node, cst.Name) else None
+    trainer = porting.trainer
+    if binding is not None and trainer is not None and porting.module.span(binding.node)[0] < trainer.start:
+        return argument.text
+    return argument.value.code if argument.value.known else ""

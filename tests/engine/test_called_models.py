@@ -1,0 +1,88 @@
+"""The trained model called by itself: `model(**inputs, labels=ids)` for its loss, `model(ids).logits`."""
+
+import pytest
+
+from .porting import port, sft_script
+
+HEAD = "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+
+
+def script(*lines: str) -> str:
+    return sft_script(HEAD, imports="import torch", after="\n".join(["trainer.train()", *lines]))
+
+
+CALLS = [
+    (
+        """\
+inputs = tokenizer("some text", return_tensors="pt").to(model.device)
+with torch.no_grad():
+    outputs = model(**inputs, labels=inputs["input_ids"])
+print(torch.exp(outputs.loss))""",
+        """\
+inputs = tokenizer("some text", return_tensors="pt")
+with torch.no_grad():
+    outputs = rt.causal_lm_output(model, **inputs, labels=inputs["input_ids"])
+print(torch.exp(outputs.loss))""",
+    ),
+    (
+        """\
+def best(model, text):
+    ids = tokenizer(text, return_tensors="pt")["input_ids"].to("cuda")
+    mask = torch.ones_like(ids).to(torch.long)
+    return trainer.model(ids, attention_mask=mask, use_cache=False).logits[0, -1].argmax().item()
+print(best(model, "some text"))""",
+        """\
+def best(model, text):
+    ids = tokenizer(text, return_tensors="pt")["input_ids"]
+    mask = torch.ones_like(ids).to(torch.long)
+    return rt.causal_lm_output(model, ids, attention_mask=mask, use_cache=False).logits[0, -1].argmax().item()
+print(best(model, "some text"))""",
+    ),
+    (
+        """\
+def loss_of(model, texts):
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    batch = {k: v.cuda() for k, v in batch.items()}
+    return model(**batch, labels=batch["input_ids"])["loss"].item()
+print(loss_of(model, ["some text"]))""",
+        """\
+def loss_of(model, texts):
+    batch = tokenizer(texts, return_tensors="np", padding=True)
+    return rt.causal_lm_output(model, **batch, labels=batch["input_ids"])["loss"].item()
+print(loss_of(model, ["some text"]))""",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), CALLS)
+def test_a_call_of_the_model_gives_what_transformers_gives(before: str, after: str) -> None:
+    found = port(script(before))
+    assert found.status == "ported" and after in found.after
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "model(**inputs, labels=inputs['input_ids']).loss.backward()",
+        "model(**inputs, output_hidden_states=True).logits",
+        "model(**inputs, return_dict=False)[0].loss",
+        "model(inputs_embeds=torch.zeros(1, 2, 8)).logits",
+        "model(*inputs).logits",
+        "model(**inputs).past_key_values; x.logits",
+    ],
+)
+def test_what_has_no_counterpart_is_an_error(call: str) -> None:
+    found = port(script("inputs = tokenizer('some text', return_tensors='pt')", f"x = {call}"))
+    assert found.status == "partial" and "causal_lm_output" not in found.after
+    assert any("takes no torch tensors" in finding.message for finding in found.findings)
+
+
+def test_a_model_loaded_again_is_called_too() -> None:
+    again = """\
+again = AutoModelForCausalLM.from_pretrained("out", dtype="bfloat16")
+inputs = tokenizer("some text", return_tensors="pt").to(again.device)
+print(again(**inputs).logits.shape)"""
+    found = port(script("trainer.save_model()", again))
+    assert 'again = rt.load_trained("out", mesh, dtype="bfloat16")' in found.after
+    assert "print(rt.causal_lm_output(again, **inputs).logits.shape)" in found.after
+    assert ".to(again.device)" not in found.after

@@ -1,0 +1,83 @@
+"""`try` with what the release refuses, `except TypeError` with what it takes: the port does the second."""
+
+import json
+
+import pytest
+
+from porter.engine.pipeline import port_module
+from porter.port import Options
+from porter.source.parsing import parse_notebook
+
+from .porting import port
+
+SCRIPT = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+rows = load_dataset("x", split="train")
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+arguments = TrainingArguments("out", group_by_length=True)  # gone in transformers 5.2, at the side of TRL 0.28
+try:
+    # the old trainer
+    trainer = SFTTrainer(model, args=arguments, train_dataset=rows, max_seq_length=512, tokenizer=tokenizer)
+except TypeError:
+    # the other one
+    collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    rows = rows.map(lambda row: tokenizer(row["text"]))
+    trainer = Trainer(model, arguments, train_dataset=rows, data_collator=collator)
+trainer.train()
+"""
+
+
+def test_what_the_release_refuses_is_not_tried() -> None:
+    found = port(SCRIPT)
+    assert found.status == "ported" and "rt.TrainerBatches" in found.after
+    assert "try:" not in found.after and "except" not in found.after and "rt.SFTBatches" not in found.after
+    assert "# the other one\ncollator = " in found.after
+    assert [finding.severity for finding in found.findings if finding.rule == "TP008"] == ["info"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("max_seq_length=512, tokenizer=tokenizer", "processing_class=tokenizer"),  # the release takes it
+        ("except TypeError:", "except TypeError as error:"),  # the handler may look at it
+        ("except TypeError:", "except ImportError:"),
+        ("    # the old trainer\n", "    rows = rows.select(range(9))\n"),  # what is done in front isn't undone
+    ],
+)
+def test_others_are_tried_as_they_were(before: str, after: str) -> None:
+    found = port(SCRIPT.replace(before, after, 1))
+    assert "try:" in found.after and "rt.SFTBatches" in found.after
+
+
+def test_of_two_ways_to_write_one_trainer_the_release_takes_one() -> None:
+    lines = SCRIPT.split("try:")[0].replace("group_by_length=True", "max_steps=3")
+    tried = """\
+try:
+    trainer = SFTTrainer(model, args=arguments, train_dataset=rows, tokenizer=tokenizer)
+except TypeError:
+    trainer = SFTTrainer(model, args=arguments, train_dataset=rows, processing_class=tokenizer)
+trainer.train()
+"""
+    for release, kept in (("0.11.4", "try:"), ("0.20.0", "rt.SFTBatches")):
+        found = port(f"# pip install trl=={release}\n{lines}{tried}", source_trl=release)
+        assert kept in found.after and ("except" in found.after) is (kept == "try:")
+
+
+def test_a_notebook_with_lines_of_ipython_is_dated_as_its_script_is() -> None:
+    cells = [["!pip install -q trl\n"], SCRIPT.splitlines(keepends=True)]
+    document = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {},
+        "cells": [
+            {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
+            for cell in cells
+        ],
+    }
+    found = port_module(parse_notebook(json.dumps(document).encode(), "train.ipynb"), Options())
+    assert found.recipe.versions["trl"] == port(SCRIPT).recipe.versions["trl"]

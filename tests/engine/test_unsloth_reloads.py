@@ -1,0 +1,68 @@
+"""Unsloth's model and tokenizer loaded again behind the training, to try them out."""
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """\
+from unsloth import FastLanguageModel
+from datasets import load_dataset
+from transformers import TextStreamer
+from trl import SFTConfig, SFTTrainer
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Llama-3.2-3B-Instruct", max_seq_length=512)
+model = FastLanguageModel.get_peft_model(model, target_modules=["q_proj", "v_proj"])
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer(model, train_dataset=rows, processing_class=tokenizer, args=SFTConfig(output_dir="out"))
+trainer.train()
+{saves}
+{again}
+"""
+ASKS = """\
+FastLanguageModel.for_inference({model})
+inputs = {tokenizer}("What?", return_tensors="pt").to("cuda")
+_ = {model}.generate(**inputs, streamer=TextStreamer({tokenizer}), max_new_tokens=8)"""
+BASE = '"unsloth/Llama-3.2-3B-Instruct"'
+
+
+@pytest.mark.parametrize(
+    ("saves", "loads", "model", "tokenizer"),
+    [
+        ('model.save_pretrained("lora")', '"./lora", load_in_4bit=True', '"nf4"', BASE),
+        ('model.save_pretrained("lora")', 'model_name="lora/", max_seq_length=512, dtype=None', '"nf4"', BASE),
+        (
+            'model.save_pretrained("lora")\ntokenizer.save_pretrained("lora")',
+            'model_name="lora", load_in_4bit=False',
+            "",
+            '"lora"',
+        ),
+        ('trainer.save_model("lora")', '"lora", load_in_8bit=True', '"int8"', '"lora"'),
+    ],
+)
+@pytest.mark.parametrize("names", [("model", "tokenizer"), ("tuned", "words")])
+def test_it_is_tunixs_with_the_tokenizer_that_unsloth_takes(
+    saves: str, loads: str, model: str, tokenizer: str, names: tuple[str, str]
+) -> None:
+    again = f"{names[0]}, {names[1]} = FastLanguageModel.from_pretrained({loads})\n"
+    found = port(SCRIPT.format(saves=saves, again=again + ASKS.format(model=names[0], tokenizer=names[1])))
+    folder = loads.split(",")[0].removeprefix("model_name=")
+    quantised = f", quantization={model}" if model else ""
+    assert found.status == "ported" and "unsloth import" not in found.after and "for_inference" not in found.after
+    assert f"\n{names[0]} = rt.load_trained({folder}, mesh, dtype=jnp.bfloat16{quantised})\n" in found.after
+    line = found.after.split(f"\n{names[1]} = ")[-1].split("\n")[0]
+    assert f"AutoTokenizer.from_pretrained({tokenizer})" in line
+    assert f"_ = rt.generate({names[0]}, **inputs, " in found.after
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        'pair = FastLanguageModel.from_pretrained("lora")',
+        'tuned, words = FastLanguageModel.from_pretrained("lora", fast_inference=True)',
+        'tuned, words = FastLanguageModel.from_pretrained("lora", load_in_4bit=len(rows) > 3)',
+        'tuned, words = FastLanguageModel.from_pretrained("lora")\ntuned.half_of_it()',
+    ],
+)
+def test_what_has_no_counterpart_is_an_error(again: str) -> None:
+    found = port(SCRIPT.format(saves='model.save_pretrained("lora")', again=again))
+    assert found.status == "partial" and "load_trained" not in found.after
