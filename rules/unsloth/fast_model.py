@@ -6,6 +6,7 @@ given. Its trainers: `patched_defaults.py`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from porter.packs.api import Origin, Site, Value
@@ -16,6 +17,8 @@ TABLES = ("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastLanguageMode
 
 QUANTIZATION = "model.quantization"
 CHECKPOINTING = "memory.unsloth_gradient_checkpointing"
+# Of these Unsloth loads its own copy, whose tokenizer ends texts with another token: <end_of_turn>, for <eos>.
+ENDS_OTHERWISE = re.compile(r"google/(gemma-3-[\w.]+-it)", re.IGNORECASE)
 FOUR, EIGHT = "model.load_in_4bit", "model.load_in_8bit"
 
 
@@ -29,11 +32,17 @@ def filled(site: Site, porting: Training) -> None:
 
 def _read_model(porting: Training, site: Site) -> None:
     """What Unsloth makes of the keywords: weights' type, quantisation, checkpointing."""
+    identifier = porting.value("model.id")
+    named = identifier.literal if identifier is not None and identifier.known else None
+    if isinstance(named, str) and (copied := ENDS_OTHERWISE.fullmatch(named)):
+        message = f"Unsloth loads its own copy of {named}, with <end_of_turn> as the tokenizer's eos_token, not <eos>."
+        fix = f"Name unsloth/{copied[1]}: the port then has that tokenizer, too."
+        porting.find("TP703", "warning", message, fix, site.line, site.column)
     dtype = porting.value("model.dtype")
     if dtype is None or dtype.is_literal(None):
         porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin if dtype else None)})
     _read_bits(porting)
-    identifier, held = porting.value("model.id"), porting.value(QUANTIZATION)
+    held = porting.value(QUANTIZATION)
     if identifier is not None and not identifier.known and (held is None or not held.is_literal("nf4")):
         message = "The model's name is not known at port time."
         fix = "Give the name of 16-bit weights: of a -bnb-4bit mirror they are held in nf4 whatever load_in_4bit says."
