@@ -273,3 +273,68 @@ def test_a_condition_that_is_not_known_at_the_trainer_is_named(test: str) -> Non
     lines = "later = len(sys.argv)\n" + CHOICE.format(test=test, other="None")
     ported = port(sft_script("last, name = sys.argv[1:3]", imports=IMPORTS, after=lines))
     assert any("set after the trainer" in found.message for found in ported.findings), ported.findings
+
+
+ASKS = "rt.get_last_checkpoint({}) is not None"
+
+
+@pytest.mark.parametrize(
+    ("test", "folder"),
+    [
+        ("any(folder.glob('checkpoint-*'))", "folder"),
+        ("len(list(folder.glob('checkpoint-*'))) > 0", "folder"),
+        ("any(pathlib.Path(folder).glob('checkpoint-*'))", "pathlib.Path(folder)"),
+        ("any(name.startswith('checkpoint-') for name in os.listdir(folder))", "folder"),
+        (
+            "any(\n    name.startswith('checkpoint-') for name in os.listdir(folder)\n"
+            "    if os.path.isdir(os.path.join(folder, name))\n)",
+            "folder",
+        ),
+        ("any(path.name.startswith('checkpoint') for path in folder.iterdir() if path.is_dir())", "folder"),
+    ],
+)
+@pytest.mark.parametrize("saved_to", ["folder", "str(folder)"])
+def test_a_question_for_checkpoints_among_others(test: str, folder: str, saved_to: str) -> None:
+    """By transformers' names it would find none, and the run would never resume."""
+    before = 'folder = pathlib.Path(sys.argv[1])\nresume = "--resume" in sys.argv'
+    made = f"found = resume and {test}\n"
+    for early in (True, False):
+        lines = TRAIN.format("found")
+        text = sft_script(
+            before + ("\n" + made if early else ""), imports=IMPORTS, after=lines if early else made + lines
+        ).replace('output_dir="out"', f"output_dir={saved_to}")
+        ported = port(text)
+        assert ported.status == "ported", ported.findings
+        said = " ".join(ported.after.split())
+        asks = f"resume and {ASKS.format(folder)}"
+        decides = "found" if early else asks
+        assert f"rt.resume_dir({saved_to}) if {decides} else rt.fresh_dir({saved_to})" in said
+        assert f"found = {asks} " in said and "checkpoint-" not in said
+
+
+def test_a_question_for_checkpoints_where_the_config_stays() -> None:
+    before = 'folder = pathlib.Path(sys.argv[1])\nresume = "--resume" in sys.argv'
+    lines = "found = resume and any(folder.glob('checkpoint-*'))\n" + TRAIN.format("found")
+    text = sft_script(before, imports=IMPORTS, config=", save_strategy=sys.argv[2]", after=lines)
+    ported = port(text.replace('output_dir="out"', "output_dir=str(folder)"))
+    assert ported.status == "ported", ported.findings
+    asks = f"resume and {ASKS.format('folder')}\n"
+    assert f"_args.resume_from_checkpoint = {asks}" in ported.after and f"\nfound = {asks}" in ported.after
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "any(pathlib.Path('other').glob('checkpoint-*'))",
+        "any(folder.glob('checkpoint-500'))",
+        "any(name.startswith('checkpoint-') and name.endswith('00') for name in os.listdir(folder))",
+        "any(folder.glob('checkpoint-*')) or resume",
+    ],
+)
+def test_another_question_is_for_a_person(test: str) -> None:
+    text = sft_script(
+        'folder = pathlib.Path(sys.argv[1])\nresume = "--resume" in sys.argv',
+        imports=IMPORTS,
+        after=f"found = resume and ({test})\n" + TRAIN.format("found"),
+    ).replace('output_dir="out"', "output_dir=folder")
+    assert [found.rule for found in port(text).findings if found.severity == "error"]

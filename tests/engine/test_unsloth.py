@@ -255,3 +255,25 @@ def test_a_length_that_another_function_names_is_a_number_at_the_trainer() -> No
     found = port(APART).after
     assert "max_length=2048,  # the model's max_seq_length, as in Unsloth" in found
     assert "max_length=length" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        (
+            "'meta-llama/Llama-3.2-1B'",
+            "rt.pad_as_unsloth(AutoTokenizer.from_pretrained('meta-llama/Llama-3.2-1B'), model, \"2025.3.19\")",
+        ),
+        ("NAME", 'rt.pad_as_unsloth(AutoTokenizer.from_pretrained(NAME), model, "2025.3.19")'),
+        ("'unsloth/Llama-3.2-1B'", "AutoTokenizer.from_pretrained('unsloth/Llama-3.2-1B')"),
+    ],
+)
+def test_a_tokenizer_gets_unsloths_padding(name: str, load: str) -> None:
+    text = script().replace("'unsloth/Qwen3-0.6B'", name).replace("rows =", "NAME = 'Qwen/Qwen2.5-0.5B'\nrows =", 1)
+    check_becomes("# pip install unsloth==2025.3.19 transformers==5.1.0\n" + text, f"tokenizer = {load}\n")
+
+
+@pytest.mark.parametrize(("name", "said"), [("google/gemma-3-1b-it", True), ("unsloth/gemma-3-1b-it", False)])
+def test_a_copy_with_another_end_token_is_named(name: str, said: bool) -> None:
+    found = port(script().replace("unsloth/Qwen3-0.6B", name)).findings
+    assert any("Name unsloth/gemma-3-1b-it" in each.fix for each in found) is said

@@ -34,6 +34,7 @@ from ..script.flow import origins
 from ..script.porting import Porting
 from ..script.training import Training
 from ..steps.step import Phase, step
+from .checkpoint_tests import decided_by_checkpoints
 from .own_checkpoints import finds_last
 
 RULE = "TP111"
@@ -153,6 +154,15 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
         fix = "Resume from the output directory of a run of the port, whose checkpoints Orbax names by their step."
         porting.find(RULE, "error", message, fix, *_place(porting, value))
         return text
+    decided = decided_by_checkpoints(porting, value)
+    if decided is not None:
+        if isinstance(value, cst.Name):
+            porting.resume_test = decided.asked, decided.asks
+            if _is_there(porting, text, value):
+                return text
+        if not _is_there(porting, decided.names, decided.asked):
+            _say_later(porting, value)
+        return decided.code
     looked_for = finds_last(porting, value)
     if looked_for == "last":
         folder = porting.output_dir()

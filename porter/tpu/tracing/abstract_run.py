@@ -53,7 +53,7 @@ def main() -> int:
     os.chdir(request["folder"])
     warnings.filterwarnings("ignore")
     without_torch()
-    stand_in_world(Silent(), "port", [program_text(Path(script))])
+    stand_in_world(Silent(), "port", [program_text(Path(script))], Path(result_file).parent)
     run = AbstractRun(request, Path(result_file))
     if request["quick"]:
         jax.config.update("jax_exec_time_optimization_effort", -1.0)

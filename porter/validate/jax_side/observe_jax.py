@@ -55,7 +55,7 @@ def main() -> int:
     if not uses_torch(Path(script)):
         without_torch()
     substitutes = Substitutes(settings, "port", arguments, Path(folder))
-    stand_in_world(substitutes, "port", settings.sources)
+    stand_in_world(substitutes, "port", settings.sources, settings.work)
     patch_loaders(substitutes)
     if uses_torch(Path(script)):
         patch_torch_models(substitutes)

@@ -71,7 +71,7 @@ def main() -> int:
     trace_folder = Path(folder) / f"rank{os.environ['RANK']}" if "RANK" in os.environ else Path(folder)
     trace_folder.mkdir(parents=True, exist_ok=True)
     substitutes = Substitutes(settings, "source", arguments, Path(folder))
-    stand_in_world(substitutes, "source", settings.sources)
+    stand_in_world(substitutes, "source", settings.sources, settings.work)
     patch_loaders(substitutes)
     events = Events(trace_folder, substitutes.outside, script)
     observer = Observer(settings, substitutes, trace_folder, events)

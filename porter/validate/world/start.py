@@ -37,11 +37,14 @@ def special() -> dict[str, Callable[[], dict[str, Any]]]:
     }
 
 
-def stand_in_world(substitutes: Any, side: Literal["source", "port"], sources: Sequence[str]) -> StandInFinder:
+def stand_in_world(
+    substitutes: Any, side: Literal["source", "port"], sources: Sequence[str], work: str | Path
+) -> StandInFinder:
     """Stand in for what is not installed or reachable, in this process; what was used is noted in `substitutes`.
 
     Call it first. The `source` gets substitutes of its GPU libraries besides, and `cuda` that is the CPU. `sources`
-    are the texts of the script and its project: what they don't name needs no stand-in.
+    are the texts of the script and its project: what they don't name needs no stand-in. Files that are made up go into
+    the folder `work`.
     """
     note: Callable[[str], None] = substitutes.note
     computing: Mapping[str, str] = {}
@@ -63,7 +66,7 @@ def stand_in_world(substitutes: Any, side: Literal["source", "port"], sources: S
     append(finder)
     hide_from_libraries(finder)
     patch_hub(note)
-    stand_in_nltk_data(Path(substitutes.settings.work) / "nltk_data", sources, note)
+    stand_in_nltk_data(Path(work) / "nltk_data", sources, note)
     if not tensorboard:
         _stand_in_tensorboard(finder, sources)
     if side == "source":

@@ -20,7 +20,7 @@ from porter.validate.running.script import run_script
 from porter.validate.stand_ins.command_line.variables import provide_environment
 from porter.validate.world.start import stand_in_world
 told = SimpleNamespace(note=lambda text: None, output=str, settings=SimpleNamespace(dtype="float32", capability=(8, 0)))
-stand_in_world(told, "source", [])
+stand_in_world(told, "source", [], sys.argv[2])
 provide_environment(sys.argv[1], told.note)
 sys.exit(run_script(sys.argv[1], [], Path(sys.argv[2])))
 """

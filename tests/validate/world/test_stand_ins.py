@@ -13,7 +13,7 @@ from porter.validate.running.script import run_script
 from porter.validate.world.start import stand_in_world
 notes = []
 text = open(sys.argv[1], encoding="utf-8").read()
-stand_in_world(SimpleNamespace(note=lambda text: text in notes or notes.append(text)), "port", [text])
+stand_in_world(SimpleNamespace(note=lambda text: text in notes or notes.append(text)), "port", [text], sys.argv[2])
 code = run_script(sys.argv[1], [], __import__("pathlib").Path(sys.argv[2]))
 print(*sorted(notes), sep="\\n")
 sys.exit(code)
