@@ -65,6 +65,7 @@ _HOMES = {
     "generation.text_generation": ("TextGenerationPipeline",),
     "batches.trainer_batches": ("TrainerBatches",),
     "rows.unsloth_data": ("standardize_data_formats",),
+    "rows.unsloth_padding": ("pad_as_unsloth",),
     "rows.unsloth_templates": ("get_chat_template",),
     "models.vocabulary": ("average_new_rows", "check_vocabulary", "resize_vocabulary", "setup_chat_format"),
     "training.training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),

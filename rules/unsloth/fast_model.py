@@ -18,6 +18,8 @@ TABLES = ("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastLanguageMode
 QUANTIZATION = "model.quantization"
 CHECKPOINTING = "memory.unsloth_gradient_checkpointing"
 MIRROR = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
+# Of these Unsloth loads its own copy, whose tokenizer ends texts with another token: <end_of_turn>, for <eos>.
+ENDS_OTHERWISE = re.compile(r"google/(gemma-3-[\w.]+-it)", re.IGNORECASE)
 FOUR, EIGHT = "model.load_in_4bit", "model.load_in_8bit"
 
 
@@ -49,6 +51,12 @@ def _read_model(porting: Training, site: Site) -> None:
             message = f"{identifier.literal} holds 4-bit weights in bitsandbytes' layout: the port loads {base}."
             fix = "All weights are quantised as they are loaded, also those that a dynamic mirror keeps in 16 bits."
             porting.find(site.rule, "info", message, fix, site.line, site.column)
+        if copied := ENDS_OTHERWISE.fullmatch(base):
+            message = (
+                f"Unsloth loads its own copy of {base}, with <end_of_turn> as the tokenizer's eos_token, not <eos>."
+            )
+            fix = f"Name unsloth/{copied[1]}: the port then has that tokenizer, too."
+            porting.find("TP703", "warning", message, fix, site.line, site.column)
     elif identifier is not None and not identifier.is_literal(None):
         message = "The model's name is not known at port time."
         fix = "Give the name of 16-bit weights: -bnb-4bit mirrors can't be loaded."

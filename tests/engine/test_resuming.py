@@ -1,6 +1,7 @@
 """Whether a run resumes, decided behind the trainer: said at the trainer, in Orbax's names."""
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -135,6 +136,29 @@ def test_a_path_is_where_the_run_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "refused"),
+    [("out/checkpoint-1875/", True), ("checkpoint-5", True), ("out/1875", False), ("out/checkpoint-best", False)],
+)
+def test_torchs_checkpoint_that_a_caller_names_is_an_error(path: str, refused: bool) -> None:
+    before, _, after = script("trainer.train(resume_from_checkpoint=path)").partition("resume = ")
+    main = f"if __name__ == '__main__':\n    folder = '{path}'\n    main(folder)\n"
+    ported = port(f"{before}def main(path):\n{indent(f'resume = {after}', '    ')}\n{main}")
+    said = [one.line for one in ported.findings if "can't be read by Orbax" in one.message]
+    assert len(said) == refused and ported.status == ("partial" if refused else "ported"), ported.findings
+
+
+def test_torchs_checkpoint_as_the_model_is_a_warning(tmp_path: Path) -> None:
+    text = sft_script().replace('"Qwen/Qwen3-0.6B"', '"out/checkpoint-500"')
+    (tmp_path / "train.py").write_text(text)
+    for there in (False, True):
+        found = [
+            one for one in port_file(tmp_path / "train.py").findings if "checkpoint of the GPU's run" in one.message
+        ]
+        assert [one.severity for one in found] == ([] if there else ["warning"])
+        (tmp_path / "out" / "checkpoint-500").mkdir(parents=True, exist_ok=True)
+
+
+@pytest.mark.parametrize(
     ("evaluates", "refused"), [('eval_strategy="steps", eval_steps=500', False), ("max_steps=5", True)]
 )
 def test_the_best_of_what_is_never_evaluated(evaluates: str, refused: bool) -> None:
@@ -249,3 +273,68 @@ def test_a_condition_that_is_not_known_at_the_trainer_is_named(test: str) -> Non
     lines = "later = len(sys.argv)\n" + CHOICE.format(test=test, other="None")
     ported = port(sft_script("last, name = sys.argv[1:3]", imports=IMPORTS, after=lines))
     assert any("set after the trainer" in found.message for found in ported.findings), ported.findings
+
+
+ASKS = "rt.get_last_checkpoint({}) is not None"
+
+
+@pytest.mark.parametrize(
+    ("test", "folder"),
+    [
+        ("any(folder.glob('checkpoint-*'))", "folder"),
+        ("len(list(folder.glob('checkpoint-*'))) > 0", "folder"),
+        ("any(pathlib.Path(folder).glob('checkpoint-*'))", "pathlib.Path(folder)"),
+        ("any(name.startswith('checkpoint-') for name in os.listdir(folder))", "folder"),
+        (
+            "any(\n    name.startswith('checkpoint-') for name in os.listdir(folder)\n"
+            "    if os.path.isdir(os.path.join(folder, name))\n)",
+            "folder",
+        ),
+        ("any(path.name.startswith('checkpoint') for path in folder.iterdir() if path.is_dir())", "folder"),
+    ],
+)
+@pytest.mark.parametrize("saved_to", ["folder", "str(folder)"])
+def test_a_question_for_checkpoints_among_others(test: str, folder: str, saved_to: str) -> None:
+    """By transformers' names it would find none, and the run would never resume."""
+    before = 'folder = pathlib.Path(sys.argv[1])\nresume = "--resume" in sys.argv'
+    made = f"found = resume and {test}\n"
+    for early in (True, False):
+        lines = TRAIN.format("found")
+        text = sft_script(
+            before + ("\n" + made if early else ""), imports=IMPORTS, after=lines if early else made + lines
+        ).replace('output_dir="out"', f"output_dir={saved_to}")
+        ported = port(text)
+        assert ported.status == "ported", ported.findings
+        said = " ".join(ported.after.split())
+        asks = f"resume and {ASKS.format(folder)}"
+        decides = "found" if early else asks
+        assert f"rt.resume_dir({saved_to}) if {decides} else rt.fresh_dir({saved_to})" in said
+        assert f"found = {asks} " in said and "checkpoint-" not in said
+
+
+def test_a_question_for_checkpoints_where_the_config_stays() -> None:
+    before = 'folder = pathlib.Path(sys.argv[1])\nresume = "--resume" in sys.argv'
+    lines = "found = resume and any(folder.glob('checkpoint-*'))\n" + TRAIN.format("found")
+    text = sft_script(before, imports=IMPORTS, config=", save_strategy=sys.argv[2]", after=lines)
+    ported = port(text.replace('output_dir="out"', "output_dir=str(folder)"))
+    assert ported.status == "ported", ported.findings
+    asks = f"resume and {ASKS.format('folder')}\n"
+    assert f"_args.resume_from_checkpoint = {asks}" in ported.after and f"\nfound = {asks}" in ported.after
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "any(pathlib.Path('other').glob('checkpoint-*'))",
+        "any(folder.glob('checkpoint-500'))",
+        "any(name.startswith('checkpoint-') and name.endswith('00') for name in os.listdir(folder))",
+        "any(folder.glob('checkpoint-*')) or resume",
+    ],
+)
+def test_another_question_is_for_a_person(test: str) -> None:
+    text = sft_script(
+        'folder = pathlib.Path(sys.argv[1])\nresume = "--resume" in sys.argv',
+        imports=IMPORTS,
+        after=f"found = resume and ({test})\n" + TRAIN.format("found"),
+    ).replace('output_dir="out"', "output_dir=folder")
+    assert [found.rule for found in port(text).findings if found.severity == "error"]

@@ -236,6 +236,7 @@ def test_rows_that_are_held_out_by_the_real_data_s_size(project: tuple[Path, Pat
         "print(*map(len, rows.train_test_split(test_size=10**6, train_size=10**7, shuffle=False).values()))",
         "assert len(rows.select(range(0))) == len(rows.select([])) == 0",
         "assert len(rows.select(range(2))) == 2",
+        "assert rows[30000] == rows[30000 % count] and [row for row in rows][-1] == rows[-1]",
         "assert len(rows.select(range(int(0.004 * len(rows))))) > 8",  # a share of many more
         "assert rows.add_column(rows.column_names[0], [7] * count)[0][rows.column_names[0]] == 7",
     )

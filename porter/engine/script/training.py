@@ -100,6 +100,7 @@ class Training:
     full_elsewhere: bool = False  # another trainer trains all weights of the same model
     given_away: bool = False  # the trainer is returned to code that this file hasn't
     unsloth_rows: str = ""  # Unsloth's release, where its SFTTrainer prepares the rows
+    unsloth_loads: str = ""  # where it loads the model and its tokenizer
     unsloth_counts: str = ""  # where it counts the tokens of a step
     patched_from: int | None = None  # where a library is imported that writes TRL's classes anew,
     patched_by: str = ""  # and its release

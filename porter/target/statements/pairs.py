@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Site, pair_names
 from ...engine.tokens.tokenizers import tokenizer_load
-from ...text.layout import Call, render
+from ...source.project.model_names import usual_values
+from ...text.expressions import quoted
+from ...text.layout import Arg, Call, render
 from ...text.marks import MARKS
 
 
@@ -22,5 +26,14 @@ def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
     if tokenizer != "_":
         identifier = call.arguments[0].value
         assert isinstance(identifier, str)
-        lines.append(f"{tokenizer} = {tokenizer_load(porting, MARKS.sub('', identifier))}")
+        loaded = _padded(porting, tokenizer_load(porting, MARKS.sub("", identifier)), model, identifier)
+        lines.append(f"{tokenizer} = {render(loaded, site.indent, porting.module.indent, len(tokenizer) + 3)}")
     porting.replace_statement(site, f"\n{site.indent}".join(lines), "the same weights in Tunix's model")
+
+
+def _padded(porting: Porting, load: str, model: str, identifier: str) -> str | Call:
+    """The loaded tokenizer, with a padding token as Unsloth gives it one; its own copies of models have one."""
+    names = usual_values(MARKS.sub("", identifier), porting.module.python, Path(porting.module.path))
+    if not porting.unsloth_loads or (names and all(name.startswith("unsloth/") for name, _ in names)):
+        return load
+    return Call(porting.rt("pad_as_unsloth"), [Arg(load), Arg(model), Arg(quoted(porting.unsloth_loads))])

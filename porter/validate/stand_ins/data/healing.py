@@ -313,6 +313,11 @@ def _reading(original: Any) -> Any:
             if SPLIT.match(key) and key not in TRAINED:
                 return self
             heal(self, [key])
+        if made is not None and type(key) is int and len(self) and not -len(self) <= key < len(self):
+            made.substitutes.note(
+                f"row {key} of the made-up rows was asked for: there are {len(self)}, it was one of these"
+            )
+            key %= len(self)
         return original(self, key)
 
     return getitem

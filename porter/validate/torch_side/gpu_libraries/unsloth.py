@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
-from . import unsloth_chats, unsloth_counts, unsloth_trl
+from . import unsloth_chats, unsloth_counts, unsloth_padding, unsloth_trl
 from .unknown import Unknown
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -136,7 +136,7 @@ def _load(
     if kwargs.get("resize_model_vocab"):
         model.resize_token_embeddings(kwargs["resize_model_vocab"])
     model.max_seq_length = max_seq_length
-    set_padding(tokenizer)
+    unsloth_padding.set_padding(tokenizer, model, unsloth_trl.release())
     return with_methods(model, note, output), tokenizer
 
 
@@ -159,12 +159,6 @@ def _base_of(file: Path) -> str:
     import json
 
     return str(json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"])
-
-
-def set_padding(tokenizer: Any) -> None:
-    """A padding token where there is none, as Unsloth sees to; padded places train nothing."""
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
 
 
 def _adapted(

@@ -18,7 +18,7 @@ mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sh
 
 def load(name, four):
     model = rt.load_model(name, mesh, dtype=jnp.bfloat16, quantization="nf4" if four else None)
-    tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained(name))
+    tokenizer = rt.pad_as_unsloth(rt.as_transformers_4(AutoTokenizer.from_pretrained(name)), model, "2026.8.19")
     lora = rt.LoraProvider(
         rt.lora_rules(
             model,

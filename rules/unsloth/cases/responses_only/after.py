@@ -11,7 +11,7 @@ from porter import runtime as rt
 
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("Qwen/Qwen3-4B", mesh, dtype=jnp.bfloat16)
-tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-4B")
+tokenizer = rt.pad_as_unsloth(AutoTokenizer.from_pretrained("Qwen/Qwen3-4B"), model, "2026.8.19")
 lora = rt.LoraProvider([
     qwix.LoraRule(module_path=".*/(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)", rank=32, alpha=32.0, lora_a_initializer=rt.PEFT_INIT),
 ])
