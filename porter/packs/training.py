@@ -25,7 +25,7 @@ from ..engine.script.fill_from_tables import (
 )
 from ..engine.script.sites import facts_of
 from ..engine.script.subclasses import BESIDE, HOOKS
-from ..engine.script.trainers import is_another, is_behind
+from ..engine.script.trainers import is_another, is_behind, is_given_another
 from ..engine.script.training import Training, in_reach
 from ..engine.script.training import families as family_tables
 from ..engine.script.uses_of_training import is_in_reach
@@ -59,6 +59,7 @@ __all__ = [
     "is_callback",
     "is_from_scratch",
     "is_given",
+    "is_given_another",
     "is_in_reach",
     "known_families",
     "makers",

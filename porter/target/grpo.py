@@ -135,8 +135,9 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     arguments = [*data, functions, *loss, *run_arguments(porting, writing), *_keywords(porting, settings)]
     release = plain_version(porting.versions.get("trl", ""))
     divides = not release or releases.release(release).divides_by_temperature
-    if not divides and not _is_usual(porting, "rollout.temperature", 1.0):
-        arguments.append(Arg("1.0", "loss_temperature", "# temperature is for sampling alone before TRL 0.16"))
+    told = porting.code.get("divides_by_temperature", str(divides))
+    if told == "False" and not _is_usual(porting, "rollout.temperature", 1.0):
+        arguments.append(Arg("1.0", "loss_temperature", "# temperature is for sampling alone in the source's release"))
     if release and releases.release(release).ends_at_eos_token and (code := _unless_vllm(porting)):
         arguments.append(Arg(code, "only_eos_token", "# completions end there alone before TRL 1.15"))
     if release and (dealing := releases.release(release).dealing) != "shuffled":

@@ -8,6 +8,7 @@ from porter.packs.training import Training, fill_site, plain_versions, table_of
 from porter.packs.writing import unread_unless
 
 PART_OF = "TP602"
+CHECKPOINTING = "memory.kbit_gradient_checkpointing"
 
 
 @step(Phase.READ, of="trainer", fills=("preparation", "memory.kbit_gradient_checkpointing"))
@@ -19,6 +20,20 @@ def read_preparation(porting: Training) -> None:
         if site.argument("use_gradient_checkpointing") is None:
             origin = Origin(porting.module.path, site.line, site.column, site.rule)
             porting.fill({"memory.kbit_gradient_checkpointing": Value("default", "True", origin)})
+
+
+@step(Phase.READ, of="trainer", reads=("preparation", "model"), settles=("memory.kbit_gradient_checkpointing",))
+def settle_checkpointing(porting: Training) -> None:
+    """PEFT turns checkpointing on for a base that is quantised alone."""
+    held = porting.value("model.quantization")
+    plain = porting.model is not None and (held is None or held.is_literal(None))
+    if not plain or porting.value(CHECKPOINTING) is None:
+        return
+    porting.fill({CHECKPOINTING: Value("default", "False")})
+    reason = "PEFT turns gradient checkpointing on for a quantised base alone"
+    for site in porting.of_role("prepare"):
+        name = f"{site.qualified.rsplit('.', 1)[-1]}.use_gradient_checkpointing"
+        porting.change_fate(name, fate="dropped", target="", reason=reason)
 
 
 @step(Phase.WRITE, of="trainer", reads=("written",))

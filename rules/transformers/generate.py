@@ -21,7 +21,7 @@ import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import function_around, line_end, line_start, shortened
-from porter.packs.training import in_reach
+from porter.packs.training import in_reach, is_given_another
 from porter.packs.writing import read_site, settle_inputs, settle_outputs
 
 from ._generation import INPUTS, Model, made_by_port, runs, say_torchs, settle_keywords, trained
@@ -58,7 +58,7 @@ def apply_generation(porting: Porting) -> None:
         made = made_by_port(porting, func.value)
         if made:
             _port_generate(porting, call, Model(func.value, module.code(func.value), trained=True))
-        elif made is False:
+        elif made is False or is_given_another(porting, func.value):
             say_torchs(porting, call)
 
 

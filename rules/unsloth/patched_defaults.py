@@ -37,6 +37,7 @@ RAISED = "Unsloth raises it to num_generations"
 LENGTH = "data.max_length"
 PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
 ROLLS_OUT = ("grpo", "rloo")
+DIVIDES_SINCE = (2025, 6, 5)  # the first that gives its GRPO loss the temperature
 DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 
 
@@ -155,6 +156,8 @@ def _say_start(porting: Training, site: Site) -> None:
     of_unsloth = porting.model is not None and porting.model.qualified.startswith("unsloth.")
     if not of_unsloth or version_key(plain_version(porting.versions.get("trl", "1"))) >= (0, 13):
         return
+    if porting.known("data.packing") is True:  # whose rows Unsloth leaves to TRL
+        return
     message = "Unsloth leaves out a BOS where the text begins with it or the chat template has it; the port adds it."
     fix = "Take off a BOS that apply_chat_template wrote (.removeprefix(tokenizer.bos_token))."
     porting.find(ID, "warning", message, fix, site.line, site.column)
@@ -216,6 +219,15 @@ def _settle_loss(porting: Training) -> None:
         porting.fill({place: _default(code) for place, code in DAPO.items()})
     if kind == "dr_grpo" and scale is not None and scale.is_literal(True):
         porting.fill({"reward.scale": _default("False")})
+
+
+@step(Phase.WRITE, of="trainer", fills=("parts",))
+def settle_temperature(porting: Porting) -> None:
+    """Unsloth's own loss divides the logits by the temperature from some release on, whatever TRL's does."""
+    assert porting.trainer is not None
+    if table_of(porting, porting.trainer).kind == "grpo" and is_patched(porting, porting.trainer):
+        release = unsloth_version(porting)
+        porting.code["divides_by_temperature"] = str(version_key(release) >= DIVIDES_SINCE)
 
 
 @step(Phase.WRITE, of="trainer", fills=("parts", "batch.per_device"))

@@ -178,3 +178,27 @@ trainer = {trainer}Trainer(
 )
 trainer.train()
 """
+
+
+@pytest.mark.parametrize(
+    ("load", "given", "remat"),
+    [
+        (", load_in_4bit=True", "", True),
+        ("", "", False),
+        ("", ", use_gradient_checkpointing=True", False),
+        (", quantization_config=None", "", False),
+        (", load_in_4bit=FOUR", "", True),
+    ],
+)
+def test_only_a_quantised_base_is_recomputed_by_its_preparation(load: str, given: str, remat: bool) -> None:
+    text = sft_script(
+        "FOUR = len(open('x').read()) > 3",
+        imports="from peft import LoraConfig, prepare_model_for_kbit_training",
+        load=load,
+        between=f"model = prepare_model_for_kbit_training(model{given})",
+        trainer=", peft_config=LoraConfig()",
+        config=", gradient_checkpointing=False",
+    )
+    found = port(text)
+    assert ("rt.remat(" in found.after) is remat, found.after
+    assert found.status == "ported", found.findings

@@ -277,3 +277,37 @@ def test_a_tokenizer_gets_unsloths_padding(name: str, load: str) -> None:
 def test_a_copy_with_another_end_token_is_named(name: str, said: bool) -> None:
     found = port(script().replace("unsloth/Qwen3-0.6B", name)).findings
     assert any("Name unsloth/gemma-3-1b-it" in each.fix for each in found) is said
+
+
+@pytest.mark.parametrize(
+    ("pinned", "order", "undivided"),
+    [
+        ("2025.6.1 trl==0.17.0", "unsloth trl", True),
+        ("2025.6.4 trl==0.17.0", "unsloth trl", True),
+        ("2025.6.5 trl==0.17.0", "unsloth trl", False),
+        ("2025.6.1 trl==0.17.0", "trl unsloth", False),
+        ("2025.6.1 trl==0.15.2", "trl unsloth", True),
+    ],
+)
+def test_grpos_loss_is_divided_as_unsloth_does(pinned: str, order: str, undivided: bool) -> None:
+    imports = {"unsloth": "from unsloth import FastLanguageModel\n", "trl": "from trl import GRPOConfig, GRPOTrainer\n"}
+    text = f"""# pip install unsloth=={pinned}
+{"".join(imports[name] for name in order.split())}
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", load_in_4bit=False)
+model = FastLanguageModel.get_peft_model(model, r=8, target_modules=["q_proj"])
+args = GRPOConfig("out", per_device_train_batch_size=4, num_generations=4, max_steps=2, temperature=0.7)
+trainer = GRPOTrainer(model, args=args, reward_funcs=[len], train_dataset=rows, processing_class=tokenizer)
+trainer.train()
+"""
+    assert ("loss_temperature=1.0" in port(text).after) is undivided
+
+
+@pytest.mark.parametrize(("packing", "said"), [("True", False), ("False", True)])
+def test_a_doubled_start_is_said_of_rows_that_are_not_packed(packing: str, said: bool) -> None:
+    text = f"""# pip install unsloth==2024.12.12 trl==0.11.1
+{HEAD}model, tokenizer = {LOAD}{PUT_IN}args = SFTConfig('out', packing={packing}, dataset_text_field='text')
+trainer = SFTTrainer(model, args=args, train_dataset=rows, tokenizer=tokenizer)
+trainer.train()
+"""
+    found = port(text).findings
+    assert any("leaves out a BOS" in each.message for each in found) is said

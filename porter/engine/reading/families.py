@@ -22,6 +22,7 @@ from ..draft.findings import NO_FAMILY
 from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
+from .resuming import is_checkpoint
 
 
 @step(
@@ -105,7 +106,19 @@ def _no_family(porting: Training, what: str) -> None:
 @step(Phase.READ, of="trainer", reads=("family", "obstacles", "model.id", "lora.targets"), fills=("refused",))
 def refuse(porting: Training) -> None:
     """Whether there are findings that make a port pointless: a model family that Tunix has not."""
+    _say_checkpoint(porting)
     porting.refused = _is_refused(porting, porting.family)
+
+
+def _say_checkpoint(porting: Training) -> None:
+    """A warning where the model is a checkpoint of the GPU's run, which no run of the port writes."""
+    value = porting.value("model.id")
+    if value is None or not is_checkpoint(value) or (Path(porting.module.path).parent / value.literal).is_dir():
+        return
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    message = f"{value.literal}: a checkpoint of the GPU's run, which loads where it holds a whole model, not adapters."
+    fix = "Bring the folder to the TPU machine; of adapters load the base, then rt.load_adapter."
+    porting.find("TP302", "warning", message, fix, line, column)
 
 
 def _is_refused(porting: Training, family: Family | None) -> bool:

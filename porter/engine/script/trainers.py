@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ...source.calls import function_around
+from ...source.calls import argument_of, calls_of, function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
@@ -135,6 +135,25 @@ def is_another(porting: Training, use: cst.BaseExpression) -> bool:
             if not is_itself(module, binding, use) and not unwraps(binding.value) and not _names_it(porting, binding):
                 return True
     return False
+
+
+def is_given_another(porting: Training, use: cst.BaseExpression) -> bool:
+    """Whether a variable is a parameter, and all calls of its function give it something bound anew behind the
+    training: `generate(model, tokenizer)`, with `model = PeftModel.from_pretrained(...)` above.
+    """
+    module = porting.module
+    found = module.meaning(use)
+    parameter = found[1][0].node if found is not None and [item.kind for item in found[1]] == ["parameter"] else None
+    if not isinstance(parameter, cst.Param):
+        return False
+    function = next((node for node in module.ancestors(parameter) if isinstance(node, cst.FunctionDef)), None)
+    if function is None:
+        return False
+    calls = calls_of(module, function)
+    if not calls or len(calls) != len(module.loads(function.name.value)):
+        return False
+    given = [argument_of(module, call, parameter.name.value) for call in calls]
+    return all(isinstance(value, cst.Name) and is_another(porting, value) for value in given)
 
 
 def _names_it(porting: Training, binding: Binding) -> bool:

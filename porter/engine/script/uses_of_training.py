@@ -12,7 +12,7 @@ from ...source.scopes import Scope
 from .callback_methods import is_get, models_of_callbacks
 from .flow import Variable
 from .sites import Site
-from .trainers import is_another, reaches
+from .trainers import is_another, is_given_another, reaches
 from .training import Training, in_reach
 from .where_values_go import held_by, holders
 
@@ -102,6 +102,7 @@ def _uses_of_model(porting: Training, site: Site) -> tuple[Use, ...]:
     asked = ("model's uses", site.variable, *made)
     if asked not in module.memory:
         nodes = [node for node in _nodes_of(porting, site) if not is_another(porting, node)]
+        nodes = [node for node in nodes if not is_given_another(porting, node)]
         module.memory[asked] = tuple(
             _use(porting, "model", node) for node in nodes if not _is_before(porting, site, node)
         )
