@@ -8,7 +8,7 @@ import pytest
 
 from porter.engine.reading.families import is_known_without
 from porter.front.port_file import port_file
-from porter.source.project.model_names import usual_value
+from porter.source.project.model_names import Launched, usual_value, usual_values
 
 from .porting import port
 
@@ -174,10 +174,12 @@ def test_a_parameter_is_what_all_calls_of_its_function_give(tmp_path: Path) -> N
         ("load(*both)", None),
         ("load(1, name)", None),
         ("", None),
-        ("p.add_argument('--model', default='a/b')\nload(1, args.model)", "a/b"),
+        ("p.add_argument('--model', default='a/b')\nload(1, args.model)", None),  # which a user may choose otherwise
     ):
         found = usual_value("name", made + calls, script)
         assert (found[0] if found else None) == value, calls
+    chosen = made + "p.add_argument('--model', default='a/b')\nload(1, args.model)"
+    assert usual_values("name", chosen, script, Launched()) == [("a/b", "the default of --model")]
 
 
 @pytest.mark.parametrize(

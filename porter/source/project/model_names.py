@@ -71,6 +71,7 @@ def named_in_help(code: str, text: str, script: Path) -> list[tuple[str, str]]:
 class _Finder:
     def __init__(self, text: str, script: Path, launched: Launched | None = None) -> None:
         self.text, self.script, self.launched = text, script, launched or Launched()
+        self.may_be_chosen = launched is not None  # whether what a user may choose otherwise counts, handed on
         self.trees: dict[str, ast.Module] = {"": ast.parse(text)}
         self.shown: dict[str, str] = {"": ""}
         self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
@@ -204,7 +205,8 @@ class _Finder:
             return None
         tree = self.trees[place]
         known = [each for each in (self.of(value, place, depth + 1) for value in given_to(tree, name)) if each]
-        if known and len(known) == len(given_to(tree, name)):
+        certain = self.may_be_chosen or all(where == self.shown[place] for _, where in known)
+        if known and certain and len(known) == len(given_to(tree, name)):
             return known[0] if len({value for value, _ in known}) == 1 else None
         defaults = defaults_of(tree, name)
         if len(defaults) == 1:
