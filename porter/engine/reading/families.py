@@ -110,6 +110,7 @@ def _no_family(porting: Training, what: str) -> None:
 def refuse(porting: Training) -> None:
     """Whether there are findings that make a port pointless: a model family that Tunix has not."""
     _say_checkpoint(porting)
+    _say_embedding(porting)
     porting.refused = _is_refused(porting, porting.family)
 
 
@@ -122,6 +123,18 @@ def _say_checkpoint(porting: Training) -> None:
     message = f"{value.literal}: a checkpoint of the GPU's run, which loads where it holds a whole model, not adapters."
     fix = "Bring the folder to the TPU machine; of adapters load the base, then rt.load_adapter."
     porting.find("TP302", "warning", message, fix, line, column)
+
+
+def _say_embedding(porting: Training) -> None:
+    """An error where adapters are asked for on the embedding of a model that the run names: of no family it goes."""
+    value = porting.value("lora.targets")
+    names = value.literal if value is not None and value.known else None
+    if value is None or porting.family is not None or not isinstance(names, list | tuple):
+        return
+    if any(str(name).rpartition(".")[2] == "embed_tokens" for name in names):
+        line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+        message = "target_modules has embed_tokens: Qwix cannot adapt embeddings."
+        porting.find("TP201", "error", message, "Leave it out, on the GPU too.", line, column)
 
 
 def _is_refused(porting: Training, family: Family | None) -> bool:
