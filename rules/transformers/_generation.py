@@ -85,8 +85,9 @@ def models(porting: Porting) -> Iterator[Model]:
                         yield Model(name, module.code(name), True)
 
 
-def _may_be_another(porting: Porting, node: cst.BaseExpression) -> bool:
-    """Whether a parameter is also given a model that was loaded anew behind the training."""
+def _may_be_another(porting: Porting, node: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether a parameter is also given a model that was loaded anew behind the training, be it by a function that is
+    given it."""
     found = porting.module.meaning(node)
     for binding in found[1] if found is not None else ():
         if binding.kind != "parameter" or not isinstance(binding.node, cst.Param):
@@ -94,7 +95,9 @@ def _may_be_another(porting: Porting, node: cst.BaseExpression) -> bool:
         function = next((n for n in porting.module.ancestors(binding.node) if isinstance(n, cst.FunctionDef)), None)
         for call in calls_of(porting.module, function) if function is not None else ():
             given = argument_of(porting.module, call, binding.node.name.value)
-            if isinstance(given, cst.Name) and is_another(porting, given):
+            if not isinstance(given, cst.Name):
+                continue
+            if is_another(porting, given) or (depth < MAX_CALLS and _may_be_another(porting, given, depth + 1)):
                 return True
     return False
 

@@ -1,6 +1,7 @@
 """Lines that show where the model lies, or its type: `print(model.device)`, `print(next(model.parameters()).dtype)`.
 
-A log names the first device, `jax.devices()[0]`, and the type of the first weight.
+A log names the first device, `jax.devices()[0]`, all of them for `model.hf_device_map`, and the type of the first
+weight.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from porter.packs.script import Use, role_uses
 PART_OF = "TP346"
 REASON = "JAX places arrays by the mesh; a log line names the first device"
 ATTRIBUTES = ("device", "dtype")
+MAP = "hf_device_map"  # which GPU accelerate put each layer on
 LOGS = frozenset({"print", "debug", "info", "warning", "error", "log", "str", "write"})
 
 
@@ -29,21 +31,21 @@ def answer_shown_places(porting: Porting) -> None:
 
 
 def shown_value(asked: str, model: str) -> tuple[str, tuple[str, ...]]:
-    """What a line shows for a model's `device` or `dtype`, and the imports that it needs."""
-    if asked == "device":
-        return "jax.devices()[0]", ("import jax",)
+    """What a line shows for a model's `device`, `hf_device_map` or `dtype`, and the imports that it needs."""
+    if asked != "dtype":
+        return "jax.devices()" if asked == MAP else "jax.devices()[0]", ("import jax",)
     return f"jax.tree.leaves(nnx.state({model}, nnx.Param))[0].dtype", ("import jax", "from flax import nnx")
 
 
 def _asked(porting: Porting, use: Use) -> cst.Attribute | None:
-    """`model.device`, or `next(model.parameters()).device`."""
+    """`model.device`, `model.hf_device_map`, or `next(model.parameters()).device`."""
     module = porting.module
-    node: cst.CSTNode | None = use.outer if use.chain in ATTRIBUTES and use.kind == "read" else None
+    node: cst.CSTNode | None = use.outer if use.chain in (*ATTRIBUTES, MAP) and use.kind == "read" else None
     if use.chain == "parameters" and use.kind == "call":
         call = module.parents[module.parents[use.outer]]
         is_first = isinstance(call, cst.Call) and module.code(call.func) == "next" and len(call.args) == 1
         node = module.parents[call] if is_first else None
-    if not isinstance(node, cst.Attribute) or node.attr.value not in ATTRIBUTES:
+    if not isinstance(node, cst.Attribute) or node.attr.value not in (*ATTRIBUTES, MAP):
         return None
     return node
 

@@ -107,6 +107,45 @@ def test_calls_and_their_token_ids(text: str, part: str) -> None:
     check_becomes(script(text), part, gone=("cuda", "import torch"))
 
 
+PROMPT = "ids = tokenizer('a', return_tensors='pt').to(model.device)\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "part"),
+    [
+        ("ids['attention_mask'].sum(dim=1).tolist()", "ids['attention_mask'].sum(axis=1).tolist()"),
+        ("ids['attention_mask'].sum(-1, keepdim=True).cpu()", "ids['attention_mask'].sum(-1, keepdims=True)"),
+        ("ids['attention_mask'].float().mean(dim=-1)", "ids['attention_mask'].astype(\"float32\").mean(axis=-1)"),
+        ("ids.attention_mask.to(torch.bool)", 'ids.attention_mask.astype("bool")'),
+        ("ids.attention_mask.bool().any(dim=0)", 'ids.attention_mask.astype("bool").any(axis=0)'),
+        ("(ids['input_ids'] != 0).sum(dim=1).cpu().tolist()", "(ids['input_ids'] != 0).sum(axis=1).tolist()"),
+        ("(ids['input_ids'] != 0).cpu()", "x = (ids['input_ids'] != 0)\n"),
+        ("(0 == ids['input_ids']).long().cumsum(dim=-1)", "(0 == ids['input_ids']).cumsum(axis=-1)"),
+        ("ids['input_ids'][0].unsqueeze(0).numel()", "ids['input_ids'][0][None].size"),
+        ("ids['input_ids'].argmax(dim=-1).item()", "ids['input_ids'].argmax(axis=-1).item()"),
+        ("ids['input_ids'].max().item()", "ids['input_ids'].max().item()"),
+        ("ids['input_ids'].dim()", "ids['input_ids'].ndim"),
+        ("out[0].size(0)", "out[0].shape[0]"),
+        ("(out != 0).sum(dim=-1)", "(out != 0).sum(axis=-1)"),
+    ],
+)
+def test_what_else_is_done_with_the_arrays(use: str, part: str) -> None:
+    text = f"{PROMPT}out = model.generate(**ids)\nx = {use}\nprint(x)\n"
+    check_becomes(script(text), part, "return_tensors='np'", gone=("import torch",))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "out.max(dim=-1)", "out.repeat(4, 1)", "out.transpose(0, 1)", "out.unsqueeze(2)", "out.masked_fill_(mask, 1)",
+        "(out == 0).nonzero()", "out.sum(dim=1).topk(2)", "out.sort(dim=-1)",
+    ],
+)  # fmt: skip
+def test_what_an_array_does_otherwise_is_an_error_at_its_line(use: str) -> None:
+    found = port(script(f"{PROMPT}out = model.generate(**ids)\nx = {use}\n"))
+    assert [each.message for each in found.findings if "are a NumPy array in the port" in each.message], found.after
+
+
 def test_a_baseline_before_training_has_no_end_token_of_the_trainers() -> None:
     before = IDS + "print(tokenizer.decode(model.generate(**ids)[0]))\n"
     check_becomes(HEAD + before + TRAIN, "tokenizer.decode(rt.generate(model, **ids)[0])")
@@ -157,7 +196,7 @@ def test_a_decorator_goes_with_the_gradients() -> None:
         ("model.generate(**ids, penalty_alpha=0.6, top_k=4)", "contrastive search"),
         ("model.generate(**ids, stop_strings=['.'], tokenizer=tokenizer)", "ends with an end token"),
         ("model.generate(**ids, image_sizes=[3])", "no such setting"),
-        ("model.generate(ids.input_ids.unsqueeze(0))", "a NumPy array in the port"),
+        ("model.generate(ids.input_ids.expand(2, -1))", "a NumPy array in the port"),
         ("pipeline('summarization', model=model, tokenizer=tokenizer)", "text-generation pipelines only"),
     ],
 )
@@ -283,6 +322,19 @@ def test_a_function_that_gets_the_model_and_one_loaded_again() -> None:
     lines = ["def ask(model):", "    return model.generate(**tokenizer('a', return_tensors='pt'))", "ask(model)"]
     found = port(script(*lines, "model = AutoModelForCausalLM.from_pretrained('out')", "model.other()", "ask(model)"))
     assert "rt.generate" not in found.after and found.status == "partial"
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_function_that_hands_the_model_on(again: bool) -> None:
+    """It is given Tunix's model before the training and torch's behind it: rt.generate would end at the second."""
+    lines = ["def ask(model):", "    return model.generate(**tokenizer('a', return_tensors='pt'))"]
+    lines += ["def score(rows, model):", "    return [ask(model) for row in rows]", "score([1], model)"]
+    if again:
+        lines += ["model = AutoModelForCausalLM.from_pretrained('out')", "model.other()", "score([1], model)"]
+    found = port(script(*lines))
+    assert ("rt.generate" in found.after) is not again
+    errors = [finding.message for finding in found.findings if finding.severity == "error"]
+    assert bool(errors) is again, found.after
 
 
 def test_adapters_put_in_behind_the_training() -> None:

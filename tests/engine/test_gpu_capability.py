@@ -16,9 +16,10 @@ from .porting import port, sft_script
 ASKED = "torch.cuda.get_device_capability()"
 
 
-def notebook(text: str, **metadata: object) -> Port:
-    """The port of a notebook of one cell."""
-    cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
+def notebook(text: str, printed: str = "", **metadata: object) -> Port:
+    """The port of a notebook of one cell, which has `printed` something."""
+    outputs = [{"output_type": "stream", "name": "stdout", "text": printed.splitlines(keepends=True)}] * bool(printed)
+    cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": outputs, "execution_count": None}
     document = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": [cell]}
     return port_module(parse_notebook(json.dumps(document).encode(), "train.ipynb"), Options())
 
@@ -45,6 +46,26 @@ def test_conditions_are_decided_as_on_an_ampere_where_no_gpu_is_named(asks: str,
     assert "torch" not in ported.after and "major" not in ported.after
     ((severity, message),) = said(ported)
     assert severity == "warning" and "of an Ampere or newer, 8.0: no GPU is named" in message and "` is " in message
+
+
+@pytest.mark.parametrize(
+    ("printed", "kept", "how"),
+    [
+        ("| N/A   34C    P8    Tesla T4    Off |", "rows = 32", "of a T4, 7.5: the notebook's outputs name it"),
+        ("NVIDIA A100-SXM4-40GB\n", "rows = 64", "of a A100, 8.0: the notebook's outputs name it"),
+        ("NVIDIA GeForce RTX 4090. Max memory: 23.6 GB.", "rows = 64", "of a RTX 4090, 8.9: the notebook's outputs"),
+        ("/home/me/.venv/lib/python3.12/site-packages/peft/x.py:270: UserWarning", "rows = 64", "no GPU is named"),
+        ("C:\\Users\\me\\venv\\Lib\\site-packages\\tqdm\\auto.py:21: TqdmWarning", "rows = 64", "no GPU is named"),
+        ("/usr/local/lib/python3.11/dist-packages/peft/x.py: UserWarning", "rows = 32", "name it for Colab"),
+        ("Tesla T4 and NVIDIA L4 were compared", "rows = 32", "name it for Colab"),
+    ],
+)
+def test_what_a_notebook_has_printed_goes_over_its_metadata(printed: str, kept: str, how: str) -> None:
+    asks = f"if {ASKED}[0] >= 8:\n    rows = 64\nelse:\n    rows = 32\nsys.argv.append(rows)"
+    ported = notebook(sft_script(asks, imports="import sys\nimport torch"), printed, colab={"gpuType": "T4"})
+    assert kept in ported.after and ("rows = 64" in ported.after) != ("rows = 32" in ported.after)
+    ((_, message),) = said(ported)
+    assert how in message
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Functions that collect the names of all linear layers, and those around them."""
 
+import pytest
+
 from .porting import port
 
 COLLECTS = """\
@@ -46,3 +48,23 @@ def test_a_function_that_trains_as_well_keeps_its_call() -> None:
     body = TRAINS.format(names=COLLECTS, targets="list(names)")
     found = port(f"{HEAD}def main(rank):\n{body}\nmain(8)\n")
     assert "main(8)\n" in found.after and "def main(rank):" in found.after
+
+
+@pytest.mark.parametrize(
+    ("target", "refused"), [("embed_tokens", True), ("model.embed_tokens", True), ("v_proj", False)]
+)
+def test_adapters_on_the_embedding_of_a_model_that_the_run_names_are_an_error(target: str, refused: bool) -> None:
+    lora = f'peft_config=LoraConfig(r=8, target_modules=["q_proj", "{target}"])'
+    text = f"""
+import sys
+from datasets import load_dataset
+from peft import LoraConfig
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("json", data_files="rows.jsonl", split="train")
+trainer = SFTTrainer(sys.argv[1], args=SFTConfig("out"), train_dataset=rows, {lora})
+trainer.train()
+"""
+    found = port(text)
+    said = [one for one in found.findings if "Qwix cannot adapt embeddings" in one.message]
+    assert len(said) == refused and found.status == ("partial" if refused else "ported"), found.findings

@@ -30,6 +30,35 @@ def test_what_lists_other_files_or_stands_in_front_is_the_users() -> None:
         assert found.status == "ported" and other in found.after
 
 
+NAMES = "[name for name in os.listdir({}) if name.startswith('checkpoint-')]"
+
+
+@pytest.mark.parametrize(
+    "shows", ["print(sorted(names))", "print(f'{len(names)} saved: {names}')", "print(', '.join(names))"]
+)
+def test_names_that_are_only_printed_are_steps(shows: str) -> None:
+    made = NAMES.format("'out'")
+    found = port(sft_script(imports="import os", after=f"trainer.train()\nnames = {made}\n{shows}\n"))
+    assert found.status == "ported", found.findings
+    steps = made.replace("startswith('checkpoint-')", "isdigit()")
+    assert f"names = {steps}\n{shows}\n" in found.after
+
+
+@pytest.mark.parametrize(
+    ("folder", "shows"),
+    [
+        ("'out'", "print(sorted(names, key=lambda name: int(name.split('-')[1])))"),
+        ("'out'", "print(names)\nlast = names[-1]"),
+        ("'out'", "import shutil\nshutil.rmtree(names[0])"),
+        ("'elsewhere'", "print(names)"),
+    ],
+)
+def test_names_that_something_is_made_of_are_not(folder: str, shows: str) -> None:
+    lines = f"trainer.train()\nnames = {NAMES.format(folder)}\n{shows}\n"
+    found = port(sft_script(imports="import os", after=lines))
+    assert found.status == "partial" and NAMES.format(folder) in found.after
+
+
 ONLY = "Only checkpoints hold what is trained"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from porter.engine.reading.families import is_known_without
 from porter.front.port_file import port_file
-from porter.source.project.model_names import usual_value
+from porter.source.project.model_names import Launched, usual_value, usual_values
 
 from .porting import port
 
@@ -174,9 +174,76 @@ def test_a_parameter_is_what_all_calls_of_its_function_give(tmp_path: Path) -> N
         ("load(*both)", None),
         ("load(1, name)", None),
         ("", None),
+        ("p.add_argument('--model', default='a/b')\nload(1, args.model)", None),  # which a user may choose otherwise
     ):
         found = usual_value("name", made + calls, script)
         assert (found[0] if found else None) == value, calls
+    chosen = made + "p.add_argument('--model', default='a/b')\nload(1, args.model)"
+    assert usual_values("name", chosen, script, Launched()) == [("a/b", "the default of --model")]
+
+
+@pytest.mark.parametrize(
+    ("made", "calls", "value"),
+    [
+        ("def load(name=''): pass", "load(name='a/b')", "a/b"),
+        ("def load(name='c/d'): pass", "load('a/b')", "a/b"),
+        ("def load(name='c/d'): pass", "load()", "c/d"),
+        ("def load(name='c/d'): pass", "load('a/b')\nload()", None),
+        ("def load(*, name): pass", "load(name='a/b')", "a/b"),
+        ("class Model:\n    def __init__(self, name): pass", "Model('a/b')", "a/b"),
+        ("class Model:\n    def load(self, name): pass", "model.load('a/b')", "a/b"),
+        ("def load(name: str = typer.Option('a/b', help='which')): pass", "typer.run(load)", "a/b"),
+        ("@click.option('--name', default='a/b')\ndef load(name): pass", "load()", "a/b"),
+    ],
+)
+def test_a_parameter_with_a_default(tmp_path: Path, made: str, calls: str, value: str | None) -> None:
+    found = usual_value("name", f"{made}\n{calls}\n", tmp_path / "train.py")
+    assert (found[0] if found else None) == value
+
+
+def test_a_field_is_what_its_class_is_made_with(tmp_path: Path) -> None:
+    text = "class Config:\n    model: str = 'a/b'\ncfg = Config(model='c/d')\n"
+    assert usual_value("cfg.model", text, tmp_path / "train.py") == ("c/d", "Config.model")
+
+
+@pytest.mark.parametrize("name", ["config['model']['name']", "self.config['model']['name']", "part['name']"])
+@pytest.mark.parametrize("beside", ["run.sh", "README.md", ""])
+def test_a_file_of_settings_that_a_launch_names_or_that_lies_beside(tmp_path: Path, name: str, beside: str) -> None:
+    folder(tmp_path, PHI)
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.yaml").rename(tmp_path / "phi.yaml")
+    if beside:
+        command = 'CONFIG=${1:-phi.yaml}\npython train.py --config "$CONFIG"\n'
+        (tmp_path / beside).write_text(command if beside == "run.sh" else "python train.py --config phi.yaml\n")
+        (tmp_path / "qwen.yaml").write_text("model: {name: Qwen/Qwen3-4B}\n")
+    before = "import sys, yaml\nconfig = yaml.safe_load(open(sys.argv[2]))\npart = config['model']"
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(before=before, name=name))
+    errors = [finding.message for finding in port_file(script).findings if finding.severity == "error"]
+    assert [error.startswith(f"{PHI} (phi.yaml)") for error in errors] == [True], errors
+    (tmp_path / "phi.yaml").write_text("# Model & more\nmodel:\n  name: Qwen/Qwen3-4B\n")
+    assert not [finding for finding in port_file(script).findings if finding.severity == "error"]
+
+
+def test_a_flag_that_a_launch_gives(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(before=HELP.format("A model"), name="args.model"))
+    assert port_file(script).status == "ported"
+    (tmp_path / "run.sh").write_text(f"python train.py --model {PHI}\n")
+    [error] = [finding for finding in port_file(script).findings if finding.severity == "error"]
+    assert error.message.startswith(f"{PHI} (run.sh)")
+    (tmp_path / "other.sh").write_text("python train.py --model=Qwen/Qwen3-4B\n")
+    assert port_file(script).status == "ported"
+
+
+def test_a_default_whose_weights_are_quantised(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    before = HELP.format("A model").replace("required=True", "default='TheBloke/Mistral-7B-v0.1-AWQ'")
+    script.write_text(SCRIPT.format(before=before, name="args.model"))
+    [error] = [finding for finding in port_file(script).findings if finding.severity == "error"]
+    assert "its weights are quantised (AWQ)" in error.message
+    script.write_text(script.read_text().replace("TheBloke/Mistral-7B-v0.1-AWQ", "unsloth/mistral-7b-bnb-4bit"))
+    assert port_file(script).status == "ported"
 
 
 HELP = (

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from porter.engine import pipeline
+from porter.engine.packs.packs import load_packs
 from porter.engine.script.porting import Porting
 from porter.engine.script.training import Training
 from porter.engine.steps.order import arranged, steps_in
@@ -42,7 +43,8 @@ def test_what_reads_has_no_edits() -> None:
     assert all(hasattr(Porting, name) or name in Porting.__dataclass_fields__ for name in EDITS)
 
 
-READERS = [each for each in steps_in(pipeline.STEPS) if each.phase is Phase.READ]
+OF_PACKS = tuple(each for pack in load_packs() for each in pack.steps)
+READERS = [each for each in (*steps_in(pipeline.STEPS), *OF_PACKS) if each.phase is Phase.READ]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,8 @@ def test_an_edit_while_reading_raises(reader: str | Step, monkeypatch: pytest.Mo
 
     monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
     if isinstance(reader, Step):
-        steps = [replace(each, run=edits) if each is reader else each for each in steps_in(pipeline.STEPS)]
+        every = (*steps_in(pipeline.STEPS), *OF_PACKS)
+        steps = [replace(each, run=edits) if each is reader else each for each in every]
         monkeypatch.setattr(pipeline, "by_phase", lambda *_: arranged(steps))
     else:
         monkeypatch.setattr(pipeline, reader, edits)

@@ -227,3 +227,30 @@ def test_the_state_of_bitsandbytes_optimizers_over_bfloat16_weights() -> None:
     assert row(sft_script(config=optim), ".optim")[0] == "changed"
     lora = {"imports": "from peft import LoraConfig", "trainer": ", peft_config=LoraConfig(r=8)"}
     assert row(sft_script(config=optim, **lora), ".optim") == ("exact", "")
+
+
+@pytest.mark.parametrize(
+    ("prepared", "bf16", "merges", "load", "warns"),
+    [
+        (True, "True", True, "", True),
+        (True, "True", False, "", False),
+        (False, "True", True, "", False),
+        (True, "False", True, "", False),
+        (True, "True", True, ", load_in_8bit=True", False),
+    ],
+)
+def test_a_merge_of_a_base_that_peft_has_made_float32(
+    prepared: bool, bf16: str, merges: bool, load: str, warns: bool
+) -> None:
+    script = sft_script(
+        imports="from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training",
+        load=load,
+        between="model = prepare_model_for_kbit_training(model)\n" * prepared
+        + "model = get_peft_model(model, LoraConfig())",
+        config=f", bf16={bf16}",
+        after="trainer.train()" + "\nmodel.merge_and_unload().save_pretrained('merged')" * merges,
+    )
+    found = port(script)
+    said = [finding for finding in found.findings if "has made the base float32" in finding.message]
+    assert [finding.severity for finding in said] == ["warning"] * warns, found.after
+    assert ("dtype=jnp.float32" in found.after) == (prepared and bf16 == "False" and not load)

@@ -1,6 +1,7 @@
 """Whether a run resumes, decided behind the trainer: said at the trainer, in Orbax's names."""
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -132,6 +133,29 @@ def test_a_path_is_where_the_run_goes_on() -> None:
         script("trainer.train(resume_from_checkpoint=path)").replace("resume = ", "path = sys.argv[1]\nresume = ")
     )
     assert 'rt.resume_dir("out", path) if path else rt.fresh_dir("out")' in ported.after
+
+
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [("out/checkpoint-1875/", True), ("checkpoint-5", True), ("out/1875", False), ("out/checkpoint-best", False)],
+)
+def test_torchs_checkpoint_that_a_caller_names_is_an_error(path: str, refused: bool) -> None:
+    before, _, after = script("trainer.train(resume_from_checkpoint=path)").partition("resume = ")
+    main = f"if __name__ == '__main__':\n    folder = '{path}'\n    main(folder)\n"
+    ported = port(f"{before}def main(path):\n{indent(f'resume = {after}', '    ')}\n{main}")
+    said = [one.line for one in ported.findings if "can't be read by Orbax" in one.message]
+    assert len(said) == refused and ported.status == ("partial" if refused else "ported"), ported.findings
+
+
+def test_torchs_checkpoint_as_the_model_is_a_warning(tmp_path: Path) -> None:
+    text = sft_script().replace('"Qwen/Qwen3-0.6B"', '"out/checkpoint-500"')
+    (tmp_path / "train.py").write_text(text)
+    for there in (False, True):
+        found = [
+            one for one in port_file(tmp_path / "train.py").findings if "checkpoint of the GPU's run" in one.message
+        ]
+        assert [one.severity for one in found] == ([] if there else ["warning"])
+        (tmp_path / "out" / "checkpoint-500").mkdir(parents=True, exist_ok=True)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from .porting import port, sft_script
     [
         ("print('on', model.device)", "print('on', jax.devices()[0])"),
         ("print(f'on {next(model.parameters()).device}')", "print(f'on {jax.devices()[0]}')"),
+        ("print(f'Device map: {model.hf_device_map}')", "print(f'Device map: {jax.devices()}')"),
         ("print(str(model.dtype))", "print(str(jax.tree.leaves(nnx.state(model, nnx.Param))[0].dtype))"),
         (
             "logger.info('%s', next(model.parameters()).dtype)",
@@ -23,7 +24,14 @@ def test_a_line_that_shows_them(line: str, new: str) -> None:
     assert found.status == "ported" and f"{new}\n" in found.after
 
 
-@pytest.mark.parametrize("line", ["rows = [1] if model.device == 0 else []", "place = next(model.parameters()).device"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rows = [1] if model.device == 0 else []",
+        "place = next(model.parameters()).device",
+        "gpus = set(model.hf_device_map.values())",
+    ],
+)
 def test_what_is_made_of_them_is_left_to_a_person(line: str) -> None:
     found = port(sft_script(between=line))
     assert line in found.after and any("model." in finding.message for finding in found.findings)

@@ -71,8 +71,8 @@ def test_a_collator_of_its_own() -> None:
 
 
 def test_what_an_array_cannot_do_is_named() -> None:
-    unsqueezed = TOLIST.replace(".tolist()", ".unsqueeze(0)")
-    ported = port(script(unsqueezed))
+    expanded = TOLIST.replace(".tolist()", ".expand(2, -1)")
+    ported = port(script(expanded))
     assert ported.status == "partial"
     assert [finding.rule for finding in ported.findings if finding.severity == "error"] == ["TP528"]
     handed = TOLIST.replace("input_ids = encodings['input_ids'].tolist()", "return encodings").replace(

@@ -77,13 +77,15 @@ def check_saved(out: Path, one: Path) -> None:
         assert np.allclose(array, theirs[name], rtol=1e-4, atol=1e-6) if added else (array == theirs[name]).all(), name
 
 
-def test_two_processes_train_as_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
+def test_two_and_four_processes_train_as_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
     """Tensor parallelism lies between the processes: fed as Tunix feeds them, each trained on rows of its own."""
     model = tiny("qwen3", num_hidden_layers=1)
-    jobs = [[kind, kind, 2, 2, True] for kind in ("sft", "grpo")]
+    jobs = [[kind, kind, 2, 2, True] for kind in ("sft", "dpo", "grpo")]
     (one,) = run(model, tmp_path / "one", 1, jobs)
     check(run(model, tmp_path / "two", 2, jobs), one)
     check_saved(tmp_path / "two", tmp_path / "one")
+    check(run(model, tmp_path / "four", 4, jobs[1:2]), one)
+    check_saved(tmp_path / "four", tmp_path / "one")
 
 
 @pytest.mark.long

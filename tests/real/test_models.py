@@ -420,6 +420,17 @@ def test_a_quantised_checkpoint(tiny, tiny_mesh, tmp_path):
         load_model(quantised, tiny_mesh(1, 1))
 
 
+def test_a_mirror_in_4_bits_is_loaded_by_what_it_was_made_from(tiny, tiny_mesh, monkeypatch):
+    from porter.runtime.models import load_model as loading
+
+    asked = []
+    monkeypatch.setattr(loading, "_folder", lambda *given: asked.append(given) or tiny("qwen3"))
+    with pytest.warns(UserWarning, match="unsloth/Qwen3-4B is loaded, held in nf4"):
+        model = loading.load_model("unsloth/Qwen3-4B-unsloth-bnb-4bit", tiny_mesh(1, 1), revision="main")
+    assert asked == [("unsloth/Qwen3-4B", None)]
+    assert model.porter.id == "unsloth/Qwen3-4B" and model.porter.quantization.qtype == "nf4"
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from porter.runtime.facts.dtypes import jax_type
+from porter.runtime.models.dtypes import jax_type
 from porter.runtime.models.load_model import _checkpoint_dtype
 
 

@@ -15,13 +15,17 @@ from ...recipe import Value
 from ...runtime.facts.families import Family, find_family, read_family, refusal
 from ...runtime.facts.families import families as known_families
 from ...runtime.facts.mesh import mesh_problems
+from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
+from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values
 from ...source.values import read_value
 from ..draft.findings import NO_FAMILY
 from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
+from .quantization import OF_STORED
+from .resuming import is_checkpoint
 
 
 @step(
@@ -105,7 +109,32 @@ def _no_family(porting: Training, what: str) -> None:
 @step(Phase.READ, of="trainer", reads=("family", "obstacles", "model.id", "lora.targets"), fills=("refused",))
 def refuse(porting: Training) -> None:
     """Whether there are findings that make a port pointless: a model family that Tunix has not."""
+    _say_checkpoint(porting)
+    _say_embedding(porting)
     porting.refused = _is_refused(porting, porting.family)
+
+
+def _say_checkpoint(porting: Training) -> None:
+    """A warning where the model is a checkpoint of the GPU's run, which no run of the port writes."""
+    value = porting.value("model.id")
+    if value is None or not is_checkpoint(value) or (Path(porting.module.path).parent / value.literal).is_dir():
+        return
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    message = f"{value.literal}: a checkpoint of the GPU's run, which loads where it holds a whole model, not adapters."
+    fix = "Bring the folder to the TPU machine; of adapters load the base, then rt.load_adapter."
+    porting.find("TP302", "warning", message, fix, line, column)
+
+
+def _say_embedding(porting: Training) -> None:
+    """An error where adapters are asked for on the embedding of a model that the run names: of no family it goes."""
+    value = porting.value("lora.targets")
+    names = value.literal if value is not None and value.known else None
+    if value is None or porting.family is not None or not isinstance(names, list | tuple):
+        return
+    if any(str(name).rpartition(".")[2] == "embed_tokens" for name in names):
+        line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+        message = "target_modules has embed_tokens: Qwix cannot adapt embeddings."
+        porting.find("TP201", "error", message, "Leave it out, on the GPU too.", line, column)
 
 
 def _is_refused(porting: Training, family: Family | None) -> bool:
@@ -159,9 +188,12 @@ def _check_usual_model(porting: Training) -> None:
     if value is None or value.kind != "expression":
         return
     refusals: list[tuple[str, str, str | None]] = []
-    for identifier, where in usual_values(value.code, porting.module.python, Path(porting.module.path)):
+    script = Path(porting.module.path)
+    for identifier, where in usual_values(value.code, porting.module.python, script, given_by_launches(script)):
         family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
         reason = refusal(family, identifier) if family is not None else None
+        if held := unread_format(identifier):
+            reason = f"its weights are quantised ({held}), which rt.load_model doesn't read"
         if family is not None and reason is None:
             return
         if reason is not None or is_known_without(identifier):
@@ -176,7 +208,8 @@ def _check_usual_model(porting: Training) -> None:
     said = f"can't compute this model: {reason}" if reason is not None else "doesn't have this model's family"
     message = f"{identifier}{f' ({where})' if where else ''}: Tunix {said}; the port can't start with it."
     names = ", ".join(sorted({each.name for each in known_families()}))
-    porting.find("TP302", "error", message, f"Give it a model of another family: {names}.", line, column)
+    fix = OF_STORED if unread_format(identifier) else f"Give it a model of another family: {names}."
+    porting.find("TP302", "error", message, fix, line, column)
 
 
 def _foreign_tokenizers(porting: Training) -> list[str]:

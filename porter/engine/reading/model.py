@@ -33,7 +33,7 @@ from ..script.where_models_come_from import WHERE_FROM, is_from_scratch, store_o
 from ..steps.step import Phase, step
 from .pack_readings import settle
 from .precision import read_precision
-from .quantization import quantization_value, read_quantization
+from .quantization import quantization_value, read_quantization, read_stored_weights
 from .saved_adapters import is_frozen_adapter
 
 SETTINGS = re.compile(r"(?i)arg|cfg|conf|setting|param|opt|flag|\bhp\b|script|spec")  # whose `.model` is a name
@@ -250,7 +250,9 @@ def _read_loading(porting: Training, site: Site, versions: Mapping[str, str]) ->
     fill_defaults(porting, rule, versions)
     _check_named(porting, site)
     settle(porting, site)
-    if site.qualified not in PAIRS:
+    if site.qualified in PAIRS:
+        read_stored_weights(porting)
+    else:
         read_quantization(porting, site, versions)
     read_precision(porting)
 

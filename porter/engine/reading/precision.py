@@ -20,6 +20,7 @@ from ..steps.step import Phase, step
 from .quantization import asks_when_run
 
 PREPARED = "PEFT makes a base that isn't quantised float32, all of it"
+MERGES = frozenset({"merge_and_unload", "save_pretrained_merged", "push_to_hub_merged"})
 TYPE_NAME = r"b?float(16|32)?|half"
 
 
@@ -96,7 +97,21 @@ def _is_prepared(porting: Training, autocast: bool) -> bool:
     reason = f"{PREPARED}, and autocast multiplies it in bfloat16: it is kept so" if autocast else PREPARED
     for site in sites:
         porting.change_fate(f"{short_name(site)}.model", fate="changed", target="rt.load_model(dtype=)", reason=reason)
+    if sites and autocast:
+        _say_merged(porting)
     return bool(sites)
+
+
+def _say_merged(porting: Training) -> None:
+    """A warning at each merge of a base that PEFT has made float32 and that the port keeps in bfloat16."""
+    for call in porting.module.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in MERGES:
+            message = (
+                f"{call.func.attr.value}: prepare_model_for_kbit_training has made the base float32, in which the GPU "
+                "run's merged model is saved; the port's is in bfloat16, to which what was learned is rounded."
+            )
+            fix = "Load the base with dtype=jnp.float32, in twice the memory, for a float32 model."
+            porting.find("TP302", "warning", message, fix, *porting.module.location(call))
 
 
 def under_autocast(porting: Training) -> bool:

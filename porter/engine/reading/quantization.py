@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
+from ...runtime.facts.stored_formats import base_name, unread_format
 from ...text.expressions import is_atom, parsed
 from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of
 from ..script.may_be_none import may_be_none
@@ -19,6 +20,7 @@ from ..script.sites import Argument, Site
 from ..script.training import Training
 
 PLACE = "model.quantization"
+OF_STORED = "Load the model that was quantised, in bfloat16 or with a BitsAndBytesConfig."
 FLAGS = ("load_in_4bit", "load_in_8bit")
 CONFIGS = "Config"  # GPTQConfig, AwqConfig, HqqConfig, ...
 TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
@@ -27,10 +29,13 @@ TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
 def read_quantization(porting: Training, site: Site | None, versions: Mapping[str, str]) -> None:
     """Fill `model.quantization` from the keywords of `site` (a from_pretrained, or the trainer of a model's name)."""
     given = site.argument("quantization_config") if site is not None else None
+    is_mirror = read_stored_weights(porting)
     if given is not None and not given.value.is_literal(None):
         _read_config(porting, given, versions)
-    elif site is not None:
+    elif site is not None and not is_mirror:
         _read_keywords(porting, {name: site.argument(name) for name in FLAGS})
+    if is_mirror:  # how its weights are held goes over what the call asks for
+        porting.fill({PLACE: Value("literal", "'nf4'", porting.recipe.values["model.id"].origin)})
     value = porting.value(PLACE)
     dtype = porting.value("model.dtype")
     if value is None:
@@ -155,3 +160,34 @@ def _other_config(porting: Training, given: Argument) -> str | None:
             if name.startswith("transformers.") and short.endswith(CONFIGS) and short != "BitsAndBytesConfig":
                 return short
     return None
+
+
+def read_stored_weights(porting: Training) -> bool:
+    """Fill `model.id` with the name of the 16-bit weights; whether the name was that of a mirror in 4 bits."""
+    value = porting.value("model.id")
+    if value is None or not value.known or not isinstance(value.literal, str):
+        return False
+    name, base = value.literal, base_name(value.literal)
+    if base == name:
+        check_stored_weights(porting, value)
+        return False
+    porting.fill({"model.id": Value("literal", repr(base), value.origin)})
+    reason = "4-bit weights in bitsandbytes' layout: the port quantises the weights that they were made from"
+    target = "rt.load_model: the 16-bit weights, quantised as they are loaded"
+    porting.change_fate(".pretrained_model_name_or_path", fate="changed", target=target, reason=reason)
+    message = f"{name} holds 4-bit weights in bitsandbytes' layout: the port loads {base}."
+    fix = "All weights are quantised as they are loaded, also those that a dynamic mirror keeps in 16 bits."
+    porting.find("TP601", "info", message, fix, *_place(value.origin))
+    return True
+
+
+def check_stored_weights(porting: Training, value: Value) -> None:
+    """An error where a model's name says that its weights are held in a format that the runtime doesn't read."""
+    held = unread_format(value.literal) if value.known and isinstance(value.literal, str) else ""
+    if held:
+        message = f"{value.literal} holds quantised weights ({held}), which rt.load_model doesn't read."
+        porting.find("TP601", "error", message, OF_STORED, *_place(value.origin))
+
+
+def _place(origin: Origin | None) -> tuple[int, int]:
+    return (origin.line, origin.column) if origin is not None else (1, 1)

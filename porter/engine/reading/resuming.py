@@ -26,7 +26,9 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from ...recipe import Value
 from ...source.scopes import Binding
+from ...source.values import read_value
 from ...text.expressions import names_in
 from ..script.flow import origins
 from ..script.porting import Porting
@@ -146,6 +148,12 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
     assert trainer is not None
     value = _or_none(porting, value)
     text = module.code(value)
+    sources = [read_value(module, origin) for origin in origins(module, value)]
+    if not read_value(module, value).known and any(map(is_checkpoint, sources)):  # of what is known its row says so
+        message = f"resume_from_checkpoint={text}: a checkpoint of transformers' Trainer can't be read by Orbax."
+        fix = "Resume from the output directory of a run of the port, whose checkpoints Orbax names by their step."
+        porting.find(RULE, "error", message, fix, *_place(porting, value))
+        return text
     decided = decided_by_checkpoints(porting, value)
     if decided is not None:
         if isinstance(value, cst.Name):
@@ -185,6 +193,12 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
         return _of_runtime(porting, chosen)
     _say_later(porting, value)
     return text
+
+
+def is_checkpoint(value: Value | None) -> bool:
+    """Whether a value is the name of a folder that transformers' Trainer saves a run in: `out/checkpoint-500`."""
+    named = value.literal if value is not None and value.known else None
+    return isinstance(named, str) and re.fullmatch(rf"(?:.*[/\\])?{NAMED}\d+[/\\]?", named) is not None
 
 
 def _is_bool(value: cst.BaseExpression) -> bool:

@@ -21,8 +21,21 @@ from ..script.sites import shortened
 MOVES = frozenset("to cuda cpu contiguous detach long int clone numpy".split())
 # Attributes that a tensor has and an array hasn't.
 TORCH_ONLY = frozenset(
-    "unsqueeze view size expand device new_tensor masked_fill index_select gather permute scatter ne eq".split()
+    "view size expand device new_tensor masked_fill index_select gather permute scatter ne eq lt gt le ge topk t "
+    "masked_select repeat_interleave unique split chunk flip roll narrow type_as expand_as new_zeros new_ones new_full "
+    "is_cuda requires_grad tile unbind type index_fill logical_not logical_and logical_or".split()
 )
+# Methods that an array has, too, and that do something else there.
+OTHERWISE = frozenset("repeat transpose sort nonzero std var".split())
+# Methods that give an array in both, along `dim` in torch and `axis` in NumPy; of an axis these give two tensors.
+REDUCES = frozenset("sum mean prod cumsum argmax argmin any all max min squeeze".split())
+PAIRED = frozenset({"max", "min"})
+AXES = {"dim": "axis", "keepdim": "keepdims"}
+NEW_AXES = {"0": "[None]", "1": "[:, None]", "-1": "[..., None]"}
+TYPES = {
+    "bool": "bool", "float": "float32", "float32": "float32", "double": "float64", "float64": "float64",
+    "half": "float16", "float16": "float16",
+}  # fmt: skip
 HELD = frozenset("input_ids attention_mask data".split())  # what a tokenizer's answer has
 ALIKE = frozenset("ones_like zeros_like full_like where argmax argmin".split())  # in torch and in NumPy
 TAKES_ARRAYS = frozenset("tensor as_tensor from_numpy is_tensor Tensor LongTensor IntTensor".split())
@@ -39,7 +52,10 @@ SPELLED = {
     "float": '.astype("float32")',
     "dim": ".ndim",
     "numel": ".size",
+    "double": '.astype("float64")',
+    "half": '.astype("float16")',
 }
+OF_GENERATION = {name: code for name, code in SPELLED.items() if name not in MOVES}  # token ids are whole numbers
 
 
 def settle_inputs(porting: Porting, node: cst.BaseExpression, rule: str, *, ids: bool) -> None:
@@ -47,7 +63,7 @@ def settle_inputs(porting: Porting, node: cst.BaseExpression, rule: str, *, ids:
 
     `ids`: it is given as the token ids themselves, which a chat template gives unless it is asked for a dictionary.
     """
-    _Follower(porting, rule).back(node, 0, ids)
+    _Follower(porting, rule, OF_GENERATION).back(node, 0, ids)
 
 
 def settle_call(porting: Porting, call: cst.Call, rule: str, *, ids: bool) -> None:
@@ -62,7 +78,7 @@ def settle_call(porting: Porting, call: cst.Call, rule: str, *, ids: bool) -> No
 
 def settle_outputs(porting: Porting, call: cst.Call, rule: str) -> None:
     """What is done with the token ids that a call gives: what only torch's tensors have goes or is named."""
-    follower = _Follower(porting, rule)
+    follower = _Follower(porting, rule, OF_GENERATION)
     follower.onwards(call)
 
 
@@ -179,22 +195,27 @@ class _Follower:
     def onwards(self, node: cst.BaseExpression) -> None:
         """What is done with token ids where they stand: their moves go; what an array hasn't is named."""
         module = self._porting.module
-        for part, parent in self._chain(node):
+        for parent in self._chain(node):
             if not isinstance(parent, cst.Attribute):
                 continue
             name = parent.attr.value
             call = module.parents[parent]
             called = isinstance(call, cst.Call) and call.func is parent
             if name in self._spelled and called:
-                self._edit(module.span(part)[1], module.span(call)[1], self._spelled[name])
+                self._edit(self._behind(parent), module.span(call)[1], self._spelled[name])
             elif name in MOVES and called:
                 self._strip(call)  # type: ignore[arg-type]
             elif name == "size" and called:
-                start, end = module.span(part)[1], module.span(call)[1]
+                start, end = self._behind(parent), module.span(call)[1]
                 first = call.args[0] if call.args else None  # type: ignore[attr-defined]
                 self._edit(start, end, ".shape" + (f"[{module.code(first.value)}]" if first is not None else ""))
                 return
-            elif name in TORCH_ONLY:
+            elif name in REDUCES and isinstance(call, cst.Call) and called:
+                if not self._along_axes(call, name):
+                    return
+            elif name == "unsqueeze" and isinstance(call, cst.Call) and called and self._new_axis(parent, call):
+                continue
+            elif name in TORCH_ONLY or (name in OTHERWISE and called) or name == "unsqueeze" or _in_place(name):
                 self._name_torch(call if called else parent)
                 return
             elif name not in HELD:
@@ -207,6 +228,24 @@ class _Follower:
                 if isinstance(target, cst.Name) and (found := module.meaning(target)) is not None:
                     own = [binding for binding in found[1] if binding.node is around]
                     self._name(target.value, found[0], own, DEEPEST, False)
+
+    def _along_axes(self, call: cst.Call, name: str) -> bool:
+        """`mask.sum(dim=1)` → `mask.sum(axis=1)`; whether what it gives is an array in both."""
+        if name in PAIRED and call.args:
+            self._name_torch(call)
+            return False
+        for argument in call.args:
+            if argument.keyword is not None and argument.keyword.value in AXES:
+                self._edit(*self._porting.module.span(argument.keyword), AXES[argument.keyword.value])
+        return True
+
+    def _new_axis(self, method: cst.Attribute, call: cst.Call) -> bool:
+        """`ids.unsqueeze(0)` → `ids[None]`."""
+        module = self._porting.module
+        new = NEW_AXES.get(module.code(call.args[0].value)) if len(call.args) == 1 else None
+        if new is not None:
+            self._edit(self._behind(method), module.span(call)[1], new)
+        return new is not None
 
     def _given_to_torch(self, argument: cst.CSTNode) -> None:
         """`torch.ones_like(ids)` takes tensors alone; NumPy has most of these functions by the same name."""
@@ -224,16 +263,26 @@ class _Follower:
 
     _last: cst.BaseExpression | None = None
 
-    def _chain(self, node: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
-        """The attributes, items and moves behind an expression, each with what it is of; `_last` is the whole."""
+    def _chain(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The attributes, items and moves behind an expression; `_last` is the whole, which may be
+        calculated or compared with more: `(ids != pad).sum(dim=1)`."""
         module = self._porting.module
         self._last = node
         while True:
             parent = module.parents[node]
             if isinstance(parent, cst.Attribute | cst.Subscript) and parent.value is node:
-                yield node, parent
-            elif not (isinstance(parent, cst.Call) and parent.func is node):
+                yield parent
+            elif isinstance(parent, cst.ComparisonTarget):
+                parent = module.parents[parent]
+            elif not (isinstance(parent, cst.Call) and parent.func is node) and not isinstance(
+                parent, cst.Comparison | cst.BinaryOperation | cst.UnaryOperation
+            ):
                 return
+            if isinstance(parent, cst.Comparison) and any(
+                isinstance(each.operator, cst.In | cst.NotIn | cst.Is | cst.IsNot) for each in parent.comparisons
+            ):
+                return
+            assert isinstance(parent, cst.BaseExpression)
             self._last = node = parent
 
     def _strip(self, call: cst.Call) -> None:
@@ -247,13 +296,23 @@ class _Follower:
             and len(parent.targets) == 1
             and module.code(parent.targets[0].target) == kept
         )
-        start, end = module.span(call.func.value)[1], module.span(call)[1]
+        start, end = self._behind(call.func), module.span(call)[1]
         if self._porting.covered(start):
             return
-        if same:
+        named = [(module.qualified(argument.value) or "").removeprefix("torch.") for argument in call.args]
+        changed = next((TYPES[name] for name in named if name in TYPES), None)
+        if changed is not None and call.func.attr.value == "to":
+            self._edit(start, end, f'.astype("{changed}")')
+        elif same:
             self._porting.remove_statement(call, self._rule, REASON)
         else:
             self._edit(start, end, "")
+
+    def _behind(self, attribute: cst.Attribute) -> int:
+        """Where what an attribute is of ends, its parentheses included: in front of the dot."""
+        module = self._porting.module
+        dot = module.text.rindex(".", 0, module.span(attribute.attr)[0])
+        return len(module.text[:dot].rstrip())
 
     def _edit(self, start: int, end: int, new: str) -> None:
         if not self._porting.covered(start):
@@ -267,6 +326,11 @@ class _Follower:
         porting.find(self._rule, "error", message, "Write it with NumPy.", *porting.module.location(node))
 
 
+def _in_place(name: str) -> bool:
+    """Whether a method changes a tensor itself: `masked_fill_`."""
+    return name.endswith("_") and not name.startswith("_")
+
+
 class _OnHost(_Follower):
     """Follows tensors that stay torch's: only what puts them on a device goes."""
 
@@ -276,7 +340,7 @@ class _OnHost(_Follower):
         )
 
     def onwards(self, node: cst.BaseExpression) -> None:
-        for _, parent in self._chain(node):
+        for parent in self._chain(node):
             if isinstance(parent, cst.Call) and self._moves(parent):
                 self._strip(parent)
 

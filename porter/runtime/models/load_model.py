@@ -18,10 +18,11 @@ import jax.numpy as jnp
 from flax import nnx
 
 from ..facts import sidecar
-from ..facts.dtypes import jax_type
 from ..facts.families import Family, Sizes, family_of, read_family, rope, text_config
 from ..facts.mesh import mesh_problems
+from ..facts.stored_formats import base_name
 from . import patches, weights
+from .dtypes import jax_type
 from .quantization import Quantization
 from .quantized_loading import load_quantized
 
@@ -72,12 +73,17 @@ def load_model(
     is bfloat16, in which a TPU computes.
     `compute_dtype` is what the layers compute in where Tunix separates the two (qwen2, qwen3, gemma4); None, and in
     the other families always, means the weights' dtype. `quantization` holds the layers' linears as bitsandbytes does:
-    "nf4", "fp4", "int8", or a BitsAndBytesConfig; such a base is frozen. `family` is the file of a model family table
-    that the porter does not know, relative to the running script.
+    "nf4", "fp4", "int8", or a BitsAndBytesConfig; such a base is frozen. Of one of Unsloth's mirrors in 4 bits
+    (`unsloth/mistral-7b-bnb-4bit`) the weights that it was made from are loaded, in nf4. `family` is the file of a
+    model family table that the porter does not know, relative to the running script.
 
     Raises UnknownFamily for an architecture without a table or a setting that Tunix ignores; ValueError for a mesh
     that does not divide a tensor, or a checkpoint with missing, superfluous or quantised tensors, all by name.
     """
+    base = base_name(str(model_id))
+    if base != str(model_id) and not Path(model_id).is_dir():
+        warnings.warn(f"{model_id} holds 4-bit weights of bitsandbytes: {base} is loaded, held in nf4", stacklevel=2)
+        model_id, revision, quantization = base, None, "nf4"
     folder = _folder(model_id, revision)
     config = _read_config(folder)
     extra = [] if family is None else [read_family(_beside_script(family))]

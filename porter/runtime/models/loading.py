@@ -7,9 +7,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..facts.dtypes import jax_type
 from ..facts.field_tables import version_key
 from ..facts.init_types import fills_type
+from .dtypes import jax_type
 from .quantization import Quantization
 
 # Choices among PyTorch implementations and ways to fetch files: the weights are the same.

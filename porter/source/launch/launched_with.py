@@ -12,10 +12,12 @@ from pathlib import Path
 
 from ...files import is_file, is_folder
 from ..project.folders import files_in, project_folders
+from ..project.model_names import Launched
 from .shell import ASSIGNMENT, commands_of, filled, names_script, words_of
 
 PATTERNS = ("*.sh", "scripts/**/*.sh", "script/*.sh", "shell/*.sh", "examples/**/*.sh")
 MODULE = ("-m", "--module")  # before a dotted name
+SETTINGS = (".yaml", ".yml", ".json", ".toml")
 MOST_FILES, LARGEST = 60, 100_000
 FLAG = re.compile(r"--([A-Za-z]\w*)(?:=.*)?")
 KEY = re.compile(r"(?m)^([A-Za-z]\w*):")
@@ -38,6 +40,31 @@ def words_of_launches(script: Path) -> dict[str, str]:
                     for key in KEY.findall(_read(place)) if place is not None else ():
                         found.setdefault(key, place.name if place is not None else "")
     return found
+
+
+def given_by_launches(script: Path) -> Launched:
+    """The files of settings that shell scripts and READMEs of the project give a script, and its flags, where all of
+    them give one value."""
+    folders = project_folders(script.resolve())
+    texts = [(file.name, _read(file), folder) for file, folder in _shell_files(folders).items()]
+    for folder in folders:
+        for file in next(files_in(folder, ("README*",))):
+            lines = _read(file).replace("\\\n", " ").splitlines()
+            texts.append((file.name, "\n".join(line for line in lines if script.name in line), folder))
+    files: dict[str, None] = {}
+    flags: dict[str, set[tuple[str, str]]] = {}
+    for where, text, folder in texts:
+        if script.name not in text and script.stem not in text:
+            continue
+        for given in _launches(text, script, folder, folders):
+            files.update(dict.fromkeys(word.rpartition("=")[2] for word in given if word.endswith(SETTINGS)))
+            for word, behind in zip(given, [*given[1:], "-"], strict=True):
+                flag, equal, value = word.partition("=")
+                value = value if equal else behind
+                if flag.startswith("--") and value and not value.startswith(("-", "$")):
+                    flags.setdefault(flag, set()).add((value, where))
+    sure = {flag: min(held) for flag, held in flags.items() if len({value for value, _ in held}) == 1}
+    return Launched(tuple(files), sure)
 
 
 def _launches(text: str, script: Path, folder: Path, folders: list[Path]) -> Iterator[list[str]]:

@@ -1,9 +1,10 @@
-"""The GPU that a script ran on, where its file names one: a notebook's metadata, Modal's `gpu="A100"`."""
+"""The GPU that a script ran on, where its file names one: a notebook's outputs and metadata, Modal's `gpu="A100"`."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ CAPABILITIES = {
     "A100": (8, 0),
     "A10": (8, 6),
     "A10G": (8, 6),
+    "A40": (8, 6),
+    "A6000": (8, 6),
     "L4": (8, 9),
     "L40S": (8, 9),
     "G4": (12, 0),  # Colab's RTX PRO 6000
@@ -34,6 +37,14 @@ CAPABILITIES = {
 }
 USUAL = (8, 0)  # bf16, no fp8: what a script is taken to have run on that names no GPU
 FITS = re.compile(rf"({'|'.join(sorted(CAPABILITIES, key=len, reverse=True))})(?![a-z0-9])", re.IGNORECASE)
+# How nvidia-smi, torch and Unsloth print a GPU's name: Tesla T4, NVIDIA A100-SXM4-40GB, NVIDIA GeForce RTX 4090.
+PRINTED = re.compile(
+    rf"(?:NVIDIA|Tesla)(?: GeForce| RTX)*[ -]({'|'.join(sorted(CAPABILITIES, key=len, reverse=True))}|[2-5]0[5-9]0)"
+    r"(?![a-zA-Z0-9])"
+)
+SERIES = {"2": (7, 5), "3": (8, 6), "4": (8, 9), "5": (12, 0)}  # of GeForce RTX
+# Where libraries lie on a machine of one's own, and neither on Colab's nor on Kaggle's.
+AT_HOME = re.compile(r"(?:/(?:home|Users|root|workspace|mnt)/|[A-Za-z]:\\)[^\s:\"']*site-packages")
 
 
 @dataclass(frozen=True)
@@ -56,12 +67,32 @@ def gpu_of_run(module: Module) -> GpuOfRun:
 def _in_notebook(module: Module) -> GpuOfRun | None:
     if module.notebook is None:
         return None
-    metadata = json.loads(module.notebook.raw.removeprefix("\ufeff")).get("metadata")
+    document = json.loads(module.notebook.raw.removeprefix("\ufeff"))
+    printed = "\n".join(_printed(document))
+    names = {*PRINTED.findall(printed)}
+    if len(names) == 1:
+        name = names.pop()
+        had = CAPABILITIES.get(name) or SERIES[name[0]]
+        return GpuOfRun(name if name in CAPABILITIES else f"RTX {name}", "the notebook's outputs name it", had)
+    if AT_HOME.search(printed):
+        return None
+    metadata = document.get("metadata")
     for service, key in (("colab", "gpuType"), ("kaggle", "accelerator")):
         said = _member(_member(metadata, service), key)
         if (found := _known(said, f"the notebook's metadata name it for {service.capitalize()}")) is not None:
             return found
     return None
+
+
+def _printed(document: Any) -> Iterator[str]:
+    """What the cells of a notebook have printed, and the results that they show."""
+    cells = _member(document, "cells")
+    for cell in cells if isinstance(cells, list) else ():
+        outputs = _member(cell, "outputs")
+        for output in outputs if isinstance(outputs, list) else ():
+            for text in (_member(output, "text"), _member(_member(output, "data"), "text/plain")):
+                lines = text if isinstance(text, list) else [text]
+                yield "".join(line for line in lines if isinstance(line, str))
 
 
 def _member(value: Any, key: str) -> Any:

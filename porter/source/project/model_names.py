@@ -7,33 +7,40 @@ port leaves the choice to its run; a model that can't be trained then is better 
 from __future__ import annotations
 
 import ast
-import json
 import re
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ...files import is_file, read_text
+from ...files import read_text
 from ...text.expressions import parsed
-from .folders import project_folders
-from .modules import ABOVE, find_project_file
+from .modules import find_project_file
+from .parameters import defaults_of, given_to
+from .settings_files import texts_at
 
-CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
 CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
 PARTED = frozenset("split rsplit partition rpartition".split())
 DOWNLOADS = ("snapshot_download", "model_download")  # of huggingface_hub, modelscope and kagglehub
+OPTIONS = ("Option", "Argument")  # of typer, in a parameter's default
 WORD = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+)?(?<!\.)")
 DEEPEST = 6  # names that lead to one another
-MOST_CALLS = 8  # of a function, that are followed to what they give
 LARGEST = 200_000  # characters of a file beside
 
 
-def usual_values(code: str, text: str, script: Path) -> list[tuple[str, str]]:
+@dataclass(frozen=True)
+class Launched:
+    """What a project's commands give a script: files of settings, and flags with a value and where that stands."""
+
+    files: tuple[str, ...] = ()
+    flags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def usual_values(code: str, text: str, script: Path, launched: Launched | None = None) -> list[tuple[str, str]]:
     """As `usual_value`; of a variable that is set in several places, what each sets, as far as it can be told."""
     try:
-        finder, node = _Finder(text, script), parsed(code)
+        finder, node = _Finder(text, script, launched), parsed(code)
         found = [each for value in finder.values(node) for each in finder.of_choices(value)]
     except (SyntaxError, ValueError, RecursionError):
         return []
@@ -62,8 +69,9 @@ def named_in_help(code: str, text: str, script: Path) -> list[tuple[str, str]]:
 
 
 class _Finder:
-    def __init__(self, text: str, script: Path) -> None:
-        self.text, self.script = text, script
+    def __init__(self, text: str, script: Path, launched: Launched | None = None) -> None:
+        self.text, self.script, self.launched = text, script, launched or Launched()
+        self.may_be_chosen = launched is not None  # whether what a user may choose otherwise counts, handed on
         self.trees: dict[str, ast.Module] = {"": ast.parse(text)}
         self.shown: dict[str, str] = {"": ""}
         self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
@@ -107,6 +115,9 @@ class _Finder:
                 return self.joined(node, place, depth)
             if called.rpartition(".")[2] in DOWNLOADS:
                 return self.downloaded(node, place, depth)
+            if called.rpartition(".")[2] in OPTIONS:
+                default = next((word.value for word in node.keywords if word.arg == "default"), None)
+                return self.of(default or node.args[0], place, depth + 1) if default or node.args else None
             if called in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
                 found = self.of(node.args[1], place, depth + 1)
                 return (found[0], f"the default of {ast.unparse(node.args[0])}") if found else None
@@ -120,7 +131,20 @@ class _Finder:
         module = self.imported(owner_name, place)
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
-        return self.at(path, depth)
+        return self.of_setting(owner_name, path, place, depth)
+
+    def of_setting(self, owner: str, path: list[str], place: str, depth: int) -> tuple[str, str] | None:
+        """What settings hold at `path` of the name `owner`, which may be a part of them: `model = config["model"]`."""
+        found = self.at(path, depth)
+        if found is not None:
+            return found
+        if owner in ("self", "cls"):
+            return self.at(path[1:], depth) if len(path) > 1 else None
+        set_to = [value for name, value in _assigned(self.trees[place]) if name == owner]
+        above = _keys(set_to[0]) if len(set_to) == 1 else None
+        if above is None or depth > DEEPEST:
+            return None
+        return self.of_setting(above[0], [*above[1], *path], place, depth + 1)
 
     def downloaded(self, node: ast.Call, place: str, depth: int) -> tuple[str, str] | None:
         """The repository whose files a call gets: `snapshot_download("org/name")`; of Kaggle without the version."""
@@ -173,15 +197,22 @@ class _Finder:
         module = self.imported(name, place)
         if module is not None and module[1]:
             return self.named(module[1], module[0], depth + 1)
-        defaults = [default for parameter, default in _parameters(tree) if parameter == name]
+        return self.of_parameter(name, place, depth)
+
+    def of_parameter(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
+        """What all calls give a parameter, else its default, be it that of an option of the command line."""
+        if depth > DEEPEST:
+            return None
+        tree = self.trees[place]
+        known = [each for each in (self.of(value, place, depth + 1) for value in given_to(tree, name)) if each]
+        certain = self.may_be_chosen or all(where == self.shown[place] for _, where in known)
+        if known and certain and len(known) == len(given_to(tree, name)):
+            return known[0] if len({value for value, _ in known}) == 1 else None
+        defaults = defaults_of(tree, name)
         if len(defaults) == 1:
             return self.of(defaults[0], place, depth + 1)
-        given = (
-            [] if defaults or depth > DEEPEST else [self.of(value, place, depth + 1) for value in _given(tree, name)]
-        )
-        known = [each for each in given if each is not None]
-        certain = len(known) == len(given) and all(where == self.shown[place] for _, where in known)  # no user's choice
-        return known[0] if known and certain and len({value for value, _ in known}) == 1 else None
+        found = list(self.in_parsers(name, depth + 1, "option")) if not defaults else []
+        return found[0] if len({value for value, _ in found}) == 1 else None
 
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
         """The module of the project that `name` is, or is from, and its name there; (file, "") for itself."""
@@ -216,14 +247,15 @@ class _Finder:
 
     def at(self, path: list[str], depth: int) -> tuple[str, str] | None:
         """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""
-        found = [*self.in_files(path), *(self.in_parsers(path[-1], depth + 1) if len(path) == 1 else ())]
+        found = list(texts_at(path, self.text, self.script, self.launched.files))
+        found += self.in_parsers(path[-1], depth + 1) if len(path) == 1 else ()
         return found[0] if found and len({value for value, _ in found}) == 1 else None
 
-    def in_parsers(self, name: str, depth: int) -> Iterator[tuple[str, str]]:
-        """Defaults of arguments and of fields of that name."""
+    def in_parsers(self, name: str, depth: int, adds: str = "add_argument") -> Iterator[tuple[str, str]]:
+        """What arguments and fields of that name usually hold: their defaults, or what the project's launches give."""
         for tree in list(self.trees.values()):
             for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("add_argument"):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(adds):
                     flags = [flag.value for flag in node.args if isinstance(flag, ast.Constant)]
                     words = {word.arg: word.value for word in node.keywords}
                     flag = next((str(flag) for flag in flags if str(flag).startswith("--")), str(flags[:1]))
@@ -231,7 +263,9 @@ class _Finder:
                     dest = target.value if isinstance(target, ast.Constant) else flag.lstrip("-").replace("-", "_")
                     if dest != name:
                         continue
-                    if "default" in words and (default := self.of(words["default"], "", depth)):
+                    if flag in self.launched.flags:
+                        yield self.launched.flags[flag]
+                    elif "default" in words and (default := self.of(words["default"], "", depth)):
                         yield default[0], f"the default of {flag}"
                     elif name in self.chosen:
                         yield self.chosen[name], f"a choice of {flag}"
@@ -241,23 +275,17 @@ class _Finder:
                     elif isinstance(said := words.get("help"), ast.Constant):
                         self.helps[f"the help of {flag}"] = str(said.value)
                 elif isinstance(node, ast.ClassDef):
-                    for target_name, value in _fields(node):
-                        if target_name == name and (held := self.of(value, "", depth)):
-                            yield held[0], f"{node.name}.{name}"
-
-    def in_files(self, path: list[str]) -> Iterator[tuple[str, str]]:
-        """Values at `path` of the YAML, JSON and TOML files that the script names."""
-        for written in dict.fromkeys(CONFIG.findall(self.text)):
-            for folder in project_folders(self.script.absolute(), above=ABOVE):
-                file = folder / written
-                if Path(written).is_absolute() or not is_file(file):
-                    continue
-                held = _loaded(file)
-                for key in path:
-                    held = held.get(key) if isinstance(held, dict) else None
-                if _is_text(held):
-                    yield held, written
-                break
+                    made = [
+                        word.value
+                        for call in ast.walk(tree)
+                        if isinstance(call, ast.Call) and ast.unparse(call.func) == node.name
+                        for word in call.keywords
+                        if word.arg == name
+                    ]
+                    held = [value for field, value in _fields(node) if field == name]
+                    for value in (made or held) if held else ():
+                        if found := self.of(value, "", depth):
+                            yield found[0], f"{node.name}.{name}"
 
 
 def _parts(node: ast.expr) -> list[ast.expr | str]:
@@ -302,10 +330,6 @@ def _called(text: str, name: str, values: list[Any], taken: Any) -> str:
         return ""
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
 def _keys(node: ast.expr) -> tuple[str, list[str]] | None:
     """The name that `node` begins with and the keys behind it: `config["model"].get("name")`, `args.model`."""
     keys: list[str] = []
@@ -334,40 +358,6 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             yield node.target.id, node.value
 
 
-def _parameters(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            plain = [*node.args.posonlyargs, *node.args.args]
-            behind = plain[len(plain) - len(node.args.defaults) :]
-            yield from ((each.arg, default) for each, default in zip(behind, node.args.defaults, strict=True))
-            for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
-                if default is not None:
-                    yield each.arg, default
-
-
-def _given(tree: ast.Module, name: str) -> list[ast.expr]:
-    """What the calls of a module give the parameter `name` of its functions, which has no default there.
-
-    Nothing where a call gives it in a way that can't be followed, or there are too many.
-    """
-    holders: dict[str, int] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
-            if name in names:
-                holders[node.name] = names.index(name)
-    found: list[ast.expr] = []
-    for node in ast.walk(tree):
-        place = holders.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
-        if place is None or not isinstance(node, ast.Call):
-            continue
-        words = [word.value for word in node.keywords if word.arg == name]
-        found += words or node.args[place : place + 1]
-        if not (words or len(node.args) > place) or any(isinstance(each, ast.Starred) for each in node.args):
-            return []
-    return found if len(found) <= MOST_CALLS else []
-
-
 def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
     """Attributes of a class and what they hold at first: of its body, and of `self` in its constructor."""
     for part in ast.walk(node):
@@ -380,16 +370,3 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
                 yield target.id, value
             elif isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
                 yield target.attr, value
-
-
-def _loaded(file: Path) -> Any:
-    """A file of settings; None where it can't be read."""
-    import yaml
-
-    try:
-        text = read_text(file, LARGEST)
-        if file.suffix == ".toml":
-            return tomllib.loads(text)
-        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text) if "&" not in text else None
-    except Exception:  # what a stranger's file holds says nothing then
-        return None

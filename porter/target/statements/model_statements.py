@@ -6,6 +6,7 @@ import re
 
 from ...engine.reading.master_weights import MASTERS
 from ...engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
+from ...engine.reading.quantization import check_stored_weights
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
 from ...engine.script.fill_from_tables import short_name
 from ...engine.script.porting import Porting
@@ -52,8 +53,7 @@ def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokeni
     model = site.argument("model")
     made_here = porting.model is not None and site.start <= porting.model.start < site.end
     if made_here and porting.model is not None:
-        identifier = porting.model.argument("pretrained_model_name_or_path")
-        call = load_call(porting, identifier or porting.text("model.id"))
+        call = load_call(porting, named_model(porting, porting.model))
         lines.append(assign(porting.names.model, call, indent))
     elif (porting.foreign_model or porting.model is not None) and model is not None and not model.reference:
         lines.append(f"{porting.names.model} = {model.text}")
@@ -73,6 +73,16 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     note = "" if name == "tokenizer" else f"  # {short_name(porting.trainer)} makes its own"
     lines.append(f"{name} = {tokenizer_load(porting, model)}{note}")
     return name
+
+
+def named_model(porting: Porting, site: Site) -> str | Argument:
+    """What the port of a from_pretrained call loads: what the call names, or the weights that a mirror was made of."""
+    identifier = site.argument("pretrained_model_name_or_path") if site.qualified not in PAIRS else None
+    value = porting.value("model.id")
+    is_other = value is not None and value.known and identifier is not None
+    if identifier is None or (is_other and value is not None and not identifier.value.is_literal(value.literal)):
+        return porting.text("model.id")
+    return identifier
 
 
 def load_call(porting: Porting, model: str | Argument, site: Site | None = None) -> Call:
@@ -177,6 +187,8 @@ def other_load_call(porting: Porting, site: Site) -> Call:
     type, revision and quantisation of that call alone."""
     identifier = site.argument("pretrained_model_name_or_path", "model_name")
     name = mark_of(porting, [identifier]) + identifier.text if identifier is not None else porting.text("model.id")
+    if identifier is not None:
+        check_stored_weights(porting, identifier.value)
     call = load_by_name(porting, name)
     call.arguments.extend(_types(porting, site))
     revision = site.argument("revision")
@@ -227,5 +239,4 @@ def _held(site: Site) -> list[Arg]:
 
 def loading(porting: Porting, site: Site) -> Call:
     """`rt.load_model(...)` for a `from_pretrained(...)`."""
-    identifier = site.argument("pretrained_model_name_or_path") if site.qualified not in PAIRS else None
-    return load_call(porting, identifier or porting.text("model.id"), site)
+    return load_call(porting, named_model(porting, site), site)

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ...runtime.facts.stored_formats import base_name
 from ..comparing.configuration import dtype_class
 from ..observing.clock import tell_alike
 from ..observing.events import Events
@@ -220,6 +221,8 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
     @functools.wraps(load_model)
     def patched_load(model_id: Any, mesh: Any, **kwargs: Any) -> Any:
         kwargs.pop("revision", None)
+        if base_name(str(model_id)) != str(model_id):
+            kwargs["quantization"] = "nf4"  # as load_model does, which gets the stand-in
         observer.loads.append(
             "quantised" if kwargs.get("quantization") else dtype_class(kwargs.get("dtype"), "checkpoint")
         )

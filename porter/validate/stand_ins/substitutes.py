@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ...runtime.facts.stored_formats import MIRROR, base_name
 from ..observing.settings import Settings
 from ..observing.spelling import by_place
 from ..preloading import client as preloading
@@ -31,7 +32,7 @@ LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".pa
 OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 # Each has a from_pretrained of its own, copied from their base class.
 AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
-MIRROR = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
+NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
 WEIGHTS = ("*.safetensors", "*.bin")
 SAVED_AS = (*WEIGHTS, "*.pt", "*.pth", "*.h5", "*.msgpack", "*.gguf", "*.ckpt*")
 
@@ -276,7 +277,7 @@ def patch_from_pretrained(
 ) -> None:
     """`cls.from_pretrained(name, ...)` loads `substitutes.model(name)`.
 
-    `adjust` changes its keywords, `finish` what it loaded.
+    `adjust` changes its keywords, `finish` what it loaded. A mirror in 4 bits is held as its own config says.
     """
     original = cls.__dict__["from_pretrained"].__func__
 
@@ -290,7 +291,8 @@ def patch_from_pretrained(
         if kwargs.pop("revision", None) not in (None, "main"):
             substitutes.note("the model's revision was not asked for")
         if adjust is not None:
-            kwargs = adjust(kwargs)
+            is_mirror = base_name(str(name)) != str(name)
+            kwargs = adjust({**kwargs, "quantization_config": NF4} if is_mirror else kwargs)
         loaded = original(klass, substitutes.model(str(name)), *args, **kwargs)
         if finish is not None:
             finish(loaded)

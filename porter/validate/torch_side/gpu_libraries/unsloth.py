@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
+from ....runtime.facts.stored_formats import base_name
 from . import unsloth_chats, unsloth_counts, unsloth_padding, unsloth_trl
 from .unknown import Unknown
 
@@ -124,7 +125,7 @@ def _load(
     folder = written if (written / "adapter_config.json").is_file() else Path(name)
     saved = folder / "adapter_config.json"
     base = _base_of(saved) if saved.is_file() else name
-    model = transformers.AutoModelForCausalLM.from_pretrained(base, **for_models)
+    model = transformers.AutoModelForCausalLM.from_pretrained(base_name(base), **for_models)
     of = name if not saved.is_file() or (folder / "tokenizer_config.json").is_file() else base
     tokenizer = transformers.AutoTokenizer.from_pretrained(of)
     if saved.is_file():

@@ -1,0 +1,70 @@
+"""The YAML, JSON and TOML files of a project that a script's settings may come from, and what stands in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from ...files import is_file, read_text
+from .folders import files_in, project_folders
+from .modules import ABOVE
+
+CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
+ENDINGS = (".yaml", ".yml", ".json", ".toml")
+BESIDE = tuple(f"{below}*{ending}" for below in ("", "config/", "configs/", "conf/") for ending in ENDINGS)
+ANCHOR = re.compile(r"&\S")  # of YAML, by which a small file may hold what fills all memory
+MOST_FILES = 40
+LARGEST = 200_000  # characters of a file
+
+
+def texts_at(path: list[str], text: str, script: Path, named: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
+    """The texts at `path` of the files that the script or its launches (`named`) name, each with the file's name; where
+    none of them has any, of those that lie beside the script, unless it names one outside the project."""
+    files = dict.fromkeys([*CONFIG.findall(text), *named])
+    found = list(_of_named(path, files, script))
+    if not found and not any(Path(file).is_absolute() for file in files):
+        found = list(_of_those_beside(path, script))
+    yield from found
+
+
+def _of_named(path: list[str], files: Iterable[str], script: Path) -> Iterator[tuple[str, str]]:
+    folders = project_folders(script.absolute(), above=ABOVE)
+    for written in files:
+        file = next((folder / written for folder in folders if is_file(folder / written)), None)
+        held = _at(path, file) if file is not None and not Path(written).is_absolute() else None
+        if held:
+            yield held, written
+
+
+def _of_those_beside(path: list[str], script: Path) -> Iterator[tuple[str, str]]:
+    folder = script.absolute().parent
+    for file in islice(chain.from_iterable(files_in(folder, BESIDE)), MOST_FILES):
+        if held := _at(path, file):
+            yield held, str(file.relative_to(folder))
+
+
+def _at(path: list[str], file: Path) -> str:
+    held = _loaded(file)
+    for key in path:
+        held = held.get(key) if isinstance(held, dict) else None
+    return held if isinstance(held, str) else ""
+
+
+def _loaded(file: Path) -> Any:
+    """A file of settings; None where it can't be read."""
+    import yaml
+
+    try:
+        text = read_text(file, LARGEST)
+        if file.suffix == ".toml":
+            return tomllib.loads(text)
+        if file.suffix == ".json":
+            return json.loads(text)
+        return None if ANCHOR.search(text) else yaml.safe_load(text)
+    except Exception:  # what a stranger's file holds says nothing then
+        return None
