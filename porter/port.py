@@ -13,7 +13,7 @@ from .safety.masking import find_secrets, masked
 from .text.edit import Edit
 
 if TYPE_CHECKING:
-    from .source.notebook import Notebook
+    from .source.notebooks.notebook import Notebook
 
 Status = Literal["ported", "partial", "unsupported", "unchanged", "error"]
 

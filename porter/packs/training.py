@@ -23,13 +23,13 @@ from ..engine.script.fill_from_tables import (
     tables_by_class,
     tables_of,
 )
+from ..engine.script.following.where_models_come_from import WHERE_FROM, is_from_scratch, makers
 from ..engine.script.sites import facts_of
 from ..engine.script.subclasses import BESIDE, HOOKS
 from ..engine.script.trainers import is_another, is_behind, is_given_another
 from ..engine.script.training import Training, in_reach
 from ..engine.script.training import families as family_tables
 from ..engine.script.uses_of_training import is_in_reach
-from ..engine.script.where_models_come_from import WHERE_FROM, is_from_scratch, makers
 from ..runtime.facts.families import Family, families, read_family
 from ..target.statements.evaluation import LOSSES, computes_metrics, included, metrics_of
 

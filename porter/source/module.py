@@ -19,7 +19,7 @@ from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from ..errors import InputError
 from .calls import find_callees, given_back
-from .notebook import Notebook
+from .notebooks.notebook import Notebook
 from .scopes import Binding, Scope, children, collect_scopes, owner_of
 
 MAX_ALIASES = 10  # names that stand for one another; two may do so in a circle

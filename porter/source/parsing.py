@@ -17,9 +17,9 @@ from ..errors import InputError
 from ..files import is_folder, read_file
 from ..safety.limits import DEEP, FLATTEN
 from ..safety.nesting import MOST, nesting
-from .magics import masked
 from .module import Module
-from .notebook import Notebook, read_notebook
+from .notebooks.magics import masked
+from .notebooks.notebook import Notebook, read_notebook
 
 # Characters of Python beyond which a file is generated data rather than a script that somebody wrote.
 LARGEST = 1_000_000

@@ -9,12 +9,12 @@ from typing import Any
 
 import libcst as cst
 
+from ..engine.reading.checkpoints.saved_adapters import is_saved, say_reference
 from ..engine.reading.model import reaches_trainer
-from ..engine.reading.saved_adapters import is_saved, say_reference
 from ..engine.receipts.marking import given, mark_of
-from ..engine.script.flow import unprepared
+from ..engine.script.following.flow import unprepared
+from ..engine.script.following.reaching import is_behind
 from ..engine.script.porting import Porting
-from ..engine.script.reaching import is_behind
 from ..engine.script.sites import Site
 from ..engine.script.training import in_reach
 from ..recipe import Value

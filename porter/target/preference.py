@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from ..engine.reading.saved_adapters import is_saved, starts_from_adapter
+from ..engine.reading.checkpoints.saved_adapters import is_saved, starts_from_adapter
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version, table_of
 from ..engine.script.porting import Porting

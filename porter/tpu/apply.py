@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import InputError
 from ..front.port_file import port_file
 from ..port import Options, Port
-from ..source.notebook import read_notebook
+from ..source.notebooks.notebook import read_notebook
 from ..text.edit import Edit
 from .plan import Plan
 from .slices import GIB

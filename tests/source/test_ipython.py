@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from porter.errors import InputError
-from porter.source.ipython import as_python
+from porter.source.notebooks.ipython import as_python
 from porter.source.program import Program, is_notebook, program_text, read_program
 
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from porter.source.magics import is_python, masked
+from porter.source.notebooks.magics import is_python, masked
 from porter.source.parsing import parse_text
 
 

@@ -18,14 +18,14 @@ from ..script.fill_from_tables import (
     short_name,
     table_of,
 )
-from ..script.flow import is_same, origins
-from ..script.may_be_none import may_be_none
+from ..script.following.flow import is_same, origins
+from ..script.following.may_be_none import may_be_none
 from ..script.sites import Argument
 from ..script.training import Training
 from ..steps.step import Phase, step
+from .checkpoints.saved_adapters import is_saved, read_saved
 from .kept_configs import adapters_are_spread
 from .pack_readings import settle
-from .saved_adapters import is_saved, read_saved
 
 
 @step(

@@ -24,8 +24,8 @@ from ..draft.findings import NO_FAMILY
 from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
+from .checkpoints.resuming import is_checkpoint
 from .quantization import OF_STORED
-from .resuming import is_checkpoint
 
 
 @step(

@@ -25,16 +25,16 @@ from ..script.fill_from_tables import (
     short_name,
     table_of,
 )
-from ..script.flow import binding_origins, is_itself, origins, unprepared
-from ..script.reaching import is_behind, not_behind
+from ..script.following.flow import binding_origins, is_itself, origins, unprepared
+from ..script.following.reaching import is_behind, not_behind
+from ..script.following.where_models_come_from import WHERE_FROM, is_from_scratch, store_of, where_from
 from ..script.sites import PAIRS, Argument, Site
 from ..script.training import Training
-from ..script.where_models_come_from import WHERE_FROM, is_from_scratch, store_of, where_from
 from ..steps.step import Phase, step
+from .checkpoints.saved_adapters import is_frozen_adapter
 from .pack_readings import settle
 from .precision import read_precision
 from .quantization import quantization_value, read_quantization, read_stored_weights
-from .saved_adapters import is_frozen_adapter
 
 SETTINGS = re.compile(r"(?i)arg|cfg|conf|setting|param|opt|flag|\bhp\b|script|spec")  # whose `.model` is a name
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")

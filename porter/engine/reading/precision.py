@@ -13,7 +13,7 @@ from ...runtime.facts.field_tables import version_key
 from ...source.project.model_names import usual_value
 from ...text.expressions import type_name
 from ..script.fill_from_tables import follow, plain_version, short_name
-from ..script.may_be_none import is_something
+from ..script.following.may_be_none import is_something
 from ..script.sites import Site
 from ..script.training import Training
 from ..steps.step import Phase, step

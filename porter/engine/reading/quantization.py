@@ -15,7 +15,7 @@ from ...recipe import Origin, Value, literal_code
 from ...runtime.facts.stored_formats import base_name, unread_format
 from ...text.expressions import is_atom, parsed
 from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of
-from ..script.may_be_none import may_be_none
+from ..script.following.may_be_none import may_be_none
 from ..script.sites import Argument, Site
 from ..script.training import Training
 

@@ -7,7 +7,7 @@ import libcst as cst
 from ..script.training import Training
 from ..script.uses_of_training import Use, is_in_reach, role_uses
 from ..steps.step import Phase, step
-from .resuming import resumed_from
+from .checkpoints.resuming import resumed_from
 
 
 @step(

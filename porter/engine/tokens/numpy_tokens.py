@@ -13,8 +13,8 @@ import libcst as cst
 from ...source.calls import argument_of, calls_of, returned
 from ...source.scopes import Binding, Scope
 from ...text.edits import line_start
+from ..script.following.reaching import reaching
 from ..script.porting import Porting
-from ..script.reaching import reaching
 from ..script.sites import shortened
 
 # Methods that move a tensor or change its type, and give the same numbers.

@@ -17,7 +17,7 @@ import libcst as cst
 from ...engine.dating.row_order import shuffling_in
 from ...engine.loops.loop_trainer import loop_parts
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
-from ...engine.script.may_be_none import is_none_somewhere
+from ...engine.script.following.may_be_none import is_none_somewhere
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument
 from ...runtime.facts.families import Family

@@ -104,7 +104,7 @@ class Shell(Permissive):
 
     def run_cell(self, text: str, *args: Any, **kwargs: Any) -> None:
         """Code that the notebook makes and runs."""
-        from ...source.ipython import as_python
+        from ...source.notebooks.ipython import as_python
 
         exec(as_python(text), self.user_ns)
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from ...runtime.facts.field_tables import version_key
-from ..script.fill_from_tables import fill_site, plain_version, table_of
-from ..script.flow import SAVED, origins
-from ..script.sites import Argument, Site
-from ..script.training import Training
+from ....runtime.facts.field_tables import version_key
+from ...script.fill_from_tables import fill_site, plain_version, table_of
+from ...script.following.flow import SAVED, origins
+from ...script.sites import Argument, Site
+from ...script.training import Training
 
 # The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
 COPIES_ADAPTER = {"dpo": (0, 29), "kto": (1, 2), "grpo": (0, 27), "rloo": (0, 27)}

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ..script.fill_from_tables import follow
-from ..script.training import Training
+from ...script.fill_from_tables import follow
+from ...script.training import Training
 
 NAME = r"""[rf]?["']checkpoint-?["']"""
 ALL = r"""[rf]?["']checkpoint-?\*["']"""

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...source.calls import function_around
-from ...source.module import Module
-from ...source.scopes import Binding
-from .fill_from_tables import bindings_of
+from ....source.calls import function_around
+from ....source.module import Module
+from ....source.scopes import Binding
+from ..fill_from_tables import bindings_of
 
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Param)
 

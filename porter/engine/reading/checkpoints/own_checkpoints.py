@@ -18,11 +18,11 @@ from typing import Literal
 
 import libcst as cst
 
-from ...errors import InputError
-from ...files import read_file
-from ...source.project.modules import find_project_file
-from ...source.scopes import Binding, inside
-from ..script.training import Training
+from ....errors import InputError
+from ....files import read_file
+from ....source.project.modules import find_project_file
+from ....source.scopes import Binding, inside
+from ...script.training import Training
 
 LAST = "get_last_checkpoint"
 LISTS = re.compile(r"\b(listdir|i?glob|iterdir|scandir|walk)\(")

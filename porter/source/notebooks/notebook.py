@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ...errors import InputError
 from .magics import is_python
 
 if TYPE_CHECKING:
-    from ..text.edit import Edit
+    from ...text.edit import Edit
 
 OLDEST = 4  # nbformat 4 has `cells` at the top; 3 had worksheets
 SEPARATOR = "\n\n"

@@ -26,14 +26,14 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from ...recipe import Value
-from ...source.scopes import Binding
-from ...source.values import read_value
-from ...text.expressions import names_in
-from ..script.flow import origins
-from ..script.porting import Porting
-from ..script.training import Training
-from ..steps.step import Phase, step
+from ....recipe import Value
+from ....source.scopes import Binding
+from ....source.values import read_value
+from ....text.expressions import names_in
+from ...script.following.flow import origins
+from ...script.porting import Porting
+from ...script.training import Training
+from ...steps.step import Phase, step
 from .checkpoint_tests import decided_by_checkpoints
 from .own_checkpoints import finds_last
 

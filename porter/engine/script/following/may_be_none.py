@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...source.calls import function_around
-from ...source.module import Module
-from ...source.values import dict_items
+from ....source.calls import function_around
+from ....source.module import Module
+from ....source.values import dict_items
 from .flow import origins
 
 DEEPEST = 8  # expressions that lead to one another

@@ -1,0 +1,1 @@
+"""Checkpoints that a script looks for, resumes from or loads, and what it saved."""
