@@ -229,7 +229,7 @@ def test_a_flag_that_a_launch_gives(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.format(before=HELP.format("A model"), name="args.model"))
     assert port_file(script).status == "ported"
-    (tmp_path / "run.sh").write_text(f"python train.py --model {PHI}\n")
+    (tmp_path / "run.sh").write_text(f"python train.py\npython train.py --model {PHI}\n")
     [error] = [finding for finding in port_file(script).findings if finding.severity == "error"]
     assert error.message.startswith(f"{PHI} (run.sh)")
     (tmp_path / "other.sh").write_text("python train.py --model=Qwen/Qwen3-4B\n")

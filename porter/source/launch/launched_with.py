@@ -58,7 +58,7 @@ def given_by_launches(script: Path) -> Launched:
             continue
         for given in _launches(text, script, folder, folders):
             files.update(dict.fromkeys(word.rpartition("=")[2] for word in given if word.endswith(SETTINGS)))
-            for word, behind in zip(given, [*given[1:], "-"], strict=True):
+            for word, behind in zip(given, [*given, "-"][1:], strict=True):
                 flag, equal, value = word.partition("=")
                 value = value if equal else behind
                 if flag.startswith("--") and value and not value.startswith(("-", "$")):
