@@ -12,7 +12,7 @@ from porter import runtime as rt
 from porter.runtime.batches.sft_batches import SFTBatches
 from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
 from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
-from porter.validate.torch_side.gpu_libraries.unsloth_padding import set_padding
+from porter.validate.torch_side.gpu_libraries.unsloth_parts.padding import set_padding
 from tests.runtime.byte_tokens import byte_tokenizer, trained_text
 
 MESH: Any = SimpleNamespace(shape={"fsdp": 1, "tp": 1})

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.real
 @pytest.mark.parametrize("part", ["<|im_start|>assistant\n", "<|im_start|>assistant"])
 def test_the_marks_whole_text_is_looked_for_unless_told_otherwise(part: str) -> None:
     from porter.runtime.rows.response_masks import ResponsesOnly
-    from porter.validate.torch_side.gpu_libraries.unsloth_chats import train_on_responses_only
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.chats import train_on_responses_only
     from tests.tiny import tokenizer
 
     words = tokenizer("qwen2")
@@ -37,7 +37,7 @@ def test_the_marks_whole_text_is_looked_for_unless_told_otherwise(part: str) -> 
 def test_rows_are_cut_at_the_shorter_of_the_models_length_and_the_scripts(
     of_model: int | None, of_config: int | None, of_trainer: int | None, cut: int
 ) -> None:
-    from porter.validate.torch_side.gpu_libraries.unsloth_trl import length_of
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.trl import length_of
 
     model = SimpleNamespace(**({} if of_model is None else {"max_seq_length": of_model}))
     args = SimpleNamespace(max_seq_length=of_config, max_length=1024)
@@ -56,7 +56,7 @@ def test_rows_are_cut_at_the_shorter_of_the_models_length_and_the_scripts(
 def test_a_config_that_says_nothing_of_saving_saves_nothing(given: dict[str, object], strategy: str) -> None:
     import trl
 
-    from porter.validate.torch_side.gpu_libraries.unsloth_trl import with_defaults
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.trl import with_defaults
 
     made = with_defaults(trl.SFTConfig, "4.57.0")(use_cpu=True, bf16=False, **given)
     assert str(getattr(made.save_strategy, "value", made.save_strategy)) == strategy
@@ -67,7 +67,7 @@ def test_a_steps_tokens_are_counted_as_unsloth_does(monkeypatch: pytest.MonkeyPa
     import torch
     import transformers
 
-    from porter.validate.torch_side.gpu_libraries import unsloth_counts
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts import counts as unsloth_counts
 
     given: list[int | None] = []
 

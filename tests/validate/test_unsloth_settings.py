@@ -13,7 +13,7 @@ def test_settings_given_to_a_trainer_are_its_configs(monkeypatch: pytest.MonkeyP
     import transformers
     import trl
 
-    from porter.validate.torch_side.gpu_libraries.unsloth_trl import taking_settings
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.trl import taking_settings
 
     found: dict[str, Any] = {}
 

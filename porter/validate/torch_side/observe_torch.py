@@ -44,12 +44,12 @@ from ..world.start import stand_in_world
 from . import left_padding
 from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs, without_reports
 from .cuda.cuda import APPLE
-from .gpu_libraries import unsloth_counts
 from .gpu_libraries.bitsandbytes_weights import format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.flash_attention import without_kernels
 from .gpu_libraries.generation import without_gpu_settings
 from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
+from .gpu_libraries.unsloth_parts import counts as unsloth_counts
 from .left_padding import untrain_firsts
 from .new_rows import average_new_rows
 from .observe_loops import patch_loops

@@ -99,7 +99,7 @@ def test_a_script_for_gpus_runs_on_the_cpu(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_unsloths_uploads_are_two_of_transformers() -> None:
-    from porter.validate.torch_side.gpu_libraries.unsloth import with_methods
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.modules import with_methods
 
     pushed: list[tuple[str, str]] = []
 
@@ -189,7 +189,7 @@ def test_unsloth_saw_the_first_character_of_a_text(
     pin: str, looks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Texts that begin with a BOS got a second one then, in the source as in the port."""
-    from porter.validate.torch_side.gpu_libraries.unsloth_trl import looks_at_texts
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.trl import looks_at_texts
 
     (tmp_path / "requirements.txt").write_text(pin)
     (tmp_path / "train.py").write_text("import unsloth\n")

@@ -9,7 +9,8 @@ import importlib.metadata
 from collections.abc import Callable, Container
 from typing import Any
 
-from . import apex, bitsandbytes, deepspeed, flash_attention, generation, liger, unsloth
+from . import apex, bitsandbytes, deepspeed, flash_attention, generation, liger
+from .unsloth_parts import modules as unsloth
 
 # Import name → what the verdict says of it; docs/stand-ins.md says what is not compared.
 MODULES = {

@@ -16,10 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ....runtime.facts.field_tables import version_key
-from ....runtime.settings import unsloth_defaults
-from ....runtime.settings.post_init import OF_TRL
-from ....source.project.pins import pins_of_project
+from .....runtime.facts.field_tables import version_key
+from .....runtime.settings import unsloth_defaults
+from .....runtime.settings.post_init import OF_TRL
+from .....source.project.pins import pins_of_project
 
 OLDER_KEYWORDS = (
     *("dataset_text_field", "max_seq_length", "packing", "dataset_num_proc", "dataset_kwargs", "dataset_batch_size"),

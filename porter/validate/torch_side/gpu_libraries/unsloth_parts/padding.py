@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ....runtime.facts.field_tables import version_key
+from .....runtime.facts.field_tables import version_key
 
 FIRST = "<|finetune_right_pad_id|> <pad>"
 IMAGES = "<|vision_pad|> <|image_pad|> <|video_pad|>"
