@@ -16,7 +16,7 @@ import pytest
 
 from porter.cli import run
 from porter.engine.pipeline import MOST_TRAINERS, port_module
-from porter.engine.script.following.flow import MAX_BINDINGS
+from porter.engine.script.flow import MAX_BINDINGS
 from porter.errors import InputError
 from porter.front.port_file import port_file
 from porter.front.tree import port_tree

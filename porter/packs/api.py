@@ -14,7 +14,7 @@ from ..engine.answering.pack_places import Definition
 from ..engine.dating.release import release_of
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
-from ..engine.script.following.flow import binding_origins, origins
+from ..engine.script.flow import binding_origins, origins
 from ..engine.script.following.may_be_none import is_none_somewhere
 from ..engine.script.following.reaching import reaching
 from ..engine.script.keywords import say_keywords

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..engine.dating.release import date, release_of
 from ..engine.script.dead_blocks import is_false
 from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.following.flow import (
+from ..engine.script.flow import (
     CHAT_FORMAT,
     SAVED,
     binding_origins,
@@ -19,9 +19,9 @@ from ..engine.script.following.flow import (
     without_placement,
 )
 from ..engine.script.following.reaching import reaching
-from ..engine.script.following.where_values_go import followed, held_by, unwraps
 from ..engine.script.sites import assigned_name, indentation, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
+from ..engine.script.where_values_go import followed, held_by, unwraps
 from ..engine.settling.decisions import decide as decide_condition
 from ..engine.settling.kept_branch import keep_branch
 from ..engine.settling.unused import drop_device_maps

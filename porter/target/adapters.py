@@ -12,7 +12,7 @@ import libcst as cst
 from ..engine.reading.checkpoints.saved_adapters import is_saved, say_reference
 from ..engine.reading.model import reaches_trainer
 from ..engine.receipts.marking import given, mark_of
-from ..engine.script.following.flow import unprepared
+from ..engine.script.flow import unprepared
 from ..engine.script.following.reaching import is_behind
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site

@@ -12,7 +12,7 @@ import libcst as cst
 from ..engine.loops.loop_trainer import loop_parts
 from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
-from ..engine.script.following.flow import origins
+from ..engine.script.flow import origins
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument
 from ..runtime.facts import releases

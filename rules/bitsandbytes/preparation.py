@@ -22,7 +22,12 @@ def read_preparation(porting: Training) -> None:
             porting.fill({"memory.kbit_gradient_checkpointing": Value("default", "True", origin)})
 
 
-@step(Phase.READ, of="trainer", reads=("preparation", "model"), settles=("memory.kbit_gradient_checkpointing",))
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("preparation", "model", "model.quantization"),
+    settles=("memory.kbit_gradient_checkpointing",),
+)
 def settle_checkpointing(porting: Training) -> None:
     """PEFT turns checkpointing on for a base that is quantised alone."""
     held = porting.value("model.quantization")

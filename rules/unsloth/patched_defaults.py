@@ -51,7 +51,8 @@ def is_patched(porting: Training, site: Site | None) -> bool:
 @step(Phase.FIND, fills=("patches",))
 def find_patches(porting: Training) -> None:
     """From where on TRL's classes are Unsloth's, and what is said of the values that it decides."""
-    release = unsloth_version(porting) if "unsloth" in porting.module.roots else ""
+    named = "unsloth" in porting.module.text and "unsloth" in porting.module.roots
+    release = unsloth_version(porting) if named else ""
     if release and version_key(release) >= PATCHES_SINCE:
         porting.patched_from, porting.patched_by = _first_import(porting), release
         porting.notes |= {UNSLOTH: "Unsloth's default", RAISED: RAISED}

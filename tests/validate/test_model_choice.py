@@ -185,7 +185,7 @@ def test_answers_are_found_by_all_tokens_of_their_mark(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     from porter.runtime import ResponsesOnly
-    from porter.validate.torch_side.gpu_libraries.unsloth_parts.chats import train_on_responses_only
+    from porter.validate.torch_side.gpu_libraries.unsloth_chats import train_on_responses_only
 
     name = "unsloth/Llama-3.2-1B-Instruct"
     write_tokenizer(tmp_path, tokens_of("llama3", name), None)

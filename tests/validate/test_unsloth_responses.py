@@ -12,7 +12,7 @@ pytestmark = pytest.mark.real
 @pytest.mark.parametrize("part", ["<|im_start|>assistant\n", "<|im_start|>assistant"])
 def test_the_marks_whole_text_is_looked_for_unless_told_otherwise(part: str) -> None:
     from porter.runtime.rows.response_masks import ResponsesOnly
-    from porter.validate.torch_side.gpu_libraries.unsloth_parts.chats import train_on_responses_only
+    from porter.validate.torch_side.gpu_libraries.unsloth_chats import train_on_responses_only
     from tests.tiny import tokenizer
 
     words = tokenizer("qwen2")

@@ -11,7 +11,7 @@ import libcst as cst
 from ...source.calls import calls_of, function_around, parameter_of
 from ...source.scopes import Binding
 from ..script.fill_from_tables import find_other_trainer, tables_of
-from ..script.following.flow import SAVED, binding_origins, is_itself
+from ..script.flow import SAVED, binding_origins, is_itself
 from ..script.porting import Porting
 from ..script.sites import Site, shortened
 from ..script.trainers import is_behind

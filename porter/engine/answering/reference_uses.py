@@ -9,10 +9,10 @@ from __future__ import annotations
 import libcst as cst
 
 from ..packs.packs import Rewrite, SiteRule
-from ..script.following.where_values_go import holders
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.uses_of_training import Use, uses
+from ..script.where_values_go import holders
 from ..steps.step import Phase, step
 from .member_uses import QUIET, member_rules
 from .python_rules import answer

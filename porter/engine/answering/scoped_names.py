@@ -115,7 +115,7 @@ def _named_call(porting: Porting, call: cst.Call, role: str) -> str:
 
 def _trained_model(porting: Porting, use: Use, text: str) -> str:
     """Where adapters are put in at the trainer, the function that gave it the model has the trained one from it."""
-    from ..script.following.where_values_go import holders
+    from ..script.where_values_go import holders
 
     assert porting.trainer is not None
     put_in_here = porting.inject is None and (porting.lora is not None or porting.lora_object)

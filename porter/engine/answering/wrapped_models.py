@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ..script.following.where_values_go import asks_for_wrapper
 from ..script.porting import Porting
 from ..script.uses_of_training import role_uses
+from ..script.where_values_go import asks_for_wrapper
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
 

@@ -19,7 +19,7 @@ from ...runtime.facts.field_tables import version_key
 from ...source.calls import may_not_run
 from ...source.launch.launched_with import words_of_launches
 from ..script.fill_from_tables import tables_of
-from ..script.following.flow import binding_origins, origins
+from ..script.flow import binding_origins, origins
 from ..script.following.may_be_none import may_be_none
 from ..script.following.reaching import not_behind
 from ..script.training import Training

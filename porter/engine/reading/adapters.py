@@ -18,7 +18,7 @@ from ..script.fill_from_tables import (
     short_name,
     table_of,
 )
-from ..script.following.flow import is_same, origins
+from ..script.flow import is_same, origins
 from ..script.following.may_be_none import may_be_none
 from ..script.sites import Argument
 from ..script.training import Training

@@ -18,7 +18,7 @@ from ...source.merged import Merged
 from ...source.module import Module
 from ...source.project.modules import LIBRARIES, find_project_file, project_file
 from ..script.fill_from_tables import bindings_of, short_name, tables_by_class
-from ..script.following.flow import origins
+from ..script.flow import origins
 from ..script.sites import Site
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training

@@ -25,7 +25,7 @@ from ..script.fill_from_tables import (
     short_name,
     table_of,
 )
-from ..script.following.flow import binding_origins, is_itself, origins, unprepared
+from ..script.flow import binding_origins, is_itself, origins, unprepared
 from ..script.following.reaching import is_behind, not_behind
 from ..script.following.where_models_come_from import WHERE_FROM, is_from_scratch, store_of, where_from
 from ..script.sites import PAIRS, Argument, Site

@@ -8,10 +8,10 @@ from typing import TypeGuard
 import libcst as cst
 
 from ...source.module import Module
-from .following.flow import Variable
-from .following.where_values_go import Place, followed, handed_on
+from .flow import Variable
 from .sites import facts_of
 from .training import Training
+from .where_values_go import Place, followed, handed_on
 
 BASES = frozenset(f"transformers.{path}TrainerCallback" for path in ("", "trainer_callback."))
 EVENTS = frozenset(

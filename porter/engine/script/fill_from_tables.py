@@ -21,7 +21,7 @@ from ..packs.kinds import is_of_kind
 from ..packs.packs import Pack, Rewrite, TableRule, by_claim
 from .config_attributes import held_value
 from .dead_blocks import is_dead
-from .following.flow import PLACEMENT, origins
+from .flow import PLACEMENT, origins
 from .sites import Argument, Site, assigned_name, read_site, shown
 from .subclasses import added, base_of, refusal, trains_otherwise
 from .training import Training

@@ -17,11 +17,11 @@ from ...source.calls import argument_of, calls_of, function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
-from .following.flow import is_itself
-from .following.where_values_go import asks_for_wrapper, holders, unwraps
+from .flow import is_itself
 from .porting import Porting
 from .sites import Site, shown
 from .training import Names, Training
+from .where_values_go import asks_for_wrapper, holders, unwraps
 
 RULE = "TP190"
 

@@ -10,11 +10,11 @@ import libcst as cst
 from ...source.calls import function_around
 from ...source.scopes import Scope
 from .callback_methods import is_get, models_of_callbacks
-from .following.flow import Variable
-from .following.where_values_go import held_by, holders
+from .flow import Variable
 from .sites import Site
 from .trainers import is_another, is_given_another, reaches
 from .training import Training, in_reach
+from .where_values_go import held_by, holders
 
 
 @dataclass(frozen=True)

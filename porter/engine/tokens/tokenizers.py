@@ -11,7 +11,7 @@ from ...runtime.facts.field_tables import version_key
 from ...source.module import Module
 from ...source.project.model_names import usual_values
 from ..script.fill_from_tables import plain_version
-from ..script.following.flow import origins
+from ..script.flow import origins
 from ..script.porting import Porting
 from ..script.training import in_reach
 

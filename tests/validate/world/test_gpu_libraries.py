@@ -99,7 +99,7 @@ def test_a_script_for_gpus_runs_on_the_cpu(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_unsloths_uploads_are_two_of_transformers() -> None:
-    from porter.validate.torch_side.gpu_libraries.unsloth_parts.modules import with_methods
+    from porter.validate.torch_side.gpu_libraries.unsloth import with_methods
 
     pushed: list[tuple[str, str]] = []
 

@@ -30,7 +30,7 @@ from ....recipe import Value
 from ....source.scopes import Binding
 from ....source.values import read_value
 from ....text.expressions import names_in
-from ...script.following.flow import origins
+from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.training import Training
 from ...steps.step import Phase, step

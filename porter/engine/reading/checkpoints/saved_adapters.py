@@ -11,7 +11,7 @@ import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
 from ...script.fill_from_tables import fill_site, plain_version, table_of
-from ...script.following.flow import SAVED, origins
+from ...script.flow import SAVED, origins
 from ...script.sites import Argument, Site
 from ...script.training import Training
 

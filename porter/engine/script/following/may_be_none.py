@@ -7,7 +7,7 @@ import libcst as cst
 from ....source.calls import function_around
 from ....source.module import Module
 from ....source.values import dict_items
-from .flow import origins
+from ..flow import origins
 
 DEEPEST = 8  # expressions that lead to one another
 

@@ -13,9 +13,9 @@ from ....source.module import Module
 from ....source.project.modules import project_file
 from ....source.scopes import Binding
 from ..fill_from_tables import bindings_of
+from ..flow import binding_origins, is_same, origins
 from ..sites import Argument
 from ..training import Training
-from .flow import binding_origins, is_same, origins
 
 LIBRARIES = ("peft.", "transformers.", "unsloth.")
 LOADS = re.compile(r"(?:transformers|peft|unsloth)\.\w*(?:Model|ForCausalLM|ConditionalGeneration)\w*\.from_pretrained")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from . import apex, bitsandbytes, deepspeed, flash_attention, generation, liger
-from .unsloth_parts import modules as unsloth
+from . import unsloth as unsloth
 
 # Import name → what the verdict says of it; docs/stand-ins.md says what is not compared.
 MODULES = {

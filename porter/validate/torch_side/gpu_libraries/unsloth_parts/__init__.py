@@ -1,1 +1,1 @@
-"""What stands in for Unsloth on the torch side: its modules, what it does to TRL and to transformers, its chats."""
+"""What importing Unsloth does to TRL and to transformers: classes, padding tokens, the count of tokens."""

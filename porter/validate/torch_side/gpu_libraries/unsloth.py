@@ -1,8 +1,8 @@
 """Unsloth without Unsloth: its models are transformers' and PEFT's with Unsloth's defaults.
 
 The kernels compute the same; a 4-bit base is what `bitsandbytes_weights.hold` makes of it. What importing it does to
-TRL's classes is in `trl`, what loading a model does to transformers' Trainer in `counts`, its helpers
-for chats in `chats`.
+TRL's classes is in `unsloth_parts.trl`, what loading a model does to transformers' Trainer in `unsloth_parts`, its helpers
+for chats in `unsloth_chats`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
-from .....runtime.facts.stored_formats import base_name
-from ..unknown import Unknown
-from . import chats as unsloth_chats
-from . import counts as unsloth_counts
-from . import padding as unsloth_padding
-from . import trl as unsloth_trl
+from ....runtime.facts.stored_formats import base_name
+from . import unsloth_chats as unsloth_chats
+from .unknown import Unknown
+from .unsloth_parts import counts as unsloth_counts
+from .unsloth_parts import padding as unsloth_padding
+from .unsloth_parts import trl as unsloth_trl
 
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 TRAINED_WHOLE = ("embed_tokens", "lm_head")

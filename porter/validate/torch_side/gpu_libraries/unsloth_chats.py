@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .....runtime.rows.unsloth_data import standardize_data_formats, turn_marks
-from .....runtime.rows.unsloth_templates import get_chat_template
-from ..unknown import Unknown
+from ....runtime.rows.unsloth_data import standardize_data_formats, turn_marks
+from ....runtime.rows.unsloth_templates import get_chat_template
+from .unknown import Unknown
 
 IGNORED = -100
 

@@ -11,10 +11,10 @@ from typing import Literal, TypeVar
 
 import libcst as cst
 
-from ....source.calls import argument_of, calls_of, function_around, may_not_run, returned
-from ....source.module import Module
-from ....source.scopes import Binding
-from ..sites import PAIRS, facts_of
+from ...source.calls import argument_of, calls_of, function_around, may_not_run, returned
+from ...source.module import Module
+from ...source.scopes import Binding
+from .sites import PAIRS, facts_of
 
 # Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
 PLACEMENT = ("to", "cuda", "train", "eval")

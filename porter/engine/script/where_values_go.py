@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ....source.calls import calls_of, function_around, parameter_of
-from ....source.module import Module
-from ....source.scopes import Scope
-from ..sites import Site
+from ...source.calls import calls_of, function_around, parameter_of
+from ...source.module import Module
+from ...source.scopes import Scope
 from .flow import PLACEMENT, makes_pair, unprepared
+from .sites import Site
 
 
 @dataclass(frozen=True)
