@@ -1,8 +1,8 @@
 """Unsloth without Unsloth: its models are transformers' and PEFT's with Unsloth's defaults.
 
 The kernels compute the same; a 4-bit base is what `bitsandbytes_weights.hold` makes of it. What importing it does to
-TRL's classes is in `unsloth_parts.trl`, what loading a model does to transformers' Trainer in `unsloth_parts`, its helpers
-for chats in `unsloth_chats`.
+TRL's classes, and what loading a model does to transformers' Trainer and to a tokenizer, is in `unsloth_parts`, its
+helpers for chats in `unsloth_chats`.
 """
 
 from __future__ import annotations
