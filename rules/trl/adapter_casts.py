@@ -25,7 +25,7 @@ UNDER_BF16 = ((0, 7, 5), (0, 9, 0))
 PLACE = "model.quantization"
 
 
-@step(Phase.READ, of="trainer", reads=("model", PLACE, "config", "script values"))
+@step(Phase.READ, of="trainer", reads=("model", PLACE, "config", "arguments_object", "script values"))
 def say_adapters_type(porting: Training) -> None:
     """Tell that the source's adapters are bfloat16, where its release casts those of a quantised base."""
     held, trainer = porting.value(PLACE), porting.trainer
@@ -51,4 +51,5 @@ def _put_in_under_bf16(porting: Training) -> bool:
     given, held = porting.trainer.argument("peft_config") if porting.trainer else None, porting.value(PLACE)
     if given is None or given.value.is_literal(None) or held is None or held.is_literal("int8"):
         return False
-    return porting.known("precision.bf16") is True
+    own = porting.config.argument("bf16") if porting.arguments_object and porting.config is not None else None
+    return own.value.is_literal(True) if own is not None else porting.known("precision.bf16") is True

@@ -35,6 +35,7 @@ ID = "TP703"
 UNSLOTH = "Unsloth"  # the file that such a default's origin names
 RAISED = "Unsloth raises it to num_generations"
 LENGTH = "data.max_length"
+EVALUATED = "batch.eval_per_device"
 PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
 ROLLS_OUT = ("grpo", "rloo")
 DIVIDES_SINCE = (2025, 6, 5)  # the first that gives its GRPO loss the temperature
@@ -133,7 +134,7 @@ def _default(code: str) -> Value:
     of="trainer",
     reads=("script values", "config", "arguments_object", "model", "model.max_seq_length"),
     settles=("data.max_length",),
-    fills=("unsloth_rows", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
+    fills=("batch.eval_per_device", "unsloth_rows", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
 )
 def settle_patched(porting: Training) -> None:
     """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
@@ -150,6 +151,25 @@ def settle_patched(porting: Training) -> None:
         _cut_at_the_models(porting)
     if kind == "grpo" and not porting.arguments_object:
         _settle_loss(porting)
+    _settle_evaluation(porting, site)
+
+
+def _settle_evaluation(porting: Training, site: Site) -> None:
+    """Its trainers evaluate by the training's batch where that is smaller and the evaluation's is 8."""
+    strategy, size = porting.value("eval.strategy"), porting.value(EVALUATED)
+    if strategy is None or strategy.is_literal("no", False, None) or size is None or not size.is_literal(8):
+        return
+    rows = porting.known("batch.per_device")
+    if porting.arguments_object or not strategy.known or not isinstance(rows, int):
+        message = (
+            "Unsloth evaluates by the training's batch where that is smaller and the evaluation's is 8, the port by 8."
+        )
+        fix = "Set per_device_eval_batch_size to what it was, if eval_loss counts."
+        porting.find(ID, "info", message, fix, site.line, site.column)
+    elif rows < 8:
+        porting.fill({EVALUATED: _default(str(rows))})
+        reason = "Unsloth evaluates by the training's batch where that is smaller and this is 8"
+        porting.change_fate(".per_device_eval_batch_size", fate="changed", reason=reason)
 
 
 def _say_start(porting: Training, site: Site) -> None:

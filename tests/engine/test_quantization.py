@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from .porting import port, sft_script
@@ -150,6 +152,19 @@ def test_adapters_that_trl_makes_bfloat16_are_said(release: str, trainer: str, m
         )
     found = [finding for finding in port(text).findings if "saves the adapters" in finding.message]
     assert len(found) == bool(said) and all(said in each.message and each.severity == "info" for each in found)
+
+
+def test_also_where_the_arguments_stay_an_object() -> None:
+    text = CAST.format(
+        release="0.8.6", trainer="SFT", more=", bf16=True", config="BitsAndBytesConfig(load_in_4bit=True)"
+    )
+    text = text.replace("import SFTConfig, SFT", "import SFT").replace("SFTConfig(", "TrainingArguments(")
+    text = text.replace("BitsAndBytesConfig\n", "BitsAndBytesConfig, TrainingArguments\n")
+    call = re.search(r"args=(TrainingArguments\([^)]*\))", text)
+    assert call is not None
+    made = f"\nsettings = {call[1]}\nsettings.logging_steps = settings.save_steps\nprint(settings.to_dict())\ntrainer ="
+    text = text.replace(call[1], "settings").replace("\ntrainer =", made, 1).replace("processing_class", "tokenizer")
+    assert "of a base of 4 bits in bfloat16" in str(port(text).findings)
 
 
 def test_also_where_the_run_decides_that_it_is_quantised() -> None:

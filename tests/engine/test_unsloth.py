@@ -311,3 +311,34 @@ trainer.train()
 """
     found = port(text).findings
     assert any("leaves out a BOS" in each.message for each in found) is said
+
+
+EVALUATED = """from unsloth import FastLanguageModel
+from datasets import load_dataset
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", max_seq_length=256, load_in_4bit=False)
+rows = load_dataset("x", split="train").train_test_split(test_size=0.1)
+args = TrainingArguments("out", eval_strategy="{strategy}", per_device_train_batch_size={train}{evaluation})
+parts = {{"train_dataset": rows["train"], "eval_dataset": rows["test"]}}
+trainer = SFTTrainer(model, args=args, processing_class=tokenizer, **parts)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "train", "evaluation", "written"),
+    [
+        ("epoch", 2, "", "batch_size=2"),
+        ("epoch", 2, ", per_device_eval_batch_size=8", "batch_size=2"),
+        ("epoch", 2, ", per_device_eval_batch_size=4", "batch_size=4"),
+        ("epoch", 16, "", ""),
+    ],
+)
+def test_an_evaluation_by_8_goes_by_the_trainings_batch(
+    strategy: str, train: int, evaluation: str, written: str
+) -> None:
+    after = port(EVALUATED.format(strategy=strategy, train=train, evaluation=evaluation)).after
+    [line] = [line for line in after.splitlines() if "batches.evaluation(" in line]
+    assert (written in line) if written else ("batch_size=2" not in line and "batch_size=4" not in line)

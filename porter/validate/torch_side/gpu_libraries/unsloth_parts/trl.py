@@ -188,12 +188,21 @@ def of_unsloth(original: Any, note: Callable[[str], None]) -> Any:
             for name in ("max_length", "max_seq_length"):
                 if hasattr(args, name) and length is not None:
                     setattr(args, name, length)
+            evaluate_by_training(args)
             super().__init__(model, args, *positional, **kwargs)
 
     # transformers and TRL read which keywords a trainer takes.
     SFTTrainer.__signature__ = inspect.signature(original)
     SFTTrainer.__module__, SFTTrainer.__qualname__ = "trl", original.__qualname__
     return SFTTrainer
+
+
+def evaluate_by_training(args: Any) -> None:
+    """An evaluation by 8 goes by the training's batch where that is smaller, as in Unsloth's trainers."""
+    own = str(getattr(getattr(args, "eval_strategy", None), "value", getattr(args, "eval_strategy", "no")))
+    size = getattr(args, "per_device_eval_batch_size", None)
+    if own != "no" and size == 8 and args.per_device_train_batch_size < size:
+        args.per_device_eval_batch_size = args.per_device_train_batch_size
 
 
 def with_older_keywords(original: Any, args: Any, kwargs: dict[str, Any]) -> Any:
