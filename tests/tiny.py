@@ -201,6 +201,8 @@ def hf_config(name: str, **settings: Any) -> Any:
     values = {**_SHARED, **own, **settings}
     if config_class == "Qwen2Config":
         values.pop("head_dim", None)  # Qwen2 has none: hidden_size / heads
+    if "layer_types" in values:  # fewer layers than the tiny model has: its last ones, the full attention among them
+        values["layer_types"] = values["layer_types"][-values["num_hidden_layers"] :]
     return getattr(transformers, config_class)(**values)
 
 
