@@ -35,7 +35,8 @@ def test_loss_and_gradient_are_torchs(tiny: Any, tiny_mesh: Any, family: str, of
     batch = {"input_ids": ids, "attention_mask": seen, "labels": np.where(seen, ids, -100)}
 
     folder = tiny(family)
-    kind = "eager" if of_no_token in ("mean", "past") or gemma else "sdpa"  # sdpa's gradient of Gemma's mask is no number to hold
+    # sdpa's gradient of Gemma's mask is no number to hold.
+    kind = "eager" if of_no_token in ("mean", "past") or gemma else "sdpa"
     source = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation=kind)
     given = {name: torch.tensor(value) for name, value in batch.items()}
     if of_no_token == "past":  # two masks of the smallest number, added: what neither lets see is -inf
