@@ -228,7 +228,8 @@ def test_what_a_notebook_printed_dates_it(tmp_path: Path, source: str, said: str
     installed = "Successfully installed trl-1.4.0\n"
     outputs = [{"name": "stdout", "output_type": "stream", "text": [said]}]
     if not source.startswith(("print", "import")):
-        outputs = [{"output_type": "execute_result", "metadata": {}, "execution_count": 1, "data": {"text/plain": said}}]
+        shown_last = {"output_type": "execute_result", "metadata": {}, "execution_count": 1}
+        outputs = [{**shown_last, "data": {"text/plain": said}}]
     cells = [
         {"cell_type": "code", "metadata": {}, "execution_count": 1, "outputs": shown, "source": code}
         for code, shown in (

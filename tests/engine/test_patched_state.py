@@ -20,13 +20,17 @@ model.save_pretrained("out")"""
 
 def said(folder: Path, peft: str, config: str = "", after: str = PATCH) -> list[str]:
     (folder / "requirements.txt").write_text(f"transformers==4.44.0\n{peft}\n")
-    text = sft_script(
-        imports="from peft import LoraConfig, get_peft_model, get_peft_model_state_dict",
-        between='model = get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj"]))',
-        config=config,
-        trainer=', eval_dataset=load_dataset("some/rows", split="test")',
-        after=after,
-    ).replace('dtype="bfloat16"', "").replace("processing_class", "tokenizer")
+    text = (
+        sft_script(
+            imports="from peft import LoraConfig, get_peft_model, get_peft_model_state_dict",
+            between='model = get_peft_model(model, LoraConfig(r=4, target_modules=["q_proj"]))',
+            config=config,
+            trainer=', eval_dataset=load_dataset("some/rows", split="test")',
+            after=after,
+        )
+        .replace('dtype="bfloat16"', "")
+        .replace("processing_class", "tokenizer")
+    )
     ported = port_module(parse_module(text.encode(), str(folder / "train.py")), Options())
     assert "state_dict" not in ported.after.replace("_state_dict", ""), ported.after
     return [finding.message for finding in ported.findings if "without tensors" in finding.message]
