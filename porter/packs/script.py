@@ -34,9 +34,10 @@ from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
 from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
+from ..source.machine.library_constants import TORCH_TYPES
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
-from ..source.values import TORCH_TYPES, Unknown, dict_items, evaluate, read_value
+from ..source.values import Unknown, dict_items, evaluate, read_value
 from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 

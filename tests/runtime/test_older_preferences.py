@@ -132,9 +132,7 @@ def test_both_answers_are_cut_by_the_longer_one_in_0_28_to_1_14(
 ) -> None:
     rows = [{"prompt": "q? ", "chosen": "a" * 30, "rejected": "b" * 20}]
     found = preference_rows.text_pairs(rows, styles.make_tokenizer(), max_length=length, release=releases.release(trl))
-    sizes = [
-        (len(ids), int((labels != -100).sum())) for ids, labels in zip(found.ids[0], found.labels[0], strict=True)
-    ]
+    sizes = [(len(ids), int((labels != -100).sum())) for ids, labels in zip(found.ids[0], found.labels[0], strict=True)]
     assert sizes == expected
 
 

@@ -17,9 +17,9 @@ from ...recipe import Field, Finding, Recipe, Severity, Value
 from ...runtime.facts.families import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.launch.launch_config import Setting
+from ...source.machine.gpu_of_run import SEES_GPU
 from ...source.module import Module
 from ...source.scopes import Scope
-from ...source.values import SEES_GPU
 from ...text.expressions import python, quoted
 from ...text.marks import Marks
 from ..draft.findings import Findings
