@@ -24,6 +24,9 @@ class Facts:
     """Names by what they are. All are import names, `our_library.wrap`."""
 
     gives_back: tuple[str, ...] = ()  # functions that give back the model that they get, as `our.wrap(model)`
+    loads_pair: tuple[str, ...] = ()  # functions that load a model and its tokenizer, and give (model, tokenizer)
+    gives_back_pair: tuple[str, ...] = ()  # those that give (model, tokenizer) back as they got them
+    loads_adapters: tuple[str, ...] = ()  # those that put the adapters of a folder into the model that they get
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU

@@ -13,12 +13,13 @@ from ...text.layout import Arg, Call, render
 from ...text.marks import MARKS
 
 
-def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
+def write_pair(porting: Porting, site: Site, call: Call) -> None:
     """`model, tokenizer = FastLanguageModel.from_pretrained(...)` → `rt.load_model` and `AutoTokenizer`."""
     names = pair_names(porting.module, site.node)
     if names is None:
-        message = "from_pretrained of Unsloth gives back (model, tokenizer), which this statement doesn't take apart."
-        fix = "Write `model, tokenizer = FastLanguageModel.from_pretrained(...)`, and port again."
+        name = site.qualified.partition(".")[2]
+        message = f"{name} gives back (model, tokenizer), which this statement doesn't take apart."
+        fix = f"Write `model, tokenizer = {name}(...)`, and port again."
         porting.find(site.rule, "error", message, fix, site.line, site.column)
         return
     model, tokenizer = names
