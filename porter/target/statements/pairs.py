@@ -35,6 +35,6 @@ def write_pair(porting: Porting, site: Site, call: Call) -> None:
 def _padded(porting: Porting, load: str, model: str, identifier: str) -> str | Call:
     """The loaded tokenizer, with a padding token as Unsloth gives it one; its own copies of models have one."""
     names = usual_values(MARKS.sub("", identifier), porting.module.python, Path(porting.module.path))
-    if not porting.unsloth_loads or (names and all(name.startswith("unsloth/") for name, _ in names)):
+    if not porting.loaded_by or (names and all(name.startswith("unsloth/") for name, _ in names)):
         return load
-    return Call(porting.rt("pad_as_unsloth"), [Arg(load), Arg(model), Arg(quoted(porting.unsloth_loads))])
+    return Call(porting.rt("pad_as_unsloth"), [Arg(load), Arg(model), Arg(quoted(porting.loaded_by))])
