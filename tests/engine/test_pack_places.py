@@ -169,24 +169,27 @@ def test_one_of_two_answers_a_class(tmp_path: Path) -> None:
 
 def test_facts(tmp_path: Path) -> None:
     facts = """[facts]
-gives_back = ["acme.wrap"]
+gives_back = ["acme.wrap", "acme.Engine().fit"]
+gpu_made = ["acme.card"]
 gpu_side = ["acme_gpu"]
 callbacks = ["acme.Log"]
 callbacks_gone = ["acme.Gpu"]
 [[rewrite]]
 id = "ACME2"
-match = ["acme.wrap()", "acme.see()"]
+match = ["acme.wrap()", "acme.see()", "acme.Engine().fit()"]
 action = "remove"
 reason = "torch's"
 """
     folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
     script = sft_script(
-        "import acme, acme_gpu\nprobe = acme_gpu.Probe()\nacme.see(probe)",
-        between="model = acme.wrap(model)\ncallbacks = [acme.Log(), acme.Gpu()]",
+        "import acme, acme_gpu\nprobe = acme_gpu.Probe()\ncard = acme.card(0)\nacme.see(probe, card)",
+        between="model = acme.wrap(model)\nengine = acme.Engine()\nmodel = engine.fit(model)\n"
+        "callbacks = [acme.Log(), acme.Gpu()]",
         trainer=", callbacks=callbacks",
     )
     found = after(script, folder).after
     assert "callbacks = [acme.Log()]" in found and "wrap" not in found and "acme_gpu" not in found
+    assert "rt.load_model(" in found and "card" not in found
     alone = script.replace("callbacks=callbacks", "callbacks=[acme.Gpu()]").replace("acme.Log(), acme.Gpu()", "")
     assert "acme.Gpu" not in after(alone, folder).after
 

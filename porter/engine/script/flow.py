@@ -18,8 +18,6 @@ from .sites import facts_of
 
 # Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
 PLACEMENT = ("to", "cuda", "train", "eval")
-# Methods of accelerate's Accelerator that wrap a model.
-PREPARED = ("prepare", "prepare_model")
 # An expression that may stand for a model or a trainer.
 Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.NamedExpr)
@@ -56,14 +54,18 @@ def _prepares(module: Module, call: cst.Call) -> bool:
 
 
 def _wraps(module: Module, call: cst.Call) -> bool:
-    """Whether a call gives back, for a GPU, what it gets: `accelerator.prepare(model)`."""
-    func = call.func
-    if len(call.args) != 1 or not isinstance(func, cst.Attribute) or func.attr.value not in PREPARED:
+    """Whether a method of a library's object gives back what it gets: `accelerator.prepare(model)`."""
+    func, gives_back = call.func, facts_of(module).gives_back
+    if len(call.args) != 1 or not isinstance(func, cst.Attribute):
+        return False
+    method = f"().{func.attr.value}"
+    makers = {name.removesuffix(method) for name in gives_back if name.endswith(method)}
+    if not makers:
         return False
     found = module.meaning(func.value)
     made = [binding.value for binding in found[1]] if found is not None else []
     names = [module.qualified(value.func) for value in made if isinstance(value, cst.Call)]
-    return any(name is not None and name.endswith("accelerate.Accelerator") for name in names)
+    return not makers.isdisjoint(names)
 
 
 def origins(module: Module, node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
