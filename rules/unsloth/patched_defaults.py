@@ -134,7 +134,7 @@ def _default(code: str) -> Value:
     of="trainer",
     reads=("script values", "config", "arguments_object", "model", "model.max_seq_length"),
     settles=("data.max_length",),
-    fills=("batch.eval_per_device", "unsloth_rows", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
+    fills=("batch.eval_per_device", "rows_by", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
 )
 def settle_patched(porting: Training) -> None:
     """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
@@ -147,7 +147,7 @@ def settle_patched(porting: Training) -> None:
             _say_start(porting, site)
         return
     if kind == "sft":
-        porting.unsloth_rows = unsloth_version(porting)
+        porting.rows_by = unsloth_version(porting)
         _cut_at_the_models(porting)
     if kind == "grpo" and not porting.arguments_object:
         _settle_loss(porting)
