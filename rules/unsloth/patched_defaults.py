@@ -128,7 +128,7 @@ def _default(code: str) -> Value:
     of="trainer",
     reads=("script values", "config", "arguments_object", "model", "model.max_seq_length", "lost keywords"),
     settles=("data.max_length",),
-    fills=("batch.eval_per_device", "unsloth_rows", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
+    fills=("batch.eval_per_device", "rows_by", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
 )
 def settle_patched(porting: Training) -> None:
     """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
@@ -141,7 +141,7 @@ def settle_patched(porting: Training) -> None:
             _say_start(porting, site)
         return
     if kind == "sft":
-        porting.unsloth_rows = unsloth_version(porting)
+        porting.rows_by = unsloth_version(porting)
         if loses_length(porting):
             porting.fill({LENGTH: trls_length(porting)})
         else:
