@@ -10,8 +10,6 @@ from ..engine.dating.release import date, release_of
 from ..engine.script.dead_blocks import is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import (
-    CHAT_FORMAT,
-    SAVED,
     binding_origins,
     is_same,
     makes_pair,
@@ -42,8 +40,6 @@ from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 
 __all__ = [
-    "CHAT_FORMAT",
-    "SAVED",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",

@@ -12,7 +12,8 @@ from porter.errors import InputError
 from porter.recipe import Recipe, Value
 from porter.validate.jax_side.observe_jax import fitted
 from porter.validate.observing.settings import Settings
-from porter.validate.run import Options, asks_for_processes, check_input, processes_of
+from porter.validate.options import Options
+from porter.validate.run import asks_for_processes, check_input, processes_of
 from porter.validate.running.processes import environment
 from porter.validate.running.script import run_script
 

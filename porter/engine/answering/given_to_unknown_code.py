@@ -11,9 +11,9 @@ import libcst as cst
 from ...source.calls import calls_of, function_around, parameter_of
 from ...source.scopes import Binding
 from ..script.fill_from_tables import find_other_trainer, tables_of
-from ..script.flow import SAVED, binding_origins, is_itself
+from ..script.flow import binding_origins, is_itself
 from ..script.porting import Porting
-from ..script.sites import Site, shortened
+from ..script.sites import Site, facts_of, shortened
 from ..script.trainers import is_behind
 from ..script.training import Training
 from ..script.uses_of_training import Use, role_uses
@@ -52,10 +52,11 @@ def _name_call(porting: Porting, use: Use) -> None:
     what = "model" if use.role == "model" else "trainer"
     message = f"{code}: this gets Tunix's {what} now, not a torch {what}."
     fix = "Do to Tunix's model what it did, or take it out."
-    if module.qualified(call.func) in SAVED and is_behind(porting, call):
+    puts_in = module.qualified(call.func) in facts_of(module).loads_adapters
+    if puts_in and is_behind(porting, call):
         message = f"{code}: this is Tunix's model, which has the adapters that it was trained with."
         fix = "Use it as it is; rt.load_trained loads it anew from where it was saved."
-    elif module.qualified(call.func) in SAVED:
+    elif puts_in:
         message = f"{code}: the port trains the model without this adapter."
         fix = "rt.apply_adapter trains it on; to train beside it, merge it and load the merged folder."
     porting.find(RULE, "error", message, fix, *module.location(call))
@@ -87,7 +88,7 @@ def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:
 def _is_known(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
     """Whether a call only looks at what it gets, has a rule of its own, or is of this file, where it is followed."""
     name = porting.module.qualified(call.func)
-    if name in SAVED:
+    if name in facts_of(porting.module).loads_adapters:
         return any(site.node is call for site in porting.sites)
     if parameter_of(porting.module, argument, call) is not None:
         return True
