@@ -238,7 +238,8 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 def test_an_ascii_terminal_gets_the_report(script: Path, tmp_path: Path) -> None:
     code = (
         "import porter.front.with_modules, porter.cli\nfrom tests.report import example\n"
-        "porter.front.with_modules.port_script = lambda path, options: example.port(path)\nporter.cli.main(['train.py'])"
+        "porter.front.with_modules.port_script = lambda path, options: example.port(path)\n"
+        "porter.cli.main(['train.py'])"
     )
     root = Path(porter.__file__).parent.parent
     settings = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(root), "PATH": ""}
