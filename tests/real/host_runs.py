@@ -25,6 +25,8 @@ def main() -> None:
     model, out, jobs = sys.argv[1:]
     import jax
 
+    if os.environ.get("JAX_NUM_PROCESSES") == "1":  # gloo needs to be told, which a port of one process has no use for
+        jax.distributed.initialize(os.environ["JAX_COORDINATOR_ADDRESS"], 1, 0)
     found = {}
     for name, kind, fsdp, tp, across in json.loads(jobs):
         mesh = a_mesh(fsdp, tp, across)
