@@ -1,4 +1,4 @@
-"""`kwargs = dict(model=model, ...)` of which a trainer takes its keywords: nothing else is handed the model in it."""
+"""`kwargs = dict(model=model, ...)` of which a trainer takes its keywords: it hands the model to nothing else."""
 
 from __future__ import annotations
 
