@@ -132,8 +132,8 @@ def _unsloths_rows(porting: Porting) -> list[Arg]:
 
 def _length_note(porting: Porting) -> str:
     value = porting.value("data.max_length")
-    if porting.note(value):
-        return "# the model's max_seq_length, as in Unsloth"
+    if note := porting.note(value):
+        return f"# {note}"
     if porting.given("data.max_length") or version_key(release(porting)) >= (0, 15):
         return ""
     return "# cut at the tokenizer's own limit" if value is not None and value.is_literal(None) else "# TRL's default"

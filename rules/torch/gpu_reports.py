@@ -26,6 +26,8 @@ ASKS = frozenset(
 )
 BUILT_FOR = ("torch.version.cuda", "torch.version.hip", "torch.backends.cudnn.version")
 NAME = "torch.cuda.get_device_name"
+# What names a device by the answer, `torch.device("cuda" if torch.cuda.is_available() else "cpu")`, or asks for others.
+OF_DEVICES = re.compile(r"torch\.device|torch\.[\w.]+\.(?:is_available|is_built)")
 # What a TPU has an answer to.
 ANSWERED = ("torch.cuda.device_count", "torch.cuda.is_bf16_supported")
 # Calls that such a line may make beside them, and names that it may read.
@@ -55,6 +57,12 @@ def drop_gpu_reports(porting: Porting) -> None:
 @step(Phase.ANSWER, reads=("gpu answers", "gpu capabilities"), fills=("claimed names",))
 def drop_what_answers_left(porting: Porting) -> None:
     """Once more, now that what asks for a GPU is answered: what was told of that alone goes, too."""
+    drop_gpu_reports(porting)
+
+
+@step(Phase.SETTLE, reads=("leftovers",), fills=("functions",))
+def drop_what_nothing_needs(porting: Porting) -> None:
+    """And where the last lines that moved something to a device went with what replaces them."""
     drop_gpu_reports(porting)
 
 
@@ -183,8 +191,9 @@ def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Bindi
             name = module.qualified(node.func)
             if name in ASKS or name in BUILT_FOR:
                 asks = True
-            elif name not in ANSWERED and module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
-                return False
+            elif name not in ANSWERED and OF_DEVICES.fullmatch(name or "") is None:
+                if module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
+                    return False
         elif isinstance(node, cst.Attribute) and module.qualified(node) in BUILT_FOR:
             asks = True
         elif isinstance(node, cst.Name) and _is_read(module.parents[node], node):

@@ -452,3 +452,28 @@ def test_a_function_that_says_whether_there_is_a_gpu_says_what_it_said_there() -
     before += "        print('ready')\n        return True\n    else:\n        print('none')\n        return False\n\n"
     after = port(script(f"{before}if not check():\n    sys.exit(1)\n")).after
     assert "def check():\n    print('ready')\n    return True\n" in after
+
+
+SLIP = '"cuda" if torch.cuda.is_available() else "mps" if torch.backends_train.mps.is_available() else "cpu"'
+CHOSEN = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+
+
+@pytest.mark.parametrize("chosen", [SLIP, CHOSEN])
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ("", ""),
+        ('print(f"Using device: {device}")\n', "model = model.to(device)\n"),
+        ("print(device.type)\n", "model.to(device)\n"),
+    ],
+)
+def test_a_device_that_nothing_lies_on_goes_with_what_tells_of_it(chosen: str, said: str, more: str) -> None:
+    """Another library's question raised in the port where the answer for a GPU hid it; torch stayed for a name."""
+    ported = port(script(f"device = {chosen}\n{said}", more=more))
+    assert ported.status == "ported"
+    assert "torch" not in ported.after and "device =" not in ported.after
+
+
+def test_a_device_that_torch_s_tensors_lie_on_stays() -> None:
+    ported = port(script(f"device = {CHOSEN}\nprint(device)\nprint(torch.zeros(2).to(device))\n"))
+    assert f"device = {CHOSEN}\nprint(device)\n" in ported.after

@@ -69,6 +69,8 @@ def versions_in(porting: Training) -> dict[str, str]:
         found.setdefault(library, said)
     if (accelerate := accelerate_in(porting, found)) is not None:
         found["accelerate"] = accelerate
+    if (peft := date(porting, "peft")) is not None:
+        found["peft"] = str(peft)
     for head in heads:
         found.setdefault(head["library"], f"{head['newest']} (newest table)")
     return found
