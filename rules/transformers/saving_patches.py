@@ -1,8 +1,7 @@
 """How scripts on transformers' Trainer save around it: a patched state_dict, a function that gathers the weights.
 
 `model.state_dict = (lambda self, ...: get_peft_model_state_dict(...)).__get__(model, type(model))`, of the alpaca-lora
-line, makes the Trainer save the adapter alone, as the port does in any case: it goes. In PEFT 0.4 to 0.14, if not in
-more releases, it leaves nothing of the adapter (its names have lost the `.default` that PEFT looks for): that is said.
+line, makes the Trainer save the adapter alone, as the port does in any case: it goes.
 `model.save_pretrained(folder, state_dict=weights)`: what gathered
 the weights goes.
 """
@@ -16,11 +15,6 @@ from porter.packs.script import Use, role_uses, within
 
 PART_OF = "TP310"
 REASON = "the port saves the adapter alone in any case"
-EMPTIED = (
-    "In PEFT 0.4 to 0.14, if not in more releases, this patch leaves nothing of the adapter in what save_pretrained "
-    "and checkpoints write, and load_best_model_at_end reads such a file: the port saves the trained adapter, and "
-    "loads the best one where that is asked for."
-)
 
 
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
@@ -30,7 +24,6 @@ def drop_saving_patches(porting: Porting) -> None:
     patches = [use for use in found if use.kind == "assign" and _calls(porting, use, "get_peft_model_state_dict")]
     for use in patches:
         porting.remove_statement(use.outer, PART_OF, REASON)
-        porting.find(PART_OF, "info", EMPTIED, "", *porting.module.location(use.outer))
     for use in found if patches else ():
         _drop_original(porting, use)
 
