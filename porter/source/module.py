@@ -15,11 +15,11 @@ from itertools import chain
 from typing import Any
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from ..errors import InputError
 from .calls import find_callees, given_back
 from .notebooks.notebook import Notebook
+from .positions import code_and_spans
 from .scopes import Binding, Scope, children, collect_scopes, owner_of
 
 MAX_ALIASES = 10  # names that stand for one another; two may do so in a circle
@@ -68,41 +68,40 @@ class Module:
         return self.tree.default_indent
 
     @cached_property
-    def _spans(self) -> Mapping[cst.CSTNode, object]:
-        """Where every node stands in the tree's own code, which is the text."""
+    def _written(self) -> tuple[str, Mapping[cst.CSTNode, tuple[int, int]]]:
+        """The tree's own code, which is the text, and where every node stands in it."""
+        code, spans = code_and_spans(self.tree)
         # Of blank lines and a form feed at the end libcst keeps some: nothing stands behind them.
-        found, given = (text.replace("\f", "").rstrip() for text in (self.whole_code, self.parsed or self.whole_code))
+        found, given = (text.replace("\f", "").rstrip() for text in (code, self.parsed or code))
         if found != given:
             raise InputError("can't be read exactly: libcst gives back another text", self.path, fix="please report it")
-        return MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+        return code, spans
 
     @cached_property
-    def whole_code(self) -> str:
-        """The tree's own code."""
-        return self.tree.code
+    def _spans(self) -> Mapping[cst.CSTNode, tuple[int, int]]:
+        return self._written[1]
 
     @cached_property
     def _offsets(self) -> Sequence[int] | None:
-        """Offset in `text` of every byte of the tree's own code; None when they are equal.
+        """Offset in `text` of every character of the tree's own code; None when they are equal.
 
-        They differ in text that isn't ASCII, and where libcst 1.8 drops a form feed in front of a line's code.
+        They differ where libcst 1.8 drops a form feed in front of a line's code.
         """
-        code, text = self.whole_code, self.parsed or self.text
-        if text.isascii() and code == text:
+        code, text = self._written[0], self.parsed or self.text
+        if code == text:
             return None
         offsets: list[int] = []
         index = 0
         for character in code:
             while text[index] != character:
                 index += 1
-            offsets.extend([index] * len(character.encode("utf-8", "surrogatepass")))
+            offsets.append(index)
             index += 1
         return [*offsets, len(text)]
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Start and end of `node` in `text`, without the blank lines and comments before it."""
-        span = self._spans[node]
-        start, end = span.start, span.start + span.length  # type: ignore[attr-defined]
+        start, end = self._spans[node]
         if self._offsets is not None:
             start, end = self._offsets[start], self._offsets[end]
         return start, end
