@@ -12,11 +12,13 @@ from ..port import Options
 from ..source.merged import Merged
 from ..source.module import Module
 from .answering.unclaimed_configs import LIBRARIES
+from .loops.loop_trainer import may_train_language
 from .packs.packs import Pack
 from .script.fill_from_tables import mentions_import, tables_by_class
 
-# A trainer that a table or a refusal knows, or nobody; the call that every loop by hand makes, `(loss.backward)()` too.
-TRAINS = re.compile(r"Trainer|\bbackward\b(?:[\s\\)]|#[^\n]*\n)*\(")
+TRAINER = "Trainer"  # that a table or a refusal knows, or nobody
+# The call that every loop by hand makes, `(loss.backward)()` too.
+BACKWARD = re.compile(r"\bbackward\b(?:[\s\\)]|#[^\n]*\n)*\(")
 # A configuration of these libraries has a row in the report, whatever the file does.
 CONFIGURES = re.compile(r"Config|Arguments")
 
@@ -28,7 +30,9 @@ def is_foreign(module: Module, options: Options, packs: tuple[Pack, ...]) -> boo
     """
     if module.notebook is not None or isinstance(module, Merged) or options.launch_config is not None:
         return False
-    if not all(pack.built_in for pack in packs) or TRAINS.search(module.text) is not None:
+    if not all(pack.built_in for pack in packs) or TRAINER in module.text:
+        return False
+    if BACKWARD.search(module.text) is not None and may_train_language(module.text):
         return False
     if mentions_import(module.text, LIBRARIES) and CONFIGURES.search(module.text) is not None:
         return False
