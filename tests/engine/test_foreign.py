@@ -15,7 +15,12 @@ from porter.source.parsing import parse_module
 
 ROOT = Path(__file__).parents[2]
 PACKS = load_packs(())
-LOOP = "import torch\nfor batch in loader:\n    loss = model(batch['input_ids'])\n    loss.backward()\n    optimizer.step()"
+LOOP = """import torch
+for batch in loader:
+    loss = model(batch['input_ids'])
+    loss.backward()
+    optimizer.step()
+"""
 
 
 def foreign(text: str, options: Options | None = None) -> bool:
