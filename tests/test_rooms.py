@@ -22,6 +22,7 @@ FILES = {
 }
 FOLDERS = sorted({path.parent for path in FILES})
 MOST = 16  # modules of a folder, its `__init__` among them
+LONGEST = 420  # lines of a file
 
 # The one arrow that points back: what `__post_init__` settles is the class of that name, asked for within a function.
 BACK = {("porter.runtime.settings.post_init", "porter.runtime.arguments")}
@@ -75,6 +76,13 @@ def arrows() -> dict[tuple[str, str], set[tuple[str, str]]]:
 def test_no_folder_is_crowded(folder: Path) -> None:
     modules = sorted(path.stem for path in folder.glob("*.py"))
     assert len(modules) <= MOST, f"{len(modules)} modules: which of them belong in a room of their own?"
+
+
+def test_no_file_is_long() -> None:
+    """What is longer says two things: each of them is a file of its own."""
+    rules = [path for path in (ROOT.parent / "rules").rglob("*.py") if "cases" not in path.parts]
+    lines = {path.name: path.read_text(encoding="utf-8").count("\n") for path in (*FILES, *rules)}
+    assert not {name: count for name, count in lines.items() if count > LONGEST}
 
 
 def test_arrows_between_rooms_point_one_way() -> None:

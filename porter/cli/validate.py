@@ -124,7 +124,8 @@ def command(
     from ..source.program import is_notebook, read_program
     from ..validate.comparing.verdict import NoVerdict
     from ..validate.helping import crash_of, help_for, last_error
-    from ..validate.run import Options, processes_of, validate
+    from ..validate.options import Options
+    from ..validate.run import processes_of, validate
     from ..validate.running.processes import RunFailed
 
     started = time.monotonic()

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..validate.comparing.trace import Trace
-from ..validate.run import Options, processes_of, run_source
+from ..validate.options import Options
+from ..validate.run import processes_of, run_source
 from ..validate.running.processes import RunFailed
 from .envelope import MOST_STEPS
 from .logs.log import Line, Log, Value

@@ -154,8 +154,9 @@ def _port_module(module: Module, options: Options) -> Port:
 def _take(porting: Training, of: str, *phases: Phase) -> None:
     """Take the steps of phases that are of a trainer, or of the file."""
     for phase in phases:
-        for each in _steps(porting.packs)[phase, of]:
-            take(porting, each)
+        steps = _steps(porting.packs)[phase, of]
+        for each in steps:
+            take(porting, each, steps)
 
 
 def _steps(packs: tuple[Pack, ...]) -> dict[tuple[Phase, str], tuple[Step, ...]]:

@@ -10,8 +10,6 @@ from ..engine.dating.release import date, release_of
 from ..engine.script.dead_blocks import is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import (
-    CHAT_FORMAT,
-    SAVED,
     binding_origins,
     is_same,
     makes_pair,
@@ -34,15 +32,14 @@ from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
 from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
+from ..source.machine.library_constants import TORCH_TYPES
 from ..source.module import Module, flatten
 from ..source.scopes import Binding, Scope, inside
-from ..source.values import TORCH_TYPES, Unknown, dict_items, evaluate, read_value
+from ..source.values import Unknown, dict_items, evaluate, read_value
 from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 
 __all__ = [
-    "CHAT_FORMAT",
-    "SAVED",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",

@@ -9,13 +9,17 @@ from __future__ import annotations
 from ..engine.answering.member_uses import apply_rewrite, member_rules
 from ..engine.answering.scoped_names import named_at
 from ..engine.packs.packs import Rewrite
+from ..engine.reading.precision import under_autocast
 from ..engine.receipts.marking import keys_at, mark, mark_at, mark_of, stays, unread_unless
+from ..engine.script.porting import TRAINER, TRAINING
 from ..engine.script.sites import read_site
 from ..engine.tokens.numpy_tokens import settle_inputs, settle_outputs, settle_places
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call, render
 
 __all__ = [
+    "TRAINER",
+    "TRAINING",
     "Arg",
     "Call",
     "Rewrite",
@@ -33,5 +37,6 @@ __all__ = [
     "settle_outputs",
     "settle_places",
     "stays",
+    "under_autocast",
     "unread_unless",
 ]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from .machine.gpu_of_run import SEES_GPU
 from .scopes import inside
-from .values import SEES_GPU, Unknown, evaluate
+from .values import Unknown, evaluate
 
 if TYPE_CHECKING:
     from .module import Module

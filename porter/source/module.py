@@ -1,26 +1,17 @@
-"""One source file: its text, its syntax tree, where every node stands, and what every name means.
-
-Parsing is libcst's (Python's own `ast` rejects files that newer syntax allows). Positions are offsets in
-the text, so that an edit replaces exactly its site and every other byte stays.
-"""
+"""One source file: its names, what each means, and where it is used. Text and places are `SourceText`'s."""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import libcst as cst
 
-from ..errors import InputError
 from .calls import find_callees, given_back
-from .notebooks.notebook import Notebook
-from .positions import code_and_spans
-from .scopes import Binding, Scope, children, collect_scopes, owner_of
+from .scopes import Binding, Scope, collect_scopes, owner_of
+from .source_text import SourceText
 
 MAX_ALIASES = 10  # names that stand for one another; two may do so in a circle
 # Packages whose classes are re-exported at the top: `trl.trainer.sft_trainer.SFTTrainer` is `trl.SFTTrainer`.
@@ -28,145 +19,8 @@ FLAT_PACKAGES = ("trl", "peft", "transformers", "accelerate", "datasets", "unslo
 
 
 @dataclass
-class Module:
-    """A parsed source file, or the Python cells of a notebook as one.
-
-    `parsed` is what the tree was parsed from: `text`, with stand-ins of the same length for IPython's own lines.
-    `written` is the file's own text, where spaces stand in `text` for backslashes that continue nothing.
-    """
-
-    path: str
-    text: str
-    tree: cst.Module
-    bom: bool = False
-    encoding: str = "utf-8"
-    parsed: str = ""
-    notebook: Notebook | None = None
-    written: str = ""
-
-    @property
-    def as_written(self) -> str:
-        """The file's text, byte for byte."""
-        return self.written or self.text
-
-    @property
-    def python(self) -> str:
-        """The text as Python: IPython's own lines are stand-ins of the same length."""
-        return self.parsed or self.text
-
-    @property
-    def has_magics(self) -> bool:
-        """Whether some lines are IPython's own, so that Python itself can't run the file."""
-        return bool(self.parsed) and self.parsed != self.text
-
-    @cached_property
-    def newline(self) -> str:
-        return self.tree.default_newline
-
-    @cached_property
-    def indent(self) -> str:
-        return self.tree.default_indent
-
-    @cached_property
-    def _written(self) -> tuple[str, Mapping[cst.CSTNode, tuple[int, int]]]:
-        """The tree's own code, which is the text, and where every node stands in it."""
-        code, spans = code_and_spans(self.tree)
-        # Of blank lines and a form feed at the end libcst keeps some: nothing stands behind them.
-        found, given = (text.replace("\f", "").rstrip() for text in (code, self.parsed or code))
-        if found != given:
-            raise InputError("can't be read exactly: libcst gives back another text", self.path, fix="please report it")
-        return code, spans
-
-    @cached_property
-    def _spans(self) -> Mapping[cst.CSTNode, tuple[int, int]]:
-        return self._written[1]
-
-    @cached_property
-    def _offsets(self) -> Sequence[int] | None:
-        """Offset in `text` of every character of the tree's own code; None when they are equal.
-
-        They differ where libcst 1.8 drops a form feed in front of a line's code.
-        """
-        code, text = self._written[0], self.parsed or self.text
-        if code == text:
-            return None
-        offsets: list[int] = []
-        index = 0
-        for character in code:
-            while text[index] != character:
-                index += 1
-            offsets.append(index)
-            index += 1
-        return [*offsets, len(text)]
-
-    def span(self, node: cst.CSTNode) -> tuple[int, int]:
-        """Start and end of `node` in `text`, without the blank lines and comments before it."""
-        start, end = self._spans[node]
-        if self._offsets is not None:
-            start, end = self._offsets[start], self._offsets[end]
-        return start, end
-
-    def code(self, node: cst.CSTNode) -> str:
-        """The source text of `node`, exactly."""
-        start, end = self.span(node)
-        return self.text[start:end]
-
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer(r"\r\n?|\n", self.text))]
-
-    def location(self, node: cst.CSTNode) -> tuple[int, int]:
-        """Line and column of `node`, both from 1."""
-        return self.line_column(self.span(node)[0])
-
-    def line_column(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset in `text`, both from 1."""
-        line = bisect_right(self._line_starts, offset)
-        return line, offset - self._line_starts[line - 1] + 1
-
-    def offset(self, line: int, column: int) -> int:
-        """The offset in `text` of a line and column, both from 1."""
-        return self._line_starts[min(line, len(self._line_starts)) - 1] + column - 1
-
-    @cached_property
-    def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
-        found: dict[cst.CSTNode, cst.CSTNode] = {}
-        stack: list[cst.CSTNode] = [self.tree]
-        while stack:
-            node = stack.pop()
-            for child in children(node):
-                found[child] = node
-                stack.append(child)
-        return found
-
-    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The nodes around `node`, innermost first."""
-        while (parent := self.parents.get(node)) is not None:
-            yield parent
-            node = parent
-
-    def loops(self, node: cst.CSTNode) -> frozenset[cst.CSTNode]:
-        """The loops around `node`."""
-        path = [node]
-        while path[-1] not in self._loops and (parent := self.parents.get(path[-1])) is not None:
-            path.append(parent)
-        found = self._loops.get(path[-1], frozenset())
-        for inner in reversed(path):
-            self._loops[inner] = found
-            if isinstance(inner, cst.For | cst.While):
-                found |= {inner}
-        return self._loops[node]
-
-    @cached_property
-    def _loops(self) -> dict[cst.CSTNode, frozenset[cst.CSTNode]]:
-        return {}
-
-    def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
-        """The statement line (or compound statement) that holds `node`."""
-        for ancestor in chain([node], self.ancestors(node)):
-            if isinstance(ancestor, cst.SimpleStatementLine | cst.BaseCompoundStatement):
-                return ancestor
-        raise ValueError("the node stands in no statement")
+class Module(SourceText):
+    """A parsed source file, or the Python cells of a notebook as one, and what its names mean."""
 
     @cached_property
     def scopes(self) -> dict[cst.CSTNode, Scope]:

@@ -15,8 +15,10 @@ from typing import Any
 import libcst as cst
 
 from ..recipe import Origin, Value, literal_code
+from .changed_values import changed_later
 from .class_values import held_by_class
-from .machine.gpu_of_run import CAPABILITY, capability_binding, gpu_of_run, is_properties
+from .machine.gpu_of_run import CAPABILITY, SEES_GPU, capability_binding, gpu_of_run, is_properties
+from .machine.library_constants import TORCH_TYPES, constant
 from .module import Module
 from .scopes import Binding
 
@@ -40,26 +42,6 @@ COMPARISON: dict[type[cst.BaseCompOp], Callable[[Any, Any], Any]] = {
     cst.IsNot: operator.is_not,
 }
 SIMPLE = (bool, int, float, str, bytes, type(None))
-# Constants of the source's libraries that a keyword takes like their text.
-TORCH_TYPES = {
-    "bfloat16": "bfloat16",
-    "float16": "float16",
-    "half": "float16",
-    "float32": "float32",
-    "float": "float32",
-}
-LOWER_CASE_ENUMS = (
-    "transformers.IntervalStrategy",
-    "transformers.SchedulerType",
-    "transformers.trainer_utils.IntervalStrategy",
-    "transformers.trainer_utils.SchedulerType",
-)
-# What the source saw on its GPU: decided here, never asked on the TPU machine.
-SEES_GPU: dict[str, Callable[[Module], Any]] = {
-    "torch.cuda.is_available": lambda module: True,
-    "torch.cuda.is_bf16_supported": lambda module: True,
-    CAPABILITY: lambda module: gpu_of_run(module).capability,
-}
 # Nodes whose span leaves out the parentheses that they need as an argument.
 BARE = (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)
 DECIDED = "conditions that are answered"  # of `Module.memory`: what an expression is, by itself
@@ -197,19 +179,6 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
     raise Unknown
 
 
-def constant(module: Module, node: cst.BaseExpression) -> str | None:
-    """What a library's constant stands for: `torch.bfloat16` → `bfloat16`, `TaskType.CAUSAL_LM` → `CAUSAL_LM`."""
-    name = module.qualified(node)
-    if name is None:
-        return None
-    head, _, member = name.rpartition(".")
-    if head == "torch":
-        return TORCH_TYPES.get(member)
-    if head == "peft.TaskType":
-        return member
-    return member.lower() if head in LOWER_CASE_ENUMS else None
-
-
 def _torch_type(module: Module, node: cst.Call) -> str | None:
     """`getattr(torch, "bfloat16")` → `bfloat16`."""
     if len(node.args) != 2 or module.qualified(node.args[0].value) != "torch":
@@ -272,57 +241,6 @@ def _part(found: Any, binding: Binding) -> Any:
         if binding.index is not None and len(names) == len(found) and len(targets) == 1:
             return found[binding.index]
     raise Unknown
-
-
-def changed_later(module: Module, name: cst.Name) -> bool:
-    """Whether a list or dict bound to `name` is changed anywhere: a method call, an item or attribute assignment."""
-    found = module.scope(name).lookup(name.value)
-    if found is None:
-        return True
-    for use in module.references(name.value, found[0]):
-        parent = module.parents[use]
-        if isinstance(parent, cst.Attribute) and parent.attr.value not in ("get", "keys", "values", "items", "copy"):
-            return True
-        if isinstance(parent, cst.Subscript) and isinstance(module.parents[parent], cst.AssignTarget | cst.AugAssign):
-            return True
-        if isinstance(parent, cst.Del | cst.AugAssign):
-            return True
-        if isinstance(parent, cst.Assign) and parent.value is use:
-            return True  # another name for it, which may change it
-        if isinstance(parent, cst.Arg) and not parent.star and _may_change(module, parent):
-            return True
-    return False
-
-
-# Builtins that read what they are given.
-READERS = frozenset(
-    {
-        "print",
-        "len",
-        "list",
-        "tuple",
-        "set",
-        "dict",
-        "sorted",
-        "str",
-        "repr",
-        "sum",
-        "min",
-        "max",
-        "any",
-        "all",
-        "enumerate",
-    }
-)
-
-
-def _may_change(module: Module, argument: cst.Arg) -> bool:
-    """Whether the function that gets a list or dict may change it: one of this file, called by its name."""
-    call = module.parents[argument]
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Name) or call.func.value in READERS:
-        return False
-    found = module.scope(call).lookup(call.func.value)
-    return found is not None and any(isinstance(binding.node, cst.FunctionDef) for binding in found[1])
 
 
 def _element(module: Module, element: cst.BaseElement, depth: int) -> Any:

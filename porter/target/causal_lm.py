@@ -134,7 +134,7 @@ def _as_release(porting: Porting) -> list[Arg]:
     attention = [Arg(quoted(kernel), "attention", "# decides what padding on the left sees")] if kernel else []
     if porting.loop is not None or not version or releases.release(None).sums_like(version):
         return attention
-    known = releases.release(None, version, porting.unsloth_counts)
+    known = releases.release(None, version, porting.counted_by)
     if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
         version = releases.LAST_OF_MEANS
     if (counted := counted_when_it_runs(porting, version)) is not None:

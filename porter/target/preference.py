@@ -190,7 +190,7 @@ def _release_arguments(porting: Porting, kind: str) -> list[Arg]:
     own = plain_version(porting.versions.get("transformers", ""))
     source = releases.release(version or None)
     steps = releases.release(version or None, own or None)
-    as_today = source.masks_common_prefix if kind in ("dpo", "kto") else not source.cuts_text_prompts
+    as_today = source.masks_common_prefix if kind in ("dpo", "kto") else source.cuts_text_pairs_as_today
     if as_today and source.rounds_steps_up and steps.rounds_steps_up:
         return []
     comment = "# prepare the rows as this release did" if not as_today else "# as many steps as with this release"

@@ -127,13 +127,13 @@ def _trainers_length(porting: Porting) -> list[Arg]:
 def _unsloths_rows(porting: Porting) -> list[Arg]:
     """`unsloth="2026.8.19"` where Unsloth's SFTTrainer tokenises the texts."""
     comment = "# texts are tokenised as Unsloth does: no end token is added"
-    return [Arg(quoted(porting.unsloth_rows), "unsloth", comment)] if porting.unsloth_rows else []
+    return [Arg(quoted(porting.rows_by), "unsloth", comment)] if porting.rows_by else []
 
 
 def _length_note(porting: Porting) -> str:
     value = porting.value("data.max_length")
-    if porting.note(value):
-        return "# the model's max_seq_length, as in Unsloth"
+    if note := porting.note(value):
+        return f"# {note}"
     if porting.given("data.max_length") or version_key(release(porting)) >= (0, 15):
         return ""
     return "# cut at the tokenizer's own limit" if value is not None and value.is_literal(None) else "# TRL's default"
@@ -189,7 +189,7 @@ def release(porting: Porting) -> str:
 
 def counted_when_it_runs(porting: Porting, version: str) -> Arg | None:
     """`transformers=rt.counting_release(model, "4.46.3")` where only the script knows whether the model is Mistral."""
-    known = releases.release(None, version, porting.unsloth_counts)
+    known = releases.release(None, version, porting.counted_by)
     if porting.recipe.family or not known.depends_on_family:
         return None
     code = f"{porting.rt('counting_release')}({porting.names.model}, {quoted(version)})"
@@ -207,7 +207,7 @@ def release_arguments(porting: Porting) -> list[Arg]:
         porting.imports.add("import random")
         arguments.append(Arg("random", "draws", "# which TRL shuffled packed rows with, and the script draws from"))
     own = plain_version(porting.versions.get("transformers", "")) or source.transformers
-    unsloth = porting.unsloth_counts
+    unsloth = porting.counted_by
     known = releases.release(version or None, own, unsloth)
     if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
         comment = f"# {own} averages the micro-batches of this model apart, as 4.45 did those of all"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..engine.script.fill_from_tables import table_of
 from ..engine.script.porting import TRAINER, Porting
-from ..engine.script.sites import PAIRS
+from ..engine.script.sites import facts_of
 from ..engine.steps.step import Phase, step
 from ..recipe import Field, Value
 from ..text.layout import render
@@ -20,7 +20,7 @@ from .statements.lora import (
     vision_note,
 )
 from .statements.model_statements import loading
-from .statements.pairs import write_fast_model
+from .statements.pairs import write_pair
 from .statements.remarks import place_headings
 
 # How a trainer trains (`kind` in its table) → the statements that stand where it stood.
@@ -86,8 +86,8 @@ def _write_model(porting: Porting) -> None:
         if site.node in porting.loads:
             porting.recipe = replace(porting.recipe, values=_with_model(values, porting.loads[site.node]))
         call = loading(porting, site)
-        if site.qualified in PAIRS:
-            write_fast_model(porting, site, call)
+        if site.qualified in facts_of(porting.module).loads_pair:
+            write_pair(porting, site, call)
             continue
         before = len(site.variable) + 3 if site.variable else 0
         code = render(call, site.indent, porting.module.indent, before)

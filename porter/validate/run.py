@@ -9,10 +9,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from ..errors import InputError
 from ..source.machine.gpu_of_run import USUAL, gpu_of_run
@@ -25,8 +24,8 @@ from .comparing.trace import Trace
 from .comparing.verdict import Check, Verdict, distinct
 from .environments.choose import port_python, remember_python, remembered_python, source_python
 from .helping import cause_of_crash, crash_of, is_environment, last_error
-from .observing.settings import LATE, Dtype, Settings
-from .running.copying import COPY_LIMIT
+from .observing.settings import LATE, Settings
+from .options import DEFAULTS, Options
 from .running.processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
 from .stand_ins.command_line.arguments import recorded_arguments
 from .stand_ins.command_line.command_lines import project_of
@@ -34,7 +33,6 @@ from .stand_ins.command_line.project import project_sources
 from .stand_ins.data.plan import KEPT
 from .stand_ins.data.repair import REPAIR
 
-Mesh = tuple[int, int]
 WORLD_SIZE = re.compile(r"WORLD_SIZE|world_size|num_processes|device_count")
 PORT_RUNS = "the port runs"
 UNTRAINED = "trained no token of its rows"
@@ -52,43 +50,8 @@ PATIENCE = 0.4  # of --timeout: a source that has trained for so long stops afte
 OTHER_STEPS = 8  # of the port on other meshes: what sharding breaks, it breaks at once
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a user can ask of a validation.
-
-    `files`: (path or name, real file) pairs for files that the scripts read. `mesh`: the port's (fsdp, tp), None for
-    the script's own on all devices. `meshes`: further ones on which the port must give the same losses; None for 1 and
-    4 devices beside `devices`, empty for none. `hosts` > 1: in so many JAX processes, too, which share the devices, on
-    the port's own mesh and with tensor parallelism between processes. `processes`: of the GPU run; `fold` runs the
-    source in one process with their batches together, `real` as that many. `timeout` in seconds for each run.
-    `arguments` go to both scripts. `family` stands in for models whose name tells none. `source_python` is an
-    interpreter for the source; without one `environments` lets one be made for its releases. Scripts run in a copy of
-    their folder of up to `copy_limit` bytes.
-    `chance`: the seed of a source's own adapters and dropout masks, which it has then; without, dropout is 0.
-    """
-
-    model: Path | None = None
-    data: Path | None = None
-    files: tuple[tuple[str, Path], ...] = ()
-    steps: int = 30
-    dtype: Dtype = "float32"
-    mesh: Mesh | None = None
-    meshes: tuple[Mesh, ...] | None = None
-    devices: int = 8
-    hosts: int = 1
-    processes: int = 1
-    how: Literal["fold", "real"] = "fold"
-    timeout: float = 900.0
-    arguments: tuple[str, ...] = ()
-    source_python: Path | None = None
-    environments: bool = True
-    copy_limit: int = COPY_LIMIT
-    family: str | None = None
-    chance: int | None = None
-
-
 def validate(
-    source: Path, port: Path, options: Options = Options(), say: Callable[[str], None] = lambda line: None
+    source: Path, port: Path, options: Options = DEFAULTS, say: Callable[[str], None] = lambda line: None
 ) -> Verdict:
     """Train both scripts for some steps and compare them; `say` gets lines of progress.
 
@@ -295,7 +258,7 @@ def run_port(
         port,
         options.arguments,
         replace(settings, steps=steps or options.steps, hosts=options.hosts, across=across),
-        environment=port_environment(options),
+        environment=port_environment(options, trained_by_source(Path(work), steps or options.steps)),
         limits=Limits(timeout=options.timeout, copy=options.copy_limit),
         python=str(port_python(port, source, environments=options.environments, say=say, like=remembered_python(work))),
         say=lambda line: say(f"port: {line}"),
@@ -303,11 +266,17 @@ def run_port(
     )
 
 
-def port_environment(options: Options) -> dict[str, str]:
-    """The variables of the port's runs."""
+def trained_by_source(work: Path, steps: int) -> int:
+    """The tokens of the first steps of the source's run in `work`, its rows padded to the longest one."""
+    sizes = [row.tokens.size for step in Trace.load(work / "source").steps[:steps] for row in step.rows]
+    return max(sizes, default=0) * len(sizes)
+
+
+def port_environment(options: Options, tokens: int = 0) -> dict[str, str]:
+    """The variables of the port's runs, which train on so many `tokens`."""
     online, tiny = hub_reachable(), options.model is None
     devices = options.devices // options.hosts
-    found = environment("port", dtype=options.dtype, devices=devices, online=online, tiny=tiny)
+    found = environment("port", dtype=options.dtype, devices=devices, online=online, tiny=tiny, tokens=tokens)
     return found if options.hosts == 1 else {**found, "JAX_PLATFORMS": "cpu"}
 
 

@@ -26,7 +26,7 @@ def name_adapter_types(porting: Porting) -> None:
         return
     said = porting.value("model.dtype")
     base = TORCH_TYPES.get(str(said.literal).removeprefix("torch.")) if said is not None and said.known else None
-    release = _release(porting)
+    release = peft_release(porting)
     if base not in ("bfloat16", "float16") or release is None or CASTS.search(porting.module.text):
         return
     if history().takes("peft", release, "peft.get_peft_model", "autocast_adapter_dtype"):
@@ -36,7 +36,7 @@ def name_adapter_types(porting: Porting) -> None:
     porting.find(RULE, "info", message, fix, site.line, site.column)
 
 
-def _release(porting: Porting) -> str | None:
+def peft_release(porting: Porting) -> str | None:
     """The PEFT that the project pins or the script's use of it tells, else that of the day of an older TRL."""
     found = date(porting, "peft")
     if found is not None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import libcst as cst
 
 from porter.packs.api import Field, Phase, Porting, step
-from porter.packs.script import SAVED, Module, function_around, origins, small_statement, without_placement
-from porter.packs.training import Training
+from porter.packs.script import Module, function_around, origins, small_statement, without_placement
+from porter.packs.training import Training, facts_of
 from porter.packs.writing import mark_at
 
 PART_OF = "TP204"
@@ -36,7 +36,7 @@ def note_merged(porting: Training) -> None:
     trainers = [site for site in porting.sites if site.role == "trainer"]
     found: dict[cst.CSTNode, cst.BaseExpression] = {}
     for call in module.calls if trainers else ():
-        if module.qualified(call.func) not in SAVED or (given := _given(call)) is None:
+        if module.qualified(call.func) not in facts_of(module).loads_adapters or (given := _given(call)) is None:
             continue
         start, function = module.span(call)[0], function_around(module, call)
         if any(function_around(module, site.node) is function and site.statement_end <= start for site in trainers):
@@ -56,7 +56,7 @@ def write_merged(porting: Porting) -> None:
     loads = {site.node for site in (porting.model, *porting.references) if site is not None} | set(porting.loads)
     merged: Mapping[cst.CSTNode, cst.BaseExpression] = module.memory.get("merged", {})
     for call, base in merged.items():
-        if not isinstance(call, cst.Call) or module.qualified(call.func) not in SAVED:
+        if not isinstance(call, cst.Call) or module.qualified(call.func) not in facts_of(module).loads_adapters:
             continue
         if not any(node in loads for node in origins(module, base)):
             continue

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import CHAT_FORMAT, calls_of, function_around, indentation, parameter_of, role_uses, shortened
-from porter.packs.training import in_reach, is_behind, tables_by_class
+from porter.packs.script import calls_of, function_around, indentation, parameter_of, role_uses, shortened
+from porter.packs.training import facts_of, in_reach, is_behind, tables_by_class
 from porter.packs.writing import Rewrite, apply_rewrite, member_rules
 
 from ._generation import RELOADED
@@ -163,7 +163,7 @@ def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) ->
 
 def has_mesh_of_file(porting: Porting) -> bool:
     """Whether the port makes its mesh below the imports, for all functions."""
-    start = f"\n{porting.names.mesh} = "
+    start = f"{porting.module.newline}{porting.names.mesh} = "
     return any(edit.new.startswith(start) for edit in porting.edits)
 
 
@@ -233,7 +233,7 @@ def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> b
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return False
     target: cst.BaseExpression = parent.targets[0].target
-    if module.qualified(call.func) in (CHAT_FORMAT, *LOADS):  # it gives (model, tokenizer)
+    if module.qualified(call.func) in (*facts_of(module).gives_back_pair, *LOADS):  # it gives (model, tokenizer)
         pair = target.elements if isinstance(target, cst.Tuple) else ()
         target = pair[0].value if len(pair) == 2 else target
     scope = module.scope(call)
@@ -308,7 +308,7 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             return True
         if called in ADAPTER and not merged:
             return _adapter(porting, use, outer, chain)
-        if called == CHAT_FORMAT and not merged and _is_model_of(outer, parent):
+        if called in facts_of(module).gives_back_pair and not merged and _is_model_of(outer, parent):
             chain.is_formatted = True
             return _held(porting, outer, chain, merged=False)
         parameter = parameter_of(module, parent, outer)

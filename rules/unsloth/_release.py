@@ -1,12 +1,22 @@
-"""Which release of Unsloth a script is for."""
+"""Which release of Unsloth a script is for, and which of TRL's classes are Unsloth's."""
 
 from __future__ import annotations
 
+import libcst as cst
+
+from porter.packs.api import Site
 from porter.packs.runtime import unsloth_beside
 from porter.packs.script import plain_version, release_of
-from porter.packs.training import Training
+from porter.packs.training import Training, rewritten_by
 
 
 def unsloth_version(porting: Training) -> str:
     """Unsloth's release: the one that the script or a file beside it pins, else the newest beside TRL's release."""
     return release_of(porting, "unsloth") or unsloth_beside(plain_version(porting.versions.get("trl", "")))
+
+
+def is_patched(porting: Training, site: Site | None) -> bool:
+    """Whether the class that a call names is Unsloth's."""
+    if site is None or not site.qualified.startswith("trl.") or not isinstance(site.node, cst.Call):
+        return False
+    return site.node in porting.module.parents and bool(rewritten_by(porting, site.node.func))

@@ -24,15 +24,16 @@ from porter.packs.training import (
     in_reach,
     is_given,
     plain_versions,
-    rewritten_by,
     table_of,
 )
 
-from ._release import unsloth_version
+from ._release import is_patched, unsloth_version
+from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
 
 ID = "TP703"
 
 UNSLOTH = "Unsloth"  # the file that such a default's origin names
+OF_MODEL = "the model's max_seq_length, as in Unsloth"
 RAISED = "Unsloth raises it to num_generations"
 LENGTH = "data.max_length"
 EVALUATED = "batch.eval_per_device"
@@ -42,13 +43,6 @@ DIVIDES_SINCE = (2025, 6, 5)  # the first that gives its GRPO loss the temperatu
 DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 
 
-def is_patched(porting: Training, site: Site | None) -> bool:
-    """Whether the class that a call names is Unsloth's."""
-    if site is None or not site.qualified.startswith("trl.") or not isinstance(site.node, cst.Call):
-        return False
-    return site.node in porting.module.parents and bool(rewritten_by(porting, site.node.func))
-
-
 @step(Phase.FIND, fills=("patches",))
 def find_patches(porting: Training) -> None:
     """From where on TRL's classes are Unsloth's, and what is said of the values that it decides."""
@@ -56,7 +50,7 @@ def find_patches(porting: Training) -> None:
     release = unsloth_version(porting) if named else ""
     if release and version_key(release) >= PATCHES_SINCE:
         porting.patched_from, porting.patched_by = _first_import(porting), release
-        porting.notes |= {UNSLOTH: "Unsloth's default", RAISED: RAISED}
+        porting.notes |= {UNSLOTH: "Unsloth's default", RAISED: RAISED, OF_MODEL: OF_MODEL, LOSES: LOSES}
 
 
 def _first_import(porting: Training) -> int | None:
@@ -132,9 +126,9 @@ def _default(code: str) -> Value:
 @step(
     Phase.READ,
     of="trainer",
-    reads=("script values", "config", "arguments_object", "model", "model.max_seq_length"),
+    reads=("script values", "config", "arguments_object", "model", "model.max_seq_length", "lost keywords"),
     settles=("data.max_length",),
-    fills=("batch.eval_per_device", "unsloth_rows", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
+    fills=("batch.eval_per_device", "rows_by", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
 )
 def settle_patched(porting: Training) -> None:
     """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
@@ -147,8 +141,11 @@ def settle_patched(porting: Training) -> None:
             _say_start(porting, site)
         return
     if kind == "sft":
-        porting.unsloth_rows = unsloth_version(porting)
-        _cut_at_the_models(porting)
+        porting.rows_by = unsloth_version(porting)
+        if loses_length(porting):
+            porting.fill({LENGTH: trls_length(porting)})
+        else:
+            _cut_at_the_models(porting)
     if kind == "grpo" and not porting.arguments_object:
         _settle_loss(porting)
     _settle_evaluation(porting, site)
@@ -192,7 +189,8 @@ def _cut_at_the_models(porting: Training) -> None:
     assert porting.trainer is not None
     if of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
         of_model = replace(of_model, text=of_model.code)  # the name that says it is another function's
-    own = [site.argument("max_seq_length") for site in (porting.trainer, porting.config) if site is not None]
+    sites = (None if is_followed(porting) and loses_keywords(porting) else porting.trainer, porting.config)
+    own = [site.argument("max_seq_length") for site in sites if site is not None]
     given = next((each for each in own if each is not None and not each.value.is_literal(None)), None)
     if given is not None and not _is_longer(given.value, of_model):
         return
@@ -204,7 +202,7 @@ def _cut_at_the_models(porting: Training) -> None:
         porting.find(ID, severity, message, fix, porting.model.line, porting.model.column)
         return
     read = of_model.origin
-    origin = Origin(UNSLOTH, read.line, read.column, ID) if read is not None else Origin(UNSLOTH, 0, 0, ID)
+    origin = Origin(OF_MODEL, read.line, read.column, ID) if read is not None else Origin(OF_MODEL, 0, 0, ID)
     if given is not None and not (given.value.known and of_model.known):
         shorter = f"min({given.text}, {of_model.text or of_model.code})"
         of_model = Value("expression", shorter, origin, shorter)

@@ -19,10 +19,10 @@ PART_OF = "TP703"
 MADE = ("datasets.Dataset.from_dict", "datasets.Dataset.from_list")
 
 
-@step(Phase.READ, of="trainer", reads=("unsloth_rows", "script values"))
+@step(Phase.READ, of="trainer", reads=("rows_by", "script values"))
 def say_refused_rows(porting: Training) -> None:
     """An error where the script itself makes a dataset that the port's batches, as that Unsloth, will not take."""
-    given = porting.trainer.argument("train_dataset") if porting.trainer is not None and porting.unsloth_rows else None
+    given = porting.trainer.argument("train_dataset") if porting.trainer is not None and porting.rows_by else None
     formatting = porting.value("data.formatting")
     field = porting.known("data.text_field") or "text"
     if given is None or not isinstance(field, str) or (formatting is not None and not formatting.is_literal(None)):
@@ -31,7 +31,7 @@ def say_refused_rows(porting: Training) -> None:
     if found is None or {field, "input_ids", "labels"} & found or {"prompt", "completion"} <= found:
         return
     named = ", ".join(map(repr, sorted(found)))
-    message = f"Unsloth {porting.unsloth_rows} refuses these rows, and so does the port: they have {named}, and Unsloth"
+    message = f"Unsloth {porting.rows_by} refuses these rows, and so does the port: they have {named}, and Unsloth"
     message += f" wants a column {field!r} or a formatting_func."
     fix = f"Render them: a column {field!r} of tokenizer.apply_chat_template(row[...], tokenize=False), as TRL's own"
     fix += " trainer and later Unsloths do."

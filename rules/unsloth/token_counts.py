@@ -17,11 +17,11 @@ PART_OF = "unsloth"
 COUNTS_SINCE = (2024, 10, 2)  # Unsloth's first release with a count of its own
 
 
-@step(Phase.READ, of="trainer", reads=("model",), fills=("unsloth_loads", "unsloth_counts"))
+@step(Phase.READ, of="trainer", reads=("model",), fills=("loaded_by", "counted_by"))
 def read_counting(porting: Training) -> None:
     """Unsloth's release, where it loads the model, and where it counts the tokens of its steps."""
     if porting.model is None or not porting.model.qualified.startswith("unsloth."):
         return
-    porting.unsloth_loads = version = unsloth_version(porting)
+    porting.loaded_by = version = unsloth_version(porting)
     if porting.loop is None and version_key(version) >= COUNTS_SINCE:
-        porting.unsloth_counts = version
+        porting.counted_by = version

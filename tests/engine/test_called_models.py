@@ -51,6 +51,14 @@ def loss_of(model, texts):
     return rt.causal_lm_output(model, **batch, labels=batch["input_ids"])["loss"].item()
 print(loss_of(model, ["some text"]))""",
     ),
+    (
+        """\
+inputs = tokenizer("some text", return_tensors="pt")
+print(model(**inputs).logits.shape, inputs["input_ids"].to("cuda").shape, inputs.input_ids.cuda().to(torch.long))""",
+        """\
+inputs = tokenizer("some text", return_tensors="pt")
+print(rt.causal_lm_output(model, **inputs).logits.shape, inputs["input_ids"].shape, inputs.input_ids.to(torch.long))""",
+    ),
 ]
 
 

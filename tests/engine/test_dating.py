@@ -213,6 +213,55 @@ def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
     assert port_file(path).recipe.versions["trl"].startswith("0.10.1 (the script")
 
 
+@pytest.mark.parametrize(
+    ("pins", "named"),
+    [
+        ("peft==0.14.0\n", "0.14.0 (requirements.txt: peft==0.14.0)"),
+        ("peft==0.4.0\n", "0.5.0 (requirements.txt: peft==0.4.0, the first that is known)"),
+        ("peft>=0.4\n", "0.21.2 (newest table)"),
+    ],
+)
+def test_the_peft_of_the_project_is_named(tmp_path: Path, pins: str, named: str) -> None:
+    (tmp_path / "requirements.txt").write_text(pins)
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    assert port_file(path).recipe.versions["peft"] == named
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ('print("TRL:", trl.__version__)', "TRL: 0.9.4\n"),
+        ('import trl\nprint(f"  trl: {trl.__version__}")', "torch: 2.4.0\n  trl: 0.9.4\n"),
+        ("print(trl.__version__)", "0.9.4\n"),
+        ("trl.__version__", "'0.9.4'"),
+        ("print('trl =', trl.__version__, flush=True)", "a warning 1.2.3\ntrl = 0.9.4\n"),
+    ],
+)
+def test_what_a_notebook_printed_dates_it(tmp_path: Path, source: str, said: str) -> None:
+    """Over what pip said: a kernel that isn't started anew goes on with what it had."""
+    installed = "Successfully installed trl-1.4.0\n"
+    outputs = [{"name": "stdout", "output_type": "stream", "text": [said]}]
+    if not source.startswith(("print", "import")):
+        shown_last = {"output_type": "execute_result", "metadata": {}, "execution_count": 1}
+        outputs = [{**shown_last, "data": {"text/plain": said}}]
+    cells = [
+        {"cell_type": "code", "metadata": {}, "execution_count": 1, "outputs": shown, "source": code}
+        for code, shown in (
+            ("!pip install trl", [{"name": "stdout", "output_type": "stream", "text": [installed]}]),
+            (source, outputs),
+            (SCRIPT, []),
+        )
+    ]
+    path = tmp_path / "train.ipynb"
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(notebook))
+    assert port_file(path).recipe.versions["trl"].startswith("0.9.4 (what the notebook printed")
+    cells[1]["outputs"] = []
+    path.write_text(json.dumps(notebook))
+    assert not port_file(path).recipe.versions["trl"].startswith("0.9.4")
+
+
 def test_what_a_notebook_installed_last_is_not_read_where_its_cells_cannot_run_on_it(tmp_path: Path) -> None:
     """Colab's outputs are of the last run, which may have ended at the trainer: TRL 1.4 takes no max_seq_length."""
     printed = '["Successfully installed datasets-4.0.0 transformers-5.8.0 trl-1.4.0 unsloth-2025.1.1\\n"]'

@@ -169,26 +169,71 @@ def test_one_of_two_answers_a_class(tmp_path: Path) -> None:
 
 def test_facts(tmp_path: Path) -> None:
     facts = """[facts]
-gives_back = ["acme.wrap"]
+gives_back = ["acme.wrap", "acme.Engine().fit"]
+gpu_made = ["acme.card"]
 gpu_side = ["acme_gpu"]
 callbacks = ["acme.Log"]
 callbacks_gone = ["acme.Gpu"]
 [[rewrite]]
 id = "ACME2"
-match = ["acme.wrap()", "acme.see()"]
+match = ["acme.wrap()", "acme.see()", "acme.Engine().fit()"]
 action = "remove"
 reason = "torch's"
 """
     folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
     script = sft_script(
-        "import acme, acme_gpu\nprobe = acme_gpu.Probe()\nacme.see(probe)",
-        between="model = acme.wrap(model)\ncallbacks = [acme.Log(), acme.Gpu()]",
+        "import acme, acme_gpu\nprobe = acme_gpu.Probe()\ncard = acme.card(0)\nacme.see(probe, card)",
+        between="model = acme.wrap(model)\nengine = acme.Engine()\nmodel = engine.fit(model)\n"
+        "callbacks = [acme.Log(), acme.Gpu()]",
         trainer=", callbacks=callbacks",
     )
     found = after(script, folder).after
     assert "callbacks = [acme.Log()]" in found and "wrap" not in found and "acme_gpu" not in found
+    assert "rt.load_model(" in found and "card" not in found
     alone = script.replace("callbacks=callbacks", "callbacks=[acme.Gpu()]").replace("acme.Log(), acme.Gpu()", "")
     assert "acme.Gpu" not in after(alone, folder).after
+
+
+PAIR = """class = "acme.load"
+library = "acme"
+newest = "1.0"
+[fields.name]
+place = "model.id"
+fate = "exact"
+target = "rt.load_model"
+type = "str"
+default = { "1.0" = "REQUIRED" }
+"""
+
+
+def test_a_function_of_a_library_loads_a_model_and_its_tokenizer(tmp_path: Path) -> None:
+    facts = """[facts]
+loads_pair = ["acme.load"]
+gives_back_pair = ["acme.chat"]
+loads_adapters = ["acme.adapted"]
+[[table]]
+id = "ACME2"
+file = "table.toml"
+role = "model"
+positional = ["name"]
+[[rewrite]]
+id = "ACME3"
+match = ["acme.chat()"]
+action = "remove"
+reason = "it changes nothing"
+"""
+    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    (folder / "table.toml").write_text(PAIR)
+    script = sft_script("import acme", between="model, tokenizer = acme.chat(model, tokenizer)")
+    load = 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")'
+    script = script.replace(load, 'model, tokenizer = acme.load("Qwen/Qwen3-0.6B")')
+    script = script.replace('AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")', "tokenizer")
+    found = after(script, folder).after
+    assert 'model = rt.load_model("Qwen/Qwen3-0.6B", mesh' in found and "acme" not in found
+    assert 'tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")' in found
+    adapted = script.replace("trainer = SFTTrainer(", 'model = acme.adapted(model, "out")\ntrainer = SFTTrainer(')
+    said = after(adapted, folder, status="partial").findings
+    assert any("without this adapter" in finding.message for finding in said)
 
 
 TABLE = """class = "acme.Config"

@@ -107,6 +107,23 @@ def test_a_step_of_a_pack_reads(tmp_path: Path) -> None:
     assert "no attribute 'edit'" in finding.message and "PeftTrainer(" in wrong.after
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("porting.known('optimizer.learning_rate')", "reads optimizer.learning_rate, which "),
+        ("porting.lora", "reads lora, which "),
+        ("porting.refused = True", "sets refused"),
+        ("porting.known('model.id')", ""),
+    ],
+)
+def test_a_step_that_reads_what_it_does_not_declare_is_named(tmp_path: Path, body: str, said: str) -> None:
+    folder = pack(tmp_path / "acme", "Phase.READ, of='trainer', reads=('model.id',)", body)
+    found = port(SCRIPT, rules=(folder,))
+    named = [each.message for each in found.findings if each.rule == "ACME1"]
+    assert bool(named) is bool(said) and "PeftTrainer(" in found.after
+    assert all(f"({folder}/run.py:16: acme.run.go {said}" in each and "is not taken" in each for each in named)
+
+
 FILLED = '''"""OurModel in bfloat16."""
 
 from porter.packs.api import Value

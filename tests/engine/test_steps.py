@@ -13,6 +13,7 @@ import pytest
 from porter.engine import pipeline
 from porter.engine.packs.packs import load_packs
 from porter.engine.pipeline import port_module
+from porter.engine.script.declared_reads import Undeclared, watching
 from porter.engine.script.porting import Porting
 from porter.engine.script.training import Training
 from porter.engine.steps.order import BadSteps, arranged, ordered, steps_in
@@ -23,8 +24,6 @@ from porter.recipe import Value
 from porter.source.parsing import parse_module
 from tests.engine.porting import PLAIN, check_becomes, port, sft_script
 from tests.rules.corpus import corpus
-
-from .watched import Undeclared, watching
 
 
 def made(name: str, **things: tuple[str, ...]) -> Step:
@@ -123,7 +122,7 @@ def test_readers_ask_and_set_what_they_declare(monkeypatch: pytest.MonkeyPatch) 
     readers = usual[Phase.READ, "trainer"]
     assert len(readers) > 20
     monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
-    with watching(monkeypatch, declared) as watch:
+    with watching(declared) as watch:
         own = usual | {(Phase.READ, "trainer"): tuple(watch.watched(each) for each in readers)}
         monkeypatch.setattr(pipeline, "by_phase", lambda *_: own)
         for name, text, path, options in corpus():
@@ -146,7 +145,7 @@ def test_an_undeclared_read_raises(
     late = Step(asks, Phase.READ, "trainer", reads=("family",))
     declared = (*every_step(), late)
     monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
-    with watching(monkeypatch, declared) as watch:
+    with watching(declared) as watch:
         steps = arranged([watch.watched(each) if each is late else each for each in declared])
         monkeypatch.setattr(pipeline, "by_phase", lambda *_: steps)
         with pytest.raises(Undeclared, match=said):

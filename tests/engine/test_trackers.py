@@ -19,6 +19,24 @@ def test_trackers_that_a_port_has_or_does_not_know_yet(report_to: str) -> None:
     assert said(report_to) == []
 
 
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize(
+    ("report_to", "old", "told"),
+    [
+        ('"wandb" if use else None', True, True),
+        ('None if use else "wandb"', True, True),
+        ('"wandb" if use else "none"', True, False),
+        ('"wandb" if use else None', False, False),
+    ],
+)
+def test_none_where_it_meant_all(kept: bool, report_to: str, old: bool, told: bool) -> None:
+    text = sft_script("use = len(sys.argv) > 1", imports="import sys", config=", save_safetensors=True" * old)
+    if kept:
+        text = text.replace("trainer = SFT", "args = parse()\ntrainer = SFT").replace("max_steps=5", "max_steps=args.n")
+    found = port(text.replace('report_to="none"', f"report_to={report_to}")).findings
+    assert any(each.message.startswith("report_to=None: transformers 4") for each in found) is told
+
+
 def test_a_tracker_that_gets_nothing() -> None:
     assert [severity for severity, _ in said('["wandb", "mlflow", "comet_ml"]')] == ["warning", "warning"]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from porter.validate.comparing.trace import Trace
-from porter.validate.run import Options, run_port, run_source
+from porter.validate.options import Options
+from porter.validate.run import run_port, run_source
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

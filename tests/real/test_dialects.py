@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
-from porter.validate.run import Options, validate
+from porter.validate.options import Options
+from porter.validate.run import validate
 
 from .long import mostly_long
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
-from porter.validate.run import Options, validate
+from porter.validate.options import Options
+from porter.validate.run import validate
 from porter.validate.stand_ins.models.stand_in import make_stand_in
 
 from .long import long, mostly_long

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.validate.run import Options, validate
+from porter.validate.options import Options
+from porter.validate.run import validate
 
 from .processes import REPOSITORY, together, variables
 

@@ -11,7 +11,8 @@ from porter.front.port_file import port_file
 from porter.port import Options as PortOptions
 from porter.tpu.compile import Request, compile_step
 from porter.tpu.slices import slice_named
-from porter.validate.run import Options, validate
+from porter.validate.options import Options
+from porter.validate.run import validate
 from porter.validate.running.processes import RunFailed
 
 from .long import long

@@ -14,7 +14,8 @@ from porter.front.port_file import port_file
 from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
 from porter.validate.comparing.verdict import Check, Verdict
-from porter.validate.run import Options, run_source, validate
+from porter.validate.options import Options
+from porter.validate.run import run_source, validate
 from porter.validate.stand_ins.models.stand_in import make_stand_in
 
 from .conftest import Recorded

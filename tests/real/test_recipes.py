@@ -16,7 +16,8 @@ import pytest
 from porter.front.port_file import port_file
 from porter.port import Options as PortOptions
 from porter.validate.comparing.verdict import Verdict
-from porter.validate.run import Options, validate
+from porter.validate.options import Options
+from porter.validate.run import validate
 from porter.validate.stand_ins.models.stand_in import make_stand_in
 
 from .long import long, mostly_long

@@ -11,7 +11,8 @@ import pytest
 from porter.front.port_file import port_file
 from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
-from porter.validate.run import Options, run_port, run_source, validate
+from porter.validate.options import Options
+from porter.validate.run import run_port, run_source, validate
 
 from .long import long, mostly_long
 

@@ -15,7 +15,8 @@ import pytest
 from porter.cli import run as tpu_port
 from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
-from porter.validate.run import Options, run_source, validate
+from porter.validate.options import Options
+from porter.validate.run import run_source, validate
 from porter.validate.running.processes import RunFailed
 
 from .long import long

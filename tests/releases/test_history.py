@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.releases.history import HERE, LIBRARIES, History
+from porter.releases.history import LIBRARIES, History
+from porter.releases.record import HERE
 from porter.releases.uses import uses_of
 
 KNOWN = History()

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from porter.releases.history import HERE, Record
 from porter.releases.make import history, main, read_all, span
+from porter.releases.record import HERE, Record
 from porter.releases.wheels import read_wheel
 
 RELEASES = ("trl==0.7.11", "trl==0.12.2", "trl==0.19.1", "transformers==4.40.2", "peft==0.10.0", "accelerate==1.0.0")

@@ -114,3 +114,29 @@ def test_what_wraps_is_counted_where_a_mean_over_tokens_is_taken(tiny_mesh: Any)
     )
     assert round(1 / old["nll_scale"][0]) == 50
     assert round(1 / new["nll_scale"][0]) == 49
+
+
+@pytest.mark.parametrize(
+    ("trl", "length", "expected"),
+    [
+        # What ORPOTrainer.tokenize_row of 0.28.0 gives: documents, and the tokens of their answers.
+        ("0.28.0", 33, [(6, 2), (6, 2)]),
+        ("1.14.2", 33, [(6, 2), (6, 2)]),
+        ("0.28.0", 25, [(29, 25), (19, 15)]),
+        ("1.15.0", 33, [(33, 29), (25, 21)]),
+        (None, 33, [(33, 29), (25, 21)]),
+    ],
+)
+def test_both_answers_are_cut_by_the_longer_one_in_0_28_to_1_14(
+    trl: str | None, length: int, expected: list[tuple[int, int]]
+) -> None:
+    rows = [{"prompt": "q? ", "chosen": "a" * 30, "rejected": "b" * 20}]
+    found = preference_rows.text_pairs(rows, styles.make_tokenizer(), max_length=length, release=releases.release(trl))
+    sizes = [(len(ids), int((labels != -100).sum())) for ids, labels in zip(found.ids[0], found.labels[0], strict=True)]
+    assert sizes == expected
+
+
+def test_what_cuts_an_answer_to_nothing_is_said() -> None:
+    rows = [{"prompt": "q? ", "chosen": "a" * 50, "rejected": "b" * 5}]
+    with pytest.raises(ValueError, match="less the longer one's 51 tokens, which leaves nothing of one of 6"):
+        preference_rows.text_pairs(rows, styles.make_tokenizer(), max_length=40, release=releases.release("0.28.0"))

@@ -29,3 +29,22 @@ def test_settings_given_to_a_trainer_are_its_configs(monkeypatch: pytest.MonkeyP
     assert isinstance(found["args"], trl.DPOConfig) and (found["args"].beta, found["args"].learning_rate) == (0.2, 4e-6)
     with pytest.raises(TypeError, match="nonsense"):
         made(None, args=config, nonsense=1)
+
+
+def test_a_release_that_loses_keywords_beside_the_arguments_loses_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    import transformers
+    import trl
+
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.trl import loses_keywords
+
+    plain = transformers.TrainingArguments(str(tmp_path), bf16=False)
+    config = trl.SFTConfig(str(tmp_path), bf16=False)
+    for number, (release, lost) in enumerate(
+        {"2025.5.7": (False, False), "2026.6.8": (True, True), "2026.8.19": (True, False), "": (False, False)}.items()
+    ):
+        script = tmp_path / f"train{number}.py"
+        script.write_text(f"# pip install unsloth=={release}\nimport unsloth\n" if release else "import unsloth\n")
+        monkeypatch.setattr("sys.argv", [str(script)])
+        assert (loses_keywords(plain), loses_keywords(config), loses_keywords(None)) == (*lost, False)

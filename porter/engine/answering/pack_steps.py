@@ -1,23 +1,26 @@
 """A step at its turn: the engine's own, or a pack's, which may be left out and make mistakes.
 
-A step of somebody's pack that raises, or edits what is replaced already, changes nothing: a finding names the rule or
+A step of somebody's pack that raises, reads what it doesn't declare, or edits what is replaced already, changes
+nothing: a finding names the rule or
 the pack, the file and the line, and the script is ported without it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from ...safety.limits import frames_of
 from ...tables import rules_folder
+from ..script.declared_reads import Undeclared, watching
 from ..script.porting import Porting
 from ..script.training import Training
-from ..steps.step import Step
+from ..steps.step import Phase, Step
 from .python_rules import BeyondClaim, restored, snapshot
 
 
-def take(porting: Training, step: Step) -> None:
-    """Run a step, as far as its rule takes part."""
+def take(porting: Training, step: Step, steps: Sequence[Step] = ()) -> None:
+    """Run a step, as far as its rule takes part; `steps` are those of its phase."""
     if step.rule and not porting.options.active(step.rule):
         return
     if step.path is None or step.path.is_relative_to(rules_folder()):
@@ -25,7 +28,11 @@ def take(porting: Training, step: Step) -> None:
         return
     before, count = snapshot(porting), len(porting.edits) if isinstance(porting, Porting) else 0
     try:
-        step.run(porting)
+        if step.phase is Phase.READ:
+            with watching(steps) as watch:
+                watch.watched(step).run(porting)
+        else:
+            step.run(porting)
         if isinstance(porting, Porting):
             _check_edits(porting, count)
     except (RecursionError, MemoryError):
@@ -36,7 +43,7 @@ def take(porting: Training, step: Step) -> None:
         restored(porting, before)
         frames = [frame for frame in frames_of(error.__traceback__) if frame.f_code.co_filename == str(step.path)]
         place = f"{step.path}:{frames[0].f_lineno if frames else step.line}"
-        what = str(error) if isinstance(error, BeyondClaim) else f"{type(error).__name__}: {error}"
+        what = str(error) if isinstance(error, BeyondClaim | Undeclared) else f"{type(error).__name__}: {error}"
         rule = f"Rule {step.rule} of pack" if step.rule else "Pack"
         message = f"{rule} {step.pack} made a mistake ({place}: {what}): its step is not taken."
         fix = f"Mend the rule, or leave it out with --ignore {step.rule}." if step.rule else "Mend the step."

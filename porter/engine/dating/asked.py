@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
 from ...releases.versions import fits
-from ...source.project.pins import INSTALLED, Asked, asked_of_project
+from ...source.project.pins import SHOWN, Asked, asked_of_project
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
 
@@ -27,7 +27,7 @@ def asked_for(porting: Training, library: str) -> Iterator[Asked]:
     for asked in _asked(porting, library):
         wrong = _out_of_reach(porting, library, asked) or places.get(asked.where)
         if wrong and not asked.against:
-            whose = "its cells use" if asked.where == INSTALLED else "the script uses"
+            whose = "its cells use" if asked.where in SHOWN else "the script uses"
             asked = replace(asked, against=f"what {whose}: {', '.join(wrong[:4])}")
         yield asked
 

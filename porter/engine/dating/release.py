@@ -15,7 +15,7 @@ from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
 from ...releases.versions import fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
-from ...source.project.pins import INSTALLED
+from ...source.project.pins import SHOWN
 from ..packs.facts import known_releases, release_by_use
 from ..script.sites import Site
 from ..script.training import Training
@@ -69,6 +69,8 @@ def versions_in(porting: Training) -> dict[str, str]:
         found.setdefault(library, said)
     if (accelerate := accelerate_in(porting, found)) is not None:
         found["accelerate"] = accelerate
+    if (peft := date(porting, "peft")) is not None:
+        found["peft"] = str(peft)
     for head in heads:
         found.setdefault(head["library"], f"{head['newest']} (newest table)")
     return found
@@ -156,7 +158,7 @@ def _say_passed_over(porting: Training, site: Site) -> None:
             counted.add(asked.where)
         elif asked.where not in counted:
             pins = ",".join(f"{sign}{version}" for sign, version in asked.pins)
-            said = f"{asked.where}{':' if asked.where == INSTALLED else ' installs'} trl{pins}"
+            said = f"{asked.where}{':' if asked.where in SHOWN else ' installs'} trl{pins}"
             message = f"{said}, which goes against {asked.against}: not read."
             fix = "Say --source-trl VERSION if it is meant."
             porting.find(site.rule, "info", message, fix, site.line, site.column)

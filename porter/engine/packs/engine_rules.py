@@ -80,14 +80,6 @@ Example: `if trainer.is_world_process_zero(): trainer.save_model(output_dir)`
 Use instead: `rt.save_model(model, output_dir)`, on every host
 Safety: exact; other lines under the condition run on every host too.
 """,
-    "TP537": """GPUs that Ray or Modal is asked for.
-
-What it does: names calls of Ray and Modal that ask for GPUs: `resources={"gpu": 1}`, `num_gpus=1`, `use_gpu=True`,
-`gpu="A100"`.
-Why: no TPU machine offers one; Ray waits for it without end, Modal has no TPUs.
-Example: `tune.with_resources(train, resources={"cpu": 2, "gpu": 1})`
-Use instead: `tune.with_resources(train, resources={"TPU": 4})`
-""",
     "TP198": """A secret in the source: it is masked in whatever is said of the script, and named.
 
 What it does: nothing to the port, which keeps the user's line; the report, the recipe and messages have `hf_***`.

@@ -23,8 +23,13 @@ FACTS = "pack facts"  # where a file remembers them
 class Facts:
     """Names by what they are. All are import names, `our_library.wrap`."""
 
-    gives_back: tuple[str, ...] = ()  # functions that give back the model that they get, as `our.wrap(model)`
+    # Functions that give back the model that they get, `our.wrap`, also of an object: `our.Client().wrap`.
+    gives_back: tuple[str, ...] = ()
+    loads_pair: tuple[str, ...] = ()  # functions that load a model and its tokenizer, and give (model, tokenizer)
+    gives_back_pair: tuple[str, ...] = ()  # those that give (model, tokenizer) back as they got them
+    loads_adapters: tuple[str, ...] = ()  # those that put the adapters of a folder into the model that they get
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
+    gpu_made: tuple[str, ...] = ()  # functions and classes whose values are of the GPU's side, of whatever package
     callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU
     seeds: tuple[str, ...] = ()  # functions that seed torch's generator, by which adapters are drawn
@@ -66,7 +71,10 @@ def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
         if not isinstance(names, list):
             raise InputError(f"{word} is {names!r}", manifest, line, fix="write a list of names")
         for name in names:
-            check_class(f"{name}.x" if word == "gpu_side" else name, manifest, line)
+            if isinstance(name, str) and word in ("gpu_side", "gives_back"):
+                check_class(f"{name}.x" if word == "gpu_side" else name.replace("().", ".", 1), manifest, line)
+            else:
+                check_class(name, manifest, line)
     return Facts(**{word: tuple(names) for word, names in data.items()})
 
 

@@ -18,7 +18,7 @@ from ...recipe import Value, read_literal
 from ...source.launch.launch_config import Setting
 from ...text.expressions import is_atom, names_in
 from ..script.fill_from_tables import plain_version, short_name, table_of
-from ..script.sites import PAIRS, Argument, Site
+from ..script.sites import Argument, Site, facts_of
 from ..script.training import Training
 from ..script.uses_of_training import uses
 
@@ -58,7 +58,7 @@ def settle_masters(porting: Training, settings: Sequence[Setting]) -> None:
     if porting.loop is not None:
         _settle_products(porting, settings)
         return
-    if site is not None and site.qualified in PAIRS:
+    if site is not None and site.qualified in facts_of(porting.module).loads_pair:
         return
     shards, frozen = _is_sharded(porting), _is_frozen(porting)
     if site is None and porting.arguments_object:  # rt.load_arguments decides by the object

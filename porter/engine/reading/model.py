@@ -28,7 +28,7 @@ from ..script.fill_from_tables import (
 from ..script.flow import binding_origins, is_itself, origins, unprepared
 from ..script.following.reaching import is_behind, not_behind
 from ..script.following.where_models_come_from import WHERE_FROM, is_from_scratch, store_of, where_from
-from ..script.sites import PAIRS, Argument, Site
+from ..script.sites import Argument, Site, facts_of
 from ..script.training import Training
 from ..steps.step import Phase, step
 from .checkpoints.saved_adapters import is_frozen_adapter
@@ -250,7 +250,7 @@ def _read_loading(porting: Training, site: Site, versions: Mapping[str, str]) ->
     fill_defaults(porting, rule, versions)
     _check_named(porting, site)
     settle(porting, site)
-    if site.qualified in PAIRS:
+    if site.qualified in facts_of(porting.module).loads_pair:
         read_stored_weights(porting)
     else:
         read_quantization(porting, site, versions)

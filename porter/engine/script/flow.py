@@ -14,15 +14,10 @@ import libcst as cst
 from ...source.calls import argument_of, calls_of, function_around, may_not_run, returned
 from ...source.module import Module
 from ...source.scopes import Binding
-from .sites import PAIRS, facts_of
+from .sites import facts_of
 
 # Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
 PLACEMENT = ("to", "cuda", "train", "eval")
-# Methods of accelerate's Accelerator that wrap a model.
-PREPARED = ("prepare", "prepare_model")
-# A function of TRL that gives (model, tokenizer) back as it got them.
-CHAT_FORMAT = "trl.setup_chat_format"
-SAVED = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
 # An expression that may stand for a model or a trainer.
 Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.NamedExpr)
@@ -59,14 +54,18 @@ def _prepares(module: Module, call: cst.Call) -> bool:
 
 
 def _wraps(module: Module, call: cst.Call) -> bool:
-    """Whether a call gives back, for a GPU, what it gets: `accelerator.prepare(model)`."""
-    func = call.func
-    if len(call.args) != 1 or not isinstance(func, cst.Attribute) or func.attr.value not in PREPARED:
+    """Whether a method of a library's object gives back what it gets: `accelerator.prepare(model)`."""
+    func, gives_back = call.func, facts_of(module).gives_back
+    if len(call.args) != 1 or not isinstance(func, cst.Attribute):
+        return False
+    method = f"().{func.attr.value}"
+    makers = {name.removesuffix(method) for name in gives_back if name.endswith(method)}
+    if not makers:
         return False
     found = module.meaning(func.value)
     made = [binding.value for binding in found[1]] if found is not None else []
     names = [module.qualified(value.func) for value in made if isinstance(value, cst.Call)]
-    return any(name is not None and name.endswith("accelerate.Accelerator") for name in names)
+    return not makers.isdisjoint(names)
 
 
 def origins(module: Module, node: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
@@ -94,13 +93,17 @@ def _trace(module: Module, node: cst.BaseExpression | None, index: int | None) -
 
 def makes_pair(module: Module, node: cst.CSTNode) -> bool:
     """Whether a call gives back (model, tokenizer)."""
-    return isinstance(node, cst.Call) and module.qualified(node.func) in PAIRS
+    return isinstance(node, cst.Call) and module.qualified(node.func) in facts_of(module).loads_pair
 
 
 def _element(module: Module, node: cst.BaseExpression, index: int | None) -> tuple[cst.BaseExpression, None] | None:
     if index == 0 and makes_pair(module, node):
         return node, None
-    if index in (0, 1) and isinstance(node, cst.Call) and module.qualified(node.func) == CHAT_FORMAT:
+    if (
+        index in (0, 1)
+        and isinstance(node, cst.Call)
+        and module.qualified(node.func) in facts_of(module).gives_back_pair
+    ):
         named = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
         given = named.get("model" if index == 0 else "tokenizer")
         if given is None and index < len(node.args) and node.args[index].keyword is None:
@@ -300,7 +303,7 @@ def _puts_in(module: Module, value: cst.BaseExpression) -> bool:
     if not isinstance(value, cst.Call) or not value.args:
         return False
     name = module.qualified(value.func) or ""
-    return name.endswith(".get_peft_model") or (name in SAVED and _is_trained(module, value))
+    return name.endswith(".get_peft_model") or (name in facts_of(module).loads_adapters and _is_trained(module, value))
 
 
 def is_same(module: Module, value: cst.BaseExpression, variable: cst.BaseExpression) -> bool:

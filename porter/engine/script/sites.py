@@ -29,9 +29,6 @@ from ..packs.facts import FACTS, NONE, Facts
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 Place = Literal["line", "suite", "crowded"]
 
-# Calls that give back (model, tokenizer).
-PAIRS = frozenset({"unsloth.FastLanguageModel.from_pretrained", "unsloth.FastModel.from_pretrained"})
-
 
 @dataclass(frozen=True)
 class Argument:
@@ -148,7 +145,7 @@ def facts_of(module: Module) -> Facts:
 
 
 def _assigned_to(module: Module, call: cst.BaseExpression, role: str, qualified: str) -> str | None:
-    if qualified in PAIRS:
+    if qualified in facts_of(module).loads_pair:
         names = pair_names(module, call)
         return names[0] if names is not None else None
     return assigned_name(module, call) or (_unpacked_name(module, call) if role in ("model", "inject") else None)

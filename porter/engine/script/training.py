@@ -17,9 +17,9 @@ from ...recipe import Field, Finding, Recipe, Severity, Value
 from ...runtime.facts.families import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.launch.launch_config import Setting
+from ...source.machine.gpu_of_run import SEES_GPU
 from ...source.module import Module
 from ...source.scopes import Scope
-from ...source.values import SEES_GPU
 from ...text.expressions import python, quoted
 from ...text.marks import Marks
 from ..draft.findings import Findings
@@ -99,9 +99,9 @@ class Training:
     kept: frozenset[cst.CSTNode] = frozenset()  # configs that stay objects for another trainer
     full_elsewhere: bool = False  # another trainer trains all weights of the same model
     given_away: bool = False  # the trainer is returned to code that this file hasn't
-    unsloth_rows: str = ""  # Unsloth's release, where its SFTTrainer prepares the rows
-    unsloth_loads: str = ""  # where it loads the model and its tokenizer
-    unsloth_counts: str = ""  # where it counts the tokens of a step
+    rows_by: str = ""  # the release of the library that prepares the rows in the trainer's place
+    loaded_by: str = ""  # that which loads the model and its tokenizer in transformers' place
+    counted_by: str = ""  # that which counts the tokens of a step in its own way
     patched_from: int | None = None  # where a library is imported that writes TRL's classes anew,
     patched_by: str = ""  # and its release
     notes: dict[str, str] = field(default_factory=dict)  # who decided a value, by the file that its origin names

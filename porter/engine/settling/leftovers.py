@@ -18,18 +18,7 @@ from ..script.sites import facts_of
 from ..steps.step import Phase, step
 
 RULE = "TP001"
-LIBRARIES = frozenset({"torch", "accelerate", "bitsandbytes", "deepspeed"})
 SOURCES = frozenset({"trl", "transformers", "peft"})  # whose classes an alias may name
-OF_THE_GPU = frozenset(
-    {
-        "transformers.BitsAndBytesConfig",
-        "torch.device",
-        "torch.cuda.is_available",
-        "torch.cuda.is_bf16_supported",
-        "torch.cuda.device_count",
-        "torch.cuda.current_device",
-    }
-)
 
 
 @step(Phase.SETTLE, reads=("conditions", "classes"), fills=("leftovers",))
@@ -74,12 +63,13 @@ def _is_of_the_gpu(porting: Porting, binding: Binding) -> bool:
 
 
 def _names_gpu_library(porting: Porting, value: cst.BaseExpression) -> bool:
-    libraries = {*LIBRARIES, *facts_of(porting.module).gpu_side}
+    facts = facts_of(porting.module)
+    libraries = {*facts.gpu_side}
     if isinstance(value, cst.Call):
         if isinstance(value.func, cst.Name) and value.func.value == "getattr" and value.args:
             return _names_gpu_library(porting, value.args[0].value)
         name = porting.module.qualified(value.func) or ""
         makes = name.rsplit(".", 1)[-1][:1].isupper()
-        return name in OF_THE_GPU or (makes and name.split(".", 1)[0] in libraries)
+        return name in facts.gpu_made or (makes and name.split(".", 1)[0] in libraries)
     name = porting.module.qualified(value) or ""
     return name.split(".", 1)[0] in libraries | SOURCES  # `T = trl.SFTTrainer`

@@ -14,8 +14,8 @@ from ...source.merged import Merged
 from ...source.scopes import Binding, Scope, walk
 from ...text.edits import Spans
 from ..script.porting import Porting
+from ..script.sites import facts_of
 from ..steps.step import Phase, step
-from .leftovers import LIBRARIES
 
 RULE = "TP001"
 PLACED = ("device_map",)  # keywords that say where a torch model lies
@@ -82,7 +82,7 @@ def _names(porting: Porting, function: cst.FunctionDef, names: set[str]) -> bool
         if isinstance(node, cst.Name) and node.value in names:
             return True
         name = porting.module.qualified(node) if isinstance(node, cst.Name | cst.Attribute) else None
-        if name is not None and name.split(".", 1)[0] in LIBRARIES:
+        if name is not None and name.split(".", 1)[0] in facts_of(porting.module).gpu_side:
             return True
     return False
 

@@ -341,8 +341,9 @@ class _OnHost(_Follower):
 
     def onwards(self, node: cst.BaseExpression) -> None:
         for parent in self._chain(node):
-            if isinstance(parent, cst.Call) and self._moves(parent):
-                self._strip(parent)
+            call = self._porting.module.parents[parent]
+            if isinstance(call, cst.Call) and call.func is parent and self._moves(call):
+                self._strip(call)
 
     def _moves(self, call: cst.Call) -> bool:
         """`.cuda()`, `.to(model.device)`, `.to("cuda")`; `.to(torch.long)` makes other numbers."""

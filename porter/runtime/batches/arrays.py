@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import jax
 import numpy as np
@@ -54,3 +54,31 @@ def divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:
     """The smallest batch that holds the rows and that the mesh divides, however many JAX processes it lies in."""
     unit = dict(mesh.shape).get("fsdp", 1)
     return -(-rows_of_batch // unit) * unit
+
+
+def by_token(scale: np.ndarray, lengths: np.ndarray, places: Sequence[Sequence[int]], length: int) -> np.ndarray:
+    """What each token of packed rows counts, (rows, `length`), where rows of the GPU run's micro-batches differ.
+
+    `scale` and `lengths` are those of the rows that are packed, `places` which of them each packed row holds.
+    """
+    found = np.zeros((len(places), length), np.float32)
+    for place, together in enumerate(places):
+        weights = np.repeat(scale[list(together)], lengths[list(together)])
+        found[place, : len(weights)] = weights
+    return found
+
+
+def with_noise(
+    made: Iterable[Batch], rows: int, alpha: float, widths: np.ndarray, draws: np.random.RandomState
+) -> Iterator[Batch]:
+    """A step's micro-batches, `rows` in all, with the bound and the seed of each row's noise, see `noisy_embeddings`.
+
+    `widths`: the lengths to which the GPU run padded the step's rows, in their order; missing rows have no noise.
+    """
+    bounds = np.zeros(rows, np.float32)
+    bounds[: len(widths)] = alpha / np.sqrt(widths)
+    seeds = draws.randint(0, 2**32, size=rows, dtype=np.uint32)
+    start = 0
+    for batch in made:
+        own = slice(start, start := start + len(batch["input_tokens"]))
+        yield batch | {"noise": bounds[own], "noise_seeds": seeds[own]}

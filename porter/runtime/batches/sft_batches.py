@@ -25,28 +25,14 @@ from ..rows.response_masks import CompletionOnly, IgnorePadding, LabelMask
 from ..rows.rows import Rows
 from . import order
 from . import step_packing as packer
-from .arrays import Batch, divisible, empty, fill, smoothed
+from .arrays import Batch, by_token, divisible, empty, fill, smoothed, with_noise
+from .config_arguments import arguments_of
 from .deal_rows import Deal
 from .evaluation_batches import EvaluationBatches
+from .micro_batch_shapes import lengths_of, shapes_of
 from .steps import Steps
 
-# Argument of SFTBatches → field of SFTConfig
 OF_TRANSFORMERS = (IgnorePadding, CompletionOnly)  # collators that keep the rows' own attention_mask
-_SAME = """
-    max_steps seed data_seed max_length completion_only_loss assistant_only_loss packing packing_strategy eval_packing
-    padding_free shuffle_dataset chat_template_path eos_token pad_token truncation_mode average_tokens_across_devices
-    pad_to_multiple_of
-""".split()
-_FIELDS = {name: name for name in _SAME} | {
-    "epochs": "num_train_epochs",
-    "accumulation": "gradient_accumulation_steps",
-    "text_field": "dataset_text_field",
-    "num_proc": "dataset_num_proc",
-    "label_smoothing": "label_smoothing_factor",
-    "neftune_noise_alpha": "neftune_noise_alpha",
-    "drop_last": "dataloader_drop_last",
-    "sampling": "train_sampling_strategy",
-}
 
 
 class SFTBatches:
@@ -216,9 +202,15 @@ class SFTBatches:
         self.batch_size = divisible(micro_batch or batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * self._steps.largest / self.batch_size)
         self.length = self._fixed_length(self._rows)
-        self.buckets = () if buckets is None else self._lengths(buckets)
-        self.shapes = () if step_packing is None else self._shapes(step_packing)
+        self.buckets = () if buckets is None else lengths_of(buckets, self.length, self._multiple)
+        self.shapes = () if step_packing is None else shapes_of(step_packing, mesh, self._multiple)
         if self.shapes:
+            apart = label_smoothing and accumulation * processes > 1
+            if not self._tokens_of_all or not self._release.counts_tokens or apart:
+                raise ValueError(
+                    "step_packing puts rows of several GPU processes together, which average_tokens_across_devices="
+                    "False (label_smoothing, or transformers before 4.46) weighs apart: use buckets instead"
+                )
             if neftune_noise_alpha:
                 raise ValueError("step_packing puts rows together whose NEFTune noise differs: use buckets instead")
             if buckets is not None or micro_batch is not None:
@@ -245,19 +237,13 @@ class SFTBatches:
         `processes`: how many processes the GPU run was launched with. `own` are arguments as of this class that the
         script gives elsewhere: `formatting_func`, `trl`, what it told its trainer.
         """
-        settings = {
-            name: getattr(training_args, field) for name, field in _FIELDS.items() if hasattr(training_args, field)
-        }
         return cls(
             dataset,
             tokenizer,
             mesh,
             batch_size=training_args.per_device_train_batch_size * processes,
             processes=processes,
-            **settings
-            | {"sampling": order.sampling_of(training_args)}
-            | _of_kwargs(getattr(training_args, "dataset_kwargs", None))
-            | own,
+            **arguments_of(training_args) | own,
         )
 
     def __iter__(self) -> Iterator[Batch]:
@@ -270,7 +256,10 @@ class SFTBatches:
                 yield from self._packed(picked, scale)
                 continue
             made = self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing)
-            yield from made if not self.neftune_noise_alpha else self._with_noise(made, widths, draws)
+            if self.neftune_noise_alpha:
+                slots = self._micro_batches * self.batch_size
+                made = with_noise(made, slots, self.neftune_noise_alpha, widths, draws)
+            yield from made
 
     def __repr__(self) -> str:
         size = f"{self.batch_size} x {' or '.join(map(str, self.buckets or (self.length,)))}"
@@ -364,23 +353,6 @@ class SFTBatches:
                 picked, share, widths = picked[longest], share[longest], widths[longest]
             yield picked, self._micro_batches * share, widths
 
-    def _with_noise(self, made: Iterator[Batch], widths: np.ndarray, draws: np.random.RandomState) -> Iterator[Batch]:
-        """A step's micro-batches with the bound and the seed of each row's noise, see `noisy_embeddings`."""
-        bounds = np.zeros(self._micro_batches * self.batch_size, np.float32)
-        bounds[: len(widths)] = self.neftune_noise_alpha / np.sqrt(widths)
-        seeds = draws.randint(0, 2**32, size=len(bounds), dtype=np.uint32)
-        for number, batch in enumerate(made):
-            own = slice(start := number * self.batch_size, start + self.batch_size)
-            yield batch | {"noise": bounds[own], "noise_seeds": seeds[own]}
-
-    def _lengths(self, buckets: Sequence[int]) -> tuple[int, ...]:
-        """`buckets` as lengths that batches have: rounded up as T is, none longer than T, and T itself."""
-        wrong = [bucket for bucket in buckets if bucket < 1]
-        if wrong:
-            raise ValueError(f"buckets={list(buckets)}: a row can't be {wrong[0]} tokens long")
-        lengths = {rounded(bucket, self._multiple) for bucket in buckets}
-        return (*sorted(length for length in lengths if length < self.length), self.length)
-
     def _bucket(self, prepared: Rows, picked: np.ndarray, length: int = 0) -> int:
         """The smallest bucket that holds these rows; without buckets `length`."""
         longest = int(prepared.lengths[picked].max()) if len(picked) else 0
@@ -407,17 +379,9 @@ class SFTBatches:
                 spans = [span for one in together for span in self._rows.rows[int(picked[one])]]
                 fill(batch, place, self._rows.tokens, spans, mask_first=True)
                 batch["scale"][place] = scale[0]
-            yield (
-                batch if self._mean_over == "step" else batch | {"scale": self._by_token(picked, scale, places, length)}
-            )
-
-    def _by_token(self, picked: np.ndarray, scale: np.ndarray, places: packer.Bins, length: int) -> np.ndarray:
-        """What each token of packed rows counts, (rows, `length`), where rows of the GPU run's micro-batches differ."""
-        found = np.zeros((len(places), length), np.float32)
-        for place, together in enumerate(places):
-            weights = np.repeat(scale[list(together)], self._rows.lengths[picked[list(together)]])
-            found[place, : len(weights)] = weights
-        return found
+            if self._mean_over != "step":
+                batch["scale"] = by_token(scale, self._rows.lengths[picked], places, length)
+            yield batch
 
     def _placed(self, lengths: list[int]) -> list[tuple[packer.Shape, packer.Bins]]:
         found = packer.packed(lengths, self.shapes, self._micro_batches)
@@ -428,27 +392,7 @@ class SFTBatches:
         """Lengths of every step's rows."""
         return (self._rows.lengths[picked].tolist() for picked, *_ in self._steps)
 
-    def _shapes(self, shapes: Sequence[tuple[int, int]]) -> tuple[packer.Shape, ...]:
-        """`step_packing` as shapes that the mesh divides, of rounded lengths."""
-        apart = self._label_smoothing and self._deal.accumulation * self._deal.processes > 1
-        if not self._tokens_of_all or not self._release.counts_tokens or apart:
-            raise ValueError(
-                "step_packing puts rows of several GPU processes together, which average_tokens_across_devices=False "
-                "(label_smoothing, or transformers before 4.46) weighs apart: use buckets instead"
-            )
-        wrong = [shape for shape in shapes if len(shape) != 2 or min(shape) < 1]
-        if wrong or not shapes:
-            raise ValueError(f"step_packing={list(shapes)}: expected pairs (rows, tokens)")
-        return tuple((divisible(r, self._mesh), rounded(t, self._multiple)) for r, t in shapes)
-
     def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
         documents = packing in ("bfd", "bfd_split") or self._rows.tokens.parts is not None or bool(self.shapes)
         batch = empty(batch_size, length, self._tokenizer.pad_token_id, documents=documents)
         return smoothed(batch, self._label_smoothing)
-
-
-def _of_kwargs(dataset_kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """SFTConfig's `dataset_kwargs` as arguments."""
-    given = dataset_kwargs or {}
-    own = {name: given[name] for name in ("add_special_tokens", "append_concat_token") if name in given}
-    return own | {"skip_prepare": bool(given.get("skip_prepare_dataset"))}

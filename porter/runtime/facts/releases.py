@@ -196,6 +196,17 @@ class Release:
         return not self.since(0, 28)
 
     @property
+    def cuts_by_longer_answer(self) -> bool:
+        """Whether ORPOTrainer and CPOTrainer cut both answers of a long pair to `max_length` less the longer answer,
+        whatever the prompt's length (0.28 to 1.14)."""
+        return self.since(0, 28) and not self.since(1, 15)
+
+    @property
+    def cuts_text_pairs_as_today(self) -> bool:
+        """Whether they cut each answer to what its prompt leaves of `max_length` (since 1.15)."""
+        return self.since(1, 15)
+
+    @property
     def ends_chat_pairs(self) -> bool:
         """Whether DPOTrainer put the end token behind the answers of conversations, too (0.12 to 0.27.1)."""
         return self.pairs_apart and not self.since(0, 27, 2)

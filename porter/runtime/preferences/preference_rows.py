@@ -142,7 +142,7 @@ def text_pairs(
         raise ValueError("the tokenizer has no end-of-sequence token to end each answer with: set tokenizer.eos_token")
     if is_pair_conversational(maybe_extract_prompt(first)):
         chat_templates.default_template(tokenizer)
-    tokens: Any = TextPairTokens(tokenizer, max_length or LENGTH)
+    tokens: Any = TextPairTokens(tokenizer, max_length or LENGTH, by_longer=release.cuts_by_longer_answer)
     if release.cuts_text_prompts:
         lengths = max_length or LENGTH, max_prompt_length or PROMPT_LENGTH
         joined = JoinedTokens(tokenizer, release, *lengths, truncation_mode)

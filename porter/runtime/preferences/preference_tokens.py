@@ -70,11 +70,13 @@ class CompletionTokens:
 class TextPairTokens:
     """How ORPOTrainer and CPOTrainer tokenise a row: the chat template's text, then BOS, prompt, answer and EOS.
 
-    Only the answer is cut to `max_length`.
+    Only the answer is cut, to what its prompt leaves of `max_length`. `by_longer`: TRL 0.28 to 1.14, which cut both
+    answers to `max_length` less the longer one where that one doesn't fit behind the prompt.
     """
 
     tokenizer: Any
     max_length: int
+    by_longer: bool = False
     code: str = _CODE
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,18 +90,34 @@ class TextPairTokens:
         differing = sum(a != b for a, b in zip(chosen_prompt, rejected_prompt, strict=False))
         if differing > 1 or abs(len(chosen_prompt) - len(rejected_prompt)) > 1:
             raise ValueError("the prompt's tokens before chosen and rejected may differ in the last one only")
+        parts = [self._with_special_tokens(prompt, answer) for prompt, answer in parts]
+        longer = max(len(answer) for _, answer in parts)
         found: dict[str, Any] = {}
         for name, (prompt, answer) in zip(("first", "second"), parts, strict=True):
-            prompt, answer = self._with_special_tokens(prompt, answer)
-            if len(prompt) + len(answer) > self.max_length:
-                answer = answer[: max(0, self.max_length - len(prompt))]
-            if not answer:
-                raise ValueError(
-                    f"a prompt of {len(prompt)} tokens leaves nothing of the answer within max_length="
-                    f"{self.max_length}, so that TRL's loss is not a number: raise max_length or drop such rows"
-                )
-            found |= {name: prompt + answer, f"{name}_start": len(prompt)}
+            cut = self._cut(prompt, answer, longer)
+            if not cut:
+                raise ValueError(self._nothing_left(prompt, answer, longer))
+            found |= {name: prompt + cut, f"{name}_start": len(prompt)}
         return found
+
+    def _cut(self, prompt: list[int], answer: list[int], longer: int) -> list[int]:
+        if len(prompt) + (longer if self.by_longer else len(answer)) <= self.max_length:
+            return answer
+        if self.by_longer:  # a negative end, too, where the longer answer alone is above max_length
+            return answer[: self.max_length - longer]
+        return answer[: max(0, self.max_length - len(prompt))]
+
+    def _nothing_left(self, prompt: list[int], answer: list[int], longer: int) -> str:
+        if self.by_longer:
+            return (
+                f"TRL 0.28 to 1.14 cut both answers to max_length={self.max_length} less the longer one's {longer} "
+                f"tokens, which leaves nothing of one of {len(answer)}, so that their loss is not a number: raise "
+                'max_length, drop such rows, or write trl="1.15.0", which cuts each to what its prompt leaves'
+            )
+        return (
+            f"a prompt of {len(prompt)} tokens leaves nothing of the answer within max_length={self.max_length}, so "
+            "that TRL's loss is not a number: raise max_length or drop such rows"
+        )
 
     def _answer(self, prompt: str, answer: str) -> tuple[list[int], list[int]]:
         whole = self.tokenizer(prompt + answer, add_special_tokens=False)["input_ids"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -44,22 +44,10 @@ from ..losses.token_loss import model_inputs
 from ..rows import tokenization
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
-from .rewards import RewardFunc, Rewards, TrainerState, group_advantages, weighted
+from .rewards import RewardFunc, Rewards, TrainerState, group_advantages
+from .rollout import Rollout, said_of
 
 OTHER = ("prompt", "completion", "completion_ids")  # columns that reward functions don't get as such
-
-
-@dataclass
-class Rollout:
-    """One completion: token ids, how many of them are trained, and what they are worth."""
-
-    prompt: list[int]
-    completion: list[int]
-    trained: int
-    tokens: int = 0  # trained, of the whole generation batch
-    advantage: float = 0.0
-    old_logps: np.ndarray | None = None
-    reference_logps: np.ndarray | None = None
 
 
 class GRPOBatches:
@@ -295,7 +283,9 @@ class GRPOBatches:
         advantages = self._advantages(rewards, rollouts)
         for rollout, advantage in zip(rollouts, advantages, strict=True):
             rollout.advantage, rollout.tokens = float(advantage), tokens
-        return self._dealt(rollouts, number), self._said(rewards, completions, cut)
+        names, weights = self._rewards.names, self._rewards.weights
+        said = said_of(rewards, completions, cut, names=names, weights=weights, generations=self._generations)
+        return self._dealt(rollouts, number), said | self._said_by_rewards
 
     def _dealt(self, rollouts: list[Rollout], number: int) -> list[list[Rollout]]:
         """The batch's rows in the parts that micro-steps train."""
@@ -400,23 +390,6 @@ class GRPOBatches:
                 if name in batch and getattr(rollout, name) is not None:
                     batch[name][place] = getattr(rollout, name)
         return batch
-
-    def _said(self, rewards: np.ndarray, completions: list[list[int]], cut: list[bool]) -> dict[str, float]:
-        """TRL's metrics of a generation batch."""
-        total = weighted(rewards, self._rewards.weights)
-        lengths = [len(ids) for ids in completions]
-        with np.errstate(invalid="ignore"):
-            spread = np.nanstd(total.reshape(-1, self._generations), axis=1)
-            said = {
-                "reward": float(np.nanmean(total)) if not np.isnan(total).all() else math.nan,
-                "reward_std": float(np.nanstd(total, ddof=1)) if (~np.isnan(total)).sum() > 1 else math.nan,
-                "frac_reward_zero_std": float(np.mean(np.isclose(spread, 0))),
-            }
-            for name, column in zip(self._rewards.names, rewards.T, strict=True):
-                said[f"rewards/{name}/mean"] = float(np.nanmean(column)) if not np.isnan(column).all() else math.nan
-        said["completions/mean_length"] = sum(lengths) / len(lengths)
-        said["completions/clipped_ratio"] = sum(cut) / len(cut)
-        return {**said, **self._said_by_rewards}
 
 
 def _logps(

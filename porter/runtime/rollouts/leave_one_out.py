@@ -11,8 +11,9 @@ from flax import nnx
 
 from ..generation.prompts import shared_settings
 from ..losses.policy_loss import PolicyLoss
-from .grpo_batches import GRPOBatches, Rollout
+from .grpo_batches import GRPOBatches
 from .rewards import RewardFunc, leave_one_out_advantages
+from .rollout import Rollout
 
 
 class RLOOBatches(GRPOBatches):

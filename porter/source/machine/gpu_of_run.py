@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,14 @@ def gpu_of_run(module: Module) -> GpuOfRun:
         module.memory["gpu of the run"] = _in_notebook(module) or _of_modal(module) or GpuOfRun()
     found: GpuOfRun = module.memory["gpu of the run"]
     return found
+
+
+# What the source saw on its GPU: decided here, never asked on the TPU machine.
+SEES_GPU: dict[str, Callable[[Module], Any]] = {
+    "torch.cuda.is_available": lambda module: True,
+    "torch.cuda.is_bf16_supported": lambda module: True,
+    CAPABILITY: lambda module: gpu_of_run(module).capability,
+}
 
 
 def _in_notebook(module: Module) -> GpuOfRun | None:

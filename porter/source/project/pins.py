@@ -14,6 +14,7 @@ from ...files import is_file, read_file
 from ...releases.versions import Pin
 from .bounds import can_meet
 from .folders import files_in, project_folders
+from .printed import printed_by
 
 FILES = (
     "requirement*.txt",
@@ -50,6 +51,8 @@ IMPORTED = re.compile(r"(?m)^[ \t]*(?:from[ \t]+\.*([A-Za-z][\w.]*)[ \t]+import|
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
 INSTALLED = "what the notebook installed"
+PRINTED = "what the notebook printed"
+SHOWN = (PRINTED, INSTALLED)  # in the outputs that it was saved with
 MAX_BYTES = 2_000_000  # of a file that is looked into
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
@@ -77,13 +80,15 @@ def asked_of_project(
     """What asks for a version of `library`: the script, what installs into the image that it runs in, then the files
     beside it and above that declare it, then their commands that install it, the last of a file first.
 
-    `notebook` is the raw text of the one that `text` is from: its outputs say what pip installed. `floors` are the
-    oldest releases that the script can run on: a command that installs an older one of any of these, or one that a
-    declared range leaves out, is about something else.
+    `notebook` is the raw text of the one that `text` is from: its outputs say what its cells printed and what pip
+    installed. `floors` are the oldest releases that the script can run on: a command that installs an older one of any
+    of these, or one that a declared range leaves out, is about something else.
     """
     own = _in_script(text, library)
     if own:
         yield Asked("the script", own)
+    if notebook and (printed := printed_by(notebook, library)):
+        yield Asked(PRINTED, [("==", printed)])
     if notebook and (installed := installed_by(notebook, library)):
         yield Asked(INSTALLED, [("==", installed)])
     yield from _of_images(script, text, library)

@@ -10,7 +10,7 @@ from ...engine.reading.quantization import check_stored_weights
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
 from ...engine.script.fill_from_tables import short_name
 from ...engine.script.porting import Porting
-from ...engine.script.sites import PAIRS, Argument, Site, indentation
+from ...engine.script.sites import Argument, Site, facts_of, indentation
 from ...engine.script.training import in_reach
 from ...engine.tokens.tokenizers import tokenizer_load
 from ...text.expressions import python, quoted, type_name
@@ -77,7 +77,8 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
 
 def named_model(porting: Porting, site: Site) -> str | Argument:
     """What the port of a from_pretrained call loads: what the call names, or the weights that a mirror was made of."""
-    identifier = site.argument("pretrained_model_name_or_path") if site.qualified not in PAIRS else None
+    is_pair = site.qualified in facts_of(porting.module).loads_pair
+    identifier = site.argument("pretrained_model_name_or_path") if not is_pair else None
     value = porting.value("model.id")
     is_other = value is not None and value.known and identifier is not None
     if identifier is None or (is_other and value is not None and not identifier.value.is_literal(value.literal)):

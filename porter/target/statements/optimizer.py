@@ -222,7 +222,7 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     steps = porting.value(place)
     if not version or porting.loop is not None or _deepspeed(porting) or steps is None or steps.is_literal(1, None):
         return []
-    text, known = porting.text(place), release(trl or None, version, porting.unsloth_counts)
+    text, known = porting.text(place), release(trl or None, version, porting.counted_by)
     trainer = (porting.recipe.trainer or "").rpartition(".")[2]
     if known.divides_twice:
         factor = f"1 / {text if is_atom(text) else f'({text})'}"

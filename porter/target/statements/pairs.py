@@ -13,12 +13,13 @@ from ...text.layout import Arg, Call, render
 from ...text.marks import MARKS
 
 
-def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
+def write_pair(porting: Porting, site: Site, call: Call) -> None:
     """`model, tokenizer = FastLanguageModel.from_pretrained(...)` → `rt.load_model` and `AutoTokenizer`."""
     names = pair_names(porting.module, site.node)
     if names is None:
-        message = "from_pretrained of Unsloth gives back (model, tokenizer), which this statement doesn't take apart."
-        fix = "Write `model, tokenizer = FastLanguageModel.from_pretrained(...)`, and port again."
+        name = site.qualified.partition(".")[2]
+        message = f"{name} gives back (model, tokenizer), which this statement doesn't take apart."
+        fix = f"Write `model, tokenizer = {name}(...)`, and port again."
         porting.find(site.rule, "error", message, fix, site.line, site.column)
         return
     model, tokenizer = names
@@ -34,6 +35,6 @@ def write_fast_model(porting: Porting, site: Site, call: Call) -> None:
 def _padded(porting: Porting, load: str, model: str, identifier: str) -> str | Call:
     """The loaded tokenizer, with a padding token as Unsloth gives it one; its own copies of models have one."""
     names = usual_values(MARKS.sub("", identifier), porting.module.python, Path(porting.module.path))
-    if not porting.unsloth_loads or (names and all(name.startswith("unsloth/") for name, _ in names)):
+    if not porting.loaded_by or (names and all(name.startswith("unsloth/") for name, _ in names)):
         return load
-    return Call(porting.rt("pad_as_unsloth"), [Arg(load), Arg(model), Arg(quoted(porting.unsloth_loads))])
+    return Call(porting.rt("pad_as_unsloth"), [Arg(load), Arg(model), Arg(quoted(porting.loaded_by))])

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
+from ...runtime.facts.field_tables import version_key
 
 KEPT = ("tensorboard", "wandb", "all", "none")
 # Those whose functions raise where nobody has begun a run.
@@ -39,12 +41,31 @@ def say_trackers(porting: Porting) -> None:
     if {None, "all", "wandb"} & {name for name in names if name is None or isinstance(name, str)}:
         _say_wandb(porting)
     if not value.known:
+        _say_all_where_none(porting)
         return
     for name in (name for name in names if isinstance(name, str) and name not in KEPT):
         message = f"report_to={name!r}: Tunix has no such tracker, and the port sends nothing to it."
         fix = "Send it what you need in a TrainerCallback of your own (on_log)."
         porting.find(site.rule, "warning", message, fix, site.line, site.column)
         _say_calls(porting, name)
+
+
+def reports_to_all(porting: Porting) -> bool:
+    """Whether None as report_to, or nothing, means all trackers that are installed: in transformers before 5."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    return porting.loop is None and bool(version) and version_key(version) < (5,)
+
+
+def _say_all_where_none(porting: Porting) -> None:
+    """`report_to="wandb" if use_wandb else None` means that W&B is there, and may be told without being asked."""
+    given = porting.config.argument("report_to") if porting.config is not None else None
+    chosen = given.node if given is not None else None
+    if porting.trainer is None or not isinstance(chosen, cst.IfExp) or not reports_to_all(porting):
+        return
+    if any(isinstance(part, cst.Name) and part.value == "None" for part in (chosen.body, chosen.orelse)):
+        message = "report_to=None: transformers 4 reports to every tracker that is installed there, the port to none."
+        line, column = porting.module.location(chosen)
+        porting.find("TP101", "info", message, 'Say "none", or the tracker that is meant.', line, column)
 
 
 def _say_calls(porting: Porting, name: str) -> None:

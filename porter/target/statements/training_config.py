@@ -15,7 +15,7 @@ from ...text.expressions import python, quoted
 from ...text.layout import Arg, Call, render
 from .evaluation import LOSSES
 from .remarks import marked, remarked, remarked_line
-from .trackers import say_trackers
+from .trackers import reports_to_all, say_trackers
 
 
 def training_config(porting: Porting) -> Call:
@@ -217,7 +217,7 @@ def reporters(porting: Porting) -> list[str] | None:
     transformers 4, told nothing, reports to all that are installed, which W&B is where the script speaks of it.
     """
     value = porting.value("log.report_to")
-    if value is not None and value.is_literal(None) and _reports_to_all(porting):
+    if value is not None and value.is_literal(None) and reports_to_all(porting):
         if _turns_wandb_off(porting.module.text):
             return []
         if "wandb" in porting.module.roots or "WANDB_" in porting.module.text:
@@ -242,11 +242,6 @@ def _turns_wandb_off(text: str) -> bool:
     return any(
         value.lower() not in ("false", "0", "no", "off", "online", "offline", "run", "shared") for value in given
     )
-
-
-def _reports_to_all(porting: Porting) -> bool:
-    version = plain_version(porting.versions.get("transformers", ""))
-    return porting.loop is None and bool(version) and version_key(version) < (5,)
 
 
 def _metrics(porting: Porting) -> list[Arg]:

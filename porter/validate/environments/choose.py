@@ -16,6 +16,7 @@ from ...releases.uses import Use, uses_of
 from ...releases.versions import fits, key, pins_of
 from ...source.program import is_notebook, program_text
 from ...source.project.pins import installed_by, packages_installed, packages_of_project, pins_of_project
+from ...source.project.printed import printed_by
 from ..stand_ins.command_line.project import project_files, project_sources
 from ..world.packages import missing_packages
 from .interpreter import ask
@@ -234,9 +235,10 @@ def _floor(library: str, uses: list[Use]) -> str:
 
 
 def _outputs(source: Path, uses: list[Use]) -> str:
-    """A notebook's raw text, whose outputs say what pip installed; "" where the cells can't run on that."""
+    """A notebook's raw text, whose outputs say what it ran on; "" where the cells can't run on that."""
     raw = source.read_text("utf-8", errors="replace") if is_notebook(source) else ""
-    found = {library: version for library in ("trl", "transformers") if (version := installed_by(raw, library))}
+    shown = {name: printed_by(raw, name) or installed_by(raw, name) for name in ("trl", "transformers")}
+    found = {library: version for library, version in shown.items() if version}
     return "" if _lacking(found, uses) else raw
 
 

@@ -11,8 +11,8 @@ import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
 from ...script.fill_from_tables import fill_site, plain_version, table_of
-from ...script.flow import SAVED, origins
-from ...script.sites import Argument, Site
+from ...script.flow import origins
+from ...script.sites import Argument, Site, facts_of
 from ...script.training import Training
 
 # The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
@@ -29,7 +29,7 @@ def is_frozen_adapter(porting: Training, model: Argument | None) -> bool:
     nodes = list(origins(porting.module, model.node)) if model is not None else []
     for node in nodes[-1:]:
         while isinstance(node, cst.Call):
-            if porting.module.qualified(node.func) in SAVED:
+            if porting.module.qualified(node.func) in facts_of(porting.module).loads_adapters:
                 return True
             if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "merge_and_unload":
                 return False

@@ -28,26 +28,40 @@ OLDER_KEYWORDS = (
 PATCHES_SINCE = (2025, 2, 5)  # the first release that writes TRL's classes anew
 COUNTS_SINCE = (2024, 10, 2)  # the first that counts a step's tokens
 LOOKS_AT_TEXTS = (2026, 8, 2)  # the first that looks at a row's text for a BOS: older ones saw its first character
+# The first release that loses SFTTrainer's older keywords beside `args`; that sets them on a config; on any arguments.
+LOSES_SINCE, SETS_SINCE, KEEPS_SINCE = (2025, 5, 8), (2026, 8, 13), (2026, 10, 8)
 TAKING_SETTINGS = ("DPO", "KTO", "ORPO", "CPO")
 CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
 
 
 def release() -> str:
     """The release that stands in: what the project pins, else the newest beside the TRL that is installed."""
-    return _release_of(Path(sys.argv[0]))
+    named = _named_beside(Path(sys.argv[0]))
+    if named is not None:
+        return named
+    try:
+        return unsloth_defaults.unsloth_beside(version("trl"))
+    except PackageNotFoundError:
+        return unsloth_defaults.newest_unsloth()
 
 
 @functools.cache
-def _release_of(script: Path) -> str:
+def _named_beside(script: Path) -> str | None:
     text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
     for _, pins in pins_of_project(script, text, "unsloth"):
         exact = [pin for sign, pin in pins if sign.startswith("==")]
         if exact:
             return exact[0]
-    try:
-        return unsloth_defaults.unsloth_beside(version("trl"))
-    except PackageNotFoundError:
-        return unsloth_defaults.newest_unsloth()
+    return None
+
+
+def loses_keywords(args: Any) -> bool:
+    """Whether the release loses what SFTTrainer is given beside `args`; one that nobody names does what is written."""
+    import trl
+
+    if args is None or _named_beside(Path(sys.argv[0])) is None:
+        return False
+    return LOSES_SINCE <= version_key(release()) < (SETS_SINCE if isinstance(args, trl.SFTConfig) else KEEPS_SINCE)
 
 
 def counts_tokens() -> bool:
@@ -168,9 +182,14 @@ def of_unsloth(original: Any, note: Callable[[str], None]) -> Any:
         _unsloth = True
 
         def __init__(self, model: Any = None, args: Any = None, *positional: Any, **kwargs: Any) -> None:
+            lost = loses_keywords(args)
+            if lost:
+                taken = inspect.signature(original.__init__).parameters
+                kwargs = {name: value for name, value in kwargs.items() if name in taken or name not in OLDER_KEYWORDS}
+            of_trl = lost and not hasattr(args, "max_length")  # plain arguments, of which TRL makes its own
             args = with_older_keywords(original, args, kwargs)
             tokenizer = kwargs.get("processing_class") or kwargs.get("tokenizer")
-            length = length_of(model, args, kwargs)
+            length = CUT if of_trl else length_of(model, args, kwargs)
             field = kwargs.get("dataset_text_field") or getattr(args, "dataset_text_field", None) or "text"
             packs = getattr(args, "packing", False) or kwargs.get("packing", False)
             done = False

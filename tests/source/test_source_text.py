@@ -7,7 +7,7 @@ import libcst as cst
 import pytest
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
-from porter.source.positions import code_and_spans
+from porter.source.source_text import code_and_spans
 
 TEXT = """\
 # coding: utf-8

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ...text.edits import within
-from ..reading.precision import under_autocast
-from ..script.porting import TRAINER, TRAINING, Porting
-from ..steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import within
+from porter.packs.writing import TRAINER, TRAINING, under_autocast
 
+PART_OF = "torch"
 RULE = "TP111"
 KERNELS = frozenset(
     """

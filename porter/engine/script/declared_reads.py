@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import pytest
-
-from porter.engine.script.training import Training
-from porter.engine.steps.step import Phase, Step, touches
-from porter.recipe import Recipe
+from ...recipe import Recipe
+from ..steps.step import Phase, Step, touches
+from .training import Training
 
 VALUES = ("given values", "other defaults", "script values", "pack values", "values")
 # What is there from the beginning, and what many add to and nobody's outcome hangs on but for what is declared.
@@ -69,7 +67,7 @@ class Watch:
 
 
 @contextmanager
-def watching(monkeypatch: pytest.MonkeyPatch, steps: Iterable[Step]) -> Iterator[Watch]:
+def watching(steps: Iterable[Step]) -> Iterator[Watch]:
     """While this lasts, a step made by `Watch.watched` raises where it reads or sets what it doesn't declare."""
     watch = Watch(tuple(each for each in steps if each.phase is Phase.READ))
     watched = {each.name for each in fields(Training)} - set(FREE)
@@ -97,12 +95,16 @@ def watching(monkeypatch: pytest.MonkeyPatch, steps: Iterable[Step]) -> Iterator
 
         return ask
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Training, "__getattribute__", read, raising=False)
-        patch.setattr(Training, "__setattr__", set_, raising=False)
-        for name in ("get", "known"):
-            patch.setattr(Recipe, name, asked(getattr(Recipe, name)))
+    usual = {name: getattr(Recipe, name) for name in ("get", "known")}
+    Training.__getattribute__, Training.__setattr__ = read, set_  # type: ignore[method-assign, assignment]
+    for name, function in usual.items():
+        setattr(Recipe, name, asked(function))
+    try:
         yield watch
+    finally:
+        del Training.__getattribute__, Training.__setattr__
+        for name, function in usual.items():
+            setattr(Recipe, name, function)
 
 
 def _changed(old: Recipe, new: Recipe) -> list[str]:

@@ -1,17 +1,20 @@
-"""GPUs that a scheduler is asked for: `tune.with_resources(train, resources={"gpu": 1})`, `@app.function(gpu="A100")`.
+"""GPUs that Ray or Modal is asked for.
 
-No TPU machine offers one: Ray waits for it without end, Modal starts the port on a GPU.
+What it does: names calls of Ray and Modal that ask for GPUs: `resources={"gpu": 1}`, `num_gpus=1`, `use_gpu=True`,
+`gpu="A100"`.
+Why: no TPU machine offers one; Ray waits for it without end, Modal has no TPUs.
+Example: `tune.with_resources(train, resources={"cpu": 2, "gpu": 1})`
+Use instead: `tune.with_resources(train, resources={"TPU": 4})`
 """
 
 from __future__ import annotations
 
 import libcst as cst
 
-from ...source.scopes import inside
-from ..script.porting import Porting
-from ..steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import inside
 
-RULE = "TP537"
+ID = "TP537"
 KEYWORDS = ("gpu", "num_gpus", "use_gpu")
 SCHEDULERS = {
     "ray": ("no TPU machine offers Ray one, which waits for it without end", 'Ask for "TPU" chips, or for CPUs alone.'),
@@ -25,13 +28,13 @@ OF_AN_APP = ("function", "cls")
 def name_asked_gpus(porting: Porting) -> None:
     """An error for every call of a scheduler that asks for a GPU by a number, a name or True."""
     module = porting.module
-    for call in module.calls if SCHEDULERS.keys() & set(module.roots) and porting.options.active(RULE) else ():
+    for call in module.calls if SCHEDULERS.keys() & set(module.roots) else ():
         scheduler = _scheduler(porting, call)
         asked = next((text for text in _asked(porting, call)), "") if scheduler else ""
         if asked:
             why, fix = SCHEDULERS[scheduler]
             message = f"{module.code(call.func)}(...) asks for a GPU, {asked}: {why}."
-            porting.find(RULE, "error", message, fix, *module.location(call))
+            porting.find(ID, "error", message, fix, *module.location(call))
 
 
 def _scheduler(porting: Porting, call: cst.Call) -> str:

@@ -1,0 +1,62 @@
+"""Releases that a notebook's cells print (`print("TRL:", trl.__version__)`), read in the outputs it was saved with."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+RELEASE = r"(\d+(?:\.\d+)+)[\w.+]*"
+TEXT = r"""(?P<quote>["'])(?P<before>(?:(?!(?P=quote))[^{}\\\n])*)"""
+
+
+def printed_by(raw: str, library: str) -> str | None:
+    """The release of `library` that a notebook's outputs show where a cell prints it; the last of several.
+
+    It is the one that the cells ran on, whatever was installed in front. None of a text that is no notebook's.
+    """
+    if f"{library}.__version__" not in raw:
+        return None
+    try:
+        cells = json.loads(raw)["cells"]
+        shown = [found for cell in cells if (found := _of_cell(cell, library))]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return shown[-1] if shown else None
+
+
+def _of_cell(cell: dict[str, object], library: str) -> str | None:
+    """The release in one cell's outputs, behind the words that its code prints in front of it."""
+    source = _joined(cell.get("source"))
+    if cell.get("cell_type") != "code" or f"{library}.__version__" not in source:
+        return None
+    text = "\n".join(_texts(cell.get("outputs")))
+    for before in _words(source, library):
+        found = re.findall(rf"(?m)^{re.escape(before)}{RELEASE}(?=[\s'\")\],;]|$)", text)
+        if len(set(found)) == 1:
+            return str(found[0])
+    return None
+
+
+def _words(source: str, library: str) -> Iterator[str]:
+    """What the output's line has in front of the release: of `print("TRL:", trl.__version__)` "TRL: "."""
+    name = rf"{re.escape(library)}\.__version__"
+    start = r"(?m)^[ \t]*print\([ \t]*"
+    for line in re.finditer(rf"{start}[fF]{TEXT}\{{{name}\}}", source):
+        yield line["before"]
+    for line in re.finditer(rf"{start}{TEXT}(?P=quote)[ \t]*,[ \t]*{name}[ \t]*[,)]", source):
+        yield f"{line['before']} "
+    if re.search(rf"{start}{name}[ \t]*\)", source):
+        yield ""
+    if re.search(rf"(?m)^{name}[ \t]*\Z", source.rstrip()):
+        yield "'"
+
+
+def _texts(outputs: object) -> Iterator[str]:
+    for output in outputs if isinstance(outputs, list) else ():
+        data = output.get("data", {})
+        yield _joined(output.get("text")) + _joined(data.get("text/plain"))
+
+
+def _joined(text: object) -> str:
+    return "".join(text) if isinstance(text, list) else text if isinstance(text, str) else ""

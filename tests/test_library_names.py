@@ -1,0 +1,136 @@
+"""Names of single libraries in `porter/`: what is known of one stands in its pack; this list may only grow shorter."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import porter
+
+ROOT = Path(porter.__file__).resolve().parent
+# Rooms that read and answer a source. The others are about libraries: what the port calls and is compared with, the
+# releases of a day, the target.
+ROOMS = ("engine", "source", "text", "packs", "front", "report", "safety")
+LIBRARIES = """
+    trl transformers peft accelerate bitsandbytes torch datasets unsloth deepspeed swanlab wandb vllm ray modal
+    huggingface_hub
+""".split()
+WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNORECASE)
+
+# By file, the libraries that stand in its names and in its texts that are names, not sentences.
+KNOWN: dict[str, str] = {
+    "engine/answering/annotations.py": "peft torch",
+    "engine/answering/library_names.py": "transformers trl unsloth",
+    "engine/answering/unclaimed_configs.py": "peft transformers trl unsloth",
+    "engine/assembling/gone_names.py": "datasets huggingface_hub",
+    "engine/assembling/imports.py": "accelerate bitsandbytes datasets deepspeed peft torch transformers trl unsloth",
+    "engine/assembling/installs.py": "accelerate bitsandbytes datasets deepspeed peft torch transformers trl "
+    "unsloth vllm",
+    "engine/assembling/left_libraries.py": "accelerate bitsandbytes peft torch transformers",
+    "engine/assembling/left_uses.py": "torch transformers",
+    "engine/assembling/own_modules.py": "torch vllm",
+    "engine/assembling/port_imports.py": "trl unsloth",
+    "engine/dating/argument_releases.py": "transformers trl unsloth",
+    "engine/dating/evidence.py": "peft transformers trl unsloth",
+    "engine/dating/refused_tries.py": "unsloth",
+    "engine/dating/release.py": "accelerate peft transformers trl",
+    "engine/dating/row_order.py": "accelerate transformers trl",
+    "engine/loops/loop_trainer.py": "accelerate deepspeed peft torch transformers",
+    "engine/loops/unknown_training.py": "accelerate datasets torch trl unsloth",
+    "engine/loops/watching.py": "torch",
+    "engine/packs/packs.py": "accelerate bitsandbytes datasets peft swanlab torch transformers trl unsloth",
+    "engine/pipeline.py": "trl",
+    "engine/reading/adapters.py": "peft trl unsloth",
+    "engine/reading/checkpoints/own_checkpoints.py": "transformers",
+    "engine/reading/checkpoints/saved_adapters.py": "trl",
+    "engine/reading/families.py": "unsloth",
+    "engine/reading/kept_configs.py": "deepspeed",
+    "engine/reading/launch.py": "accelerate deepspeed",
+    "engine/reading/made_elsewhere.py": "peft transformers trl",
+    "engine/reading/master_weights.py": "deepspeed peft torch",
+    "engine/reading/model.py": "peft torch transformers trl unsloth",
+    "engine/reading/precision.py": "deepspeed peft torch transformers trl",
+    "engine/reading/quantization.py": "transformers",
+    "engine/reading/read_trainer.py": "datasets transformers trl",
+    "engine/script/fill_from_tables.py": "unsloth",
+    "engine/script/flow.py": "peft",
+    "engine/script/following/may_be_none.py": "torch",
+    "engine/script/following/where_models_come_from.py": "peft transformers unsloth",
+    "engine/script/training.py": "trl",
+    "engine/script/where_values_go.py": "deepspeed torch",
+    "engine/settling/leftovers.py": "peft transformers trl",
+    "engine/settling/release_asserts.py": "accelerate bitsandbytes deepspeed peft torch transformers trl unsloth",
+    "engine/settling/taken_keywords.py": "transformers trl",
+    "engine/settling/unused.py": "accelerate torch",
+    "engine/tokens/numpy_tokens.py": "torch",
+    "engine/tokens/tokenizers.py": "transformers",
+    "front/cases.py": "trl",
+    "front/doctor.py": "accelerate datasets huggingface_hub peft torch transformers trl",
+    "front/project.py": "trl",
+    "front/tree.py": "accelerate peft torch transformers trl unsloth",
+    "packs/api.py": "peft transformers unsloth",
+    "packs/launch.py": "accelerate deepspeed",
+    "packs/runtime.py": "trl unsloth",
+    "packs/script.py": "torch",
+    "report/terminal.py": "transformers trl",
+    "safety/masking.py": "wandb",
+    "source/launch/deepspeed.py": "accelerate deepspeed",
+    "source/launch/launch_config.py": "accelerate deepspeed",
+    "source/launch/settings.py": "accelerate",
+    "source/launch/shell.py": "accelerate deepspeed torch",
+    "source/machine/gpu_of_run.py": "modal torch",
+    "source/machine/library_constants.py": "peft torch transformers",
+    "source/module.py": "accelerate datasets peft transformers trl unsloth",
+    "source/notebooks/magics.py": "wandb",
+    "source/project/modules.py": "accelerate bitsandbytes datasets deepspeed huggingface_hub peft ray "
+    "swanlab torch transformers trl unsloth vllm wandb",
+    "source/project/pins.py": "accelerate datasets modal peft transformers trl unsloth",
+    "source/values.py": "torch",
+    "text/expressions.py": "torch",
+}
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Names of a file, and its strings but for docstrings and sentences."""
+    nodes = [*ast.walk(tree)]
+    skipped: set[ast.AST] = set()
+    lists: set[ast.AST] = set()
+    for node in nodes:
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            skipped.add(node.body[0].value)  # type: ignore[attr-defined]
+        elif isinstance(node, ast.JoinedStr):
+            skipped.update(node.values)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
+            lists.add(node.func.value)
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
+            if node in lists or not re.search(r"\s", node.value):
+                yield node.value
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg | ast.keyword):
+            yield node.arg or ""
+
+
+def found() -> dict[str, str]:
+    names = {}
+    for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        known = {match[1].lower() for text in texts(tree) for match in WORD.finditer(text)}
+        if known:
+            names[path.relative_to(ROOT).as_posix()] = " ".join(sorted(known))
+    return names
+
+
+def test_no_file_learns_of_another_library() -> None:
+    now = found()
+    more = {file: names for file, names in now.items() if not {*names.split()} <= {*KNOWN.get(file, "").split()}}
+    assert not more, f"what is known of a library is a rule, a table or a fact of its pack: {more}"
+    fewer = {file: now.get(file, "") for file, names in KNOWN.items() if now.get(file, "") != names}
+    assert not fewer, f"these know fewer libraries now: shorten KNOWN to {fewer}"
