@@ -42,11 +42,12 @@ class TrainerBatches:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
     padding, 1 a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches over the trained tokens of the
     step, see `token_loss`. Where padding is trained on, or tokens are predicted from padding, there is also `attended`
-    (B, T) bool, which tokens may be seen, and `sees_row` or `averages_row` (B, T) bool, which padding sees all of its
-    row, where torch's attention let it. (Padding so far behind the text that a sliding window holds none of it sees
-    other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the
-    missing ones untrained. T is the longest row in multiples of 128, so that the step compiles once. With several JAX
-    processes the arrays are global ones, see `global_arrays`, and B is the same.
+    (B, T) bool, which tokens may be seen, and `sees_row`, `averages_row` or `averages_past` (B, T) bool, which padding
+    sees all or most of its row, where torch's attention let it. (Padding so far behind the text that a sliding
+    window holds none of it sees other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis
+    that holds `batch_size` rows, the missing ones untrained. T is the longest row in multiples of 128, so that the
+    step compiles once. With several JAX processes the arrays are global ones, see `global_arrays`, and B is the
+    same.
 
     `dataset` is a `datasets.Dataset`, any object with `__len__` and `__getitem__`, or a stream, of which `max_steps`
     steps are read. `collator` makes a batch with `input_ids` and `labels` of a list of rows: transformers' collators
@@ -119,9 +120,8 @@ class TrainerBatches:
             "shuffling": shuffling,
         }
         if sampling == "group_by_length":
-            lengths = [len(row["input_ids"]) for row in self._dataset]
             own = batch_size // processes * accumulation
-            self._sampling |= {"lengths": lengths, "group": own}
+            self._sampling |= {"lengths": _lengths(self._dataset), "group": own}
 
         self.rows = len(self._dataset)
         if not self.rows:
@@ -252,6 +252,13 @@ class TrainerBatches:
         """
         return TrainerEvaluation(self, self._columns(list(dataset) if is_stream(dataset) else dataset), batch_size)
 
+    def _evaluated(self, dataset: Any, batch_size: int) -> np.ndarray:
+        """An evaluation's rows in the order of the GPU run's, (n,)."""
+        if not self._release.evaluates_by_length or "lengths" not in self._sampling:
+            return np.arange(len(dataset))
+        group = batch_size // self._deal.processes
+        return order.evaluated(_lengths(dataset), group, self._sampling["seed"], self.rows)
+
     def _columns(self, dataset: Any) -> Any:
         """The dataset without the columns that its library takes away before rows are read."""
         if self._keep is None or not hasattr(dataset, "remove_columns"):
@@ -351,3 +358,7 @@ class TrainerBatches:
                     batch[shape.blind][place, :stop] = row.blind
                 batch["scale"][place] = scale[first + place]
             yield batch
+
+
+def _lengths(dataset: Any) -> list[int]:
+    return [len(row["input_ids"]) for row in dataset]
