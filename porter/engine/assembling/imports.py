@@ -61,7 +61,7 @@ def plan_imports(
     for statement in gone:
         if statement not in section:
             plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
-    bound = _still_bound(module, gone, section)
+    bound = _still_bound(module, gone, section, edits)
     here, versioned = _versioned([item for statement in section for item in elsewhere.get(statement, ())])
     wanted = [item for item in sorted({*new, *here}) if (item.module, item.clause) not in bound]
     edit = _section_edit(module, section, gone, wanted, versioned)
@@ -212,15 +212,29 @@ def _comments(node: cst.SimpleStatementLine) -> bool:
 
 
 def _still_bound(
-    module: Module, gone: dict[cst.CSTNode, list[cst.ImportAlias]], section: Sequence[cst.CSTNode]
+    module: Module,
+    gone: dict[cst.CSTNode, list[cst.ImportAlias]],
+    section: Sequence[cst.CSTNode],
+    edits: Sequence[Edit],
 ) -> set[tuple[str, str]]:
-    """(module, clause) of the imports that stay in the section or at the top of the file."""
+    """(module, clause) of the imports that stay in the section, or at the top of the file in front of new code."""
     kept: set[tuple[str, str]] = set()
     for statement in (*section, *module.tree.body):
         for alias in _aliases(statement):
-            if alias not in gone.get(statement, ()):
+            is_late = statement not in section and _is_late(module, statement, _alias_name(alias), edits)
+            if alias not in gone.get(statement, ()) and not is_late:
                 kept.add((module_of(module, statement, alias), module.code(alias).rstrip(", ")))
     return kept
+
+
+def _is_late(module: Module, statement: cst.CSTNode, name: str, edits: Sequence[Edit]) -> bool:
+    """Whether new code at the top of the file uses a name in front of its import: an earlier cell of a notebook."""
+    start, word = module.span(statement)[0], re.compile(rf"(?<![\w.]){re.escape(name)}\b")
+    users = [edit.start for edit in edits if edit.start < start and word.search(edit.new)]
+    if not users:
+        return False
+    functions = [module.span(node) for node in module.parents if isinstance(node, cst.FunctionDef)]
+    return any(not within(user, functions) for user in users)
 
 
 def _shrunk(
