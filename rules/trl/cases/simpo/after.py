@@ -18,6 +18,7 @@ batches = rt.CPOBatches(
     batch_size=8,  # CPOConfig's default
     max_length=1024,  # CPOConfig's default
     seed=42,  # the GPU run's order
+    trl="0.28.0",  # prepare the rows as this release did
 )
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
 
