@@ -214,6 +214,21 @@ def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pins", "named"),
+    [
+        ("peft==0.14.0\n", "0.14.0 (requirements.txt: peft==0.14.0)"),
+        ("peft==0.4.0\n", "0.5.0 (requirements.txt: peft==0.4.0, the first that is known)"),
+        ("peft>=0.4\n", "0.21.2 (newest table)"),
+    ],
+)
+def test_the_peft_of_the_project_is_named(tmp_path: Path, pins: str, named: str) -> None:
+    (tmp_path / "requirements.txt").write_text(pins)
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    assert port_file(path).recipe.versions["peft"] == named
+
+
+@pytest.mark.parametrize(
     ("source", "said"),
     [
         ('print("TRL:", trl.__version__)', "TRL: 0.9.4\n"),

@@ -29,7 +29,11 @@ MODULES = {
     # Without torch, as on a TPU host: transformers and tensorboardX import it where they find it.
     "port": (
         *("-torch", "numpy", "pandas", "pyarrow", "jax", "flax.nnx", "optax", "qwix", "orbax.checkpoint", "grain"),
-        *("tunix", "+torch", "datasets"),
+        *("tunix", "tunix.sft.peft_trainer", "tunix.models.qwen3.model", "tunix.models.safetensors_loader"),
+        *("tensorboardX", "jinja2.sandbox", "transformers", "transformers.generation", "transformers.processing_utils"),
+        *("transformers.models.auto.tokenization_auto", "transformers.models.auto.processing_auto"),
+        *("transformers.tokenization_utils_fast", "transformers.convert_slow_tokenizer"),
+        *("+torch", "datasets"),
     ),
 }
 # What a run may change of its environment: nothing reads these when it is imported, or it is said again in the fork.
