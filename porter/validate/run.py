@@ -258,7 +258,7 @@ def run_port(
         port,
         options.arguments,
         replace(settings, steps=steps or options.steps, hosts=options.hosts, across=across),
-        environment=port_environment(options),
+        environment=port_environment(options, trained_by_source(Path(work), steps or options.steps)),
         limits=Limits(timeout=options.timeout, copy=options.copy_limit),
         python=str(port_python(port, source, environments=options.environments, say=say, like=remembered_python(work))),
         say=lambda line: say(f"port: {line}"),
@@ -266,11 +266,17 @@ def run_port(
     )
 
 
-def port_environment(options: Options) -> dict[str, str]:
-    """The variables of the port's runs."""
+def trained_by_source(work: Path, steps: int) -> int:
+    """The tokens of the first steps of the source's run in `work`, its rows padded to the longest one."""
+    sizes = [row.tokens.size for step in Trace.load(work / "source").steps[:steps] for row in step.rows]
+    return max(sizes, default=0) * len(sizes)
+
+
+def port_environment(options: Options, tokens: int = 0) -> dict[str, str]:
+    """The variables of the port's runs, which train on so many `tokens`."""
     online, tiny = hub_reachable(), options.model is None
     devices = options.devices // options.hosts
-    found = environment("port", dtype=options.dtype, devices=devices, online=online, tiny=tiny)
+    found = environment("port", dtype=options.dtype, devices=devices, online=online, tiny=tiny, tokens=tokens)
     return found if options.hosts == 1 else {**found, "JAX_PLATFORMS": "cpu"}
 
 

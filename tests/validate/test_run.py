@@ -14,7 +14,7 @@ from porter.validate.jax_side.observe_jax import fitted
 from porter.validate.observing.settings import Settings
 from porter.validate.options import Options
 from porter.validate.run import asks_for_processes, check_input, processes_of
-from porter.validate.running.processes import environment
+from porter.validate.running.processes import LONG, environment
 from porter.validate.running.script import run_script
 
 
@@ -83,6 +83,9 @@ def test_the_environment_of_each_side(monkeypatch: pytest.MonkeyPatch) -> None:
     # What the user asks for comes behind what makes tiny models' programs quick, and wins.
     assert "--xla_backend_optimization_level=0" in port["XLA_FLAGS"].split("--xla_other")[0]
     assert "--xla_cpu_use_fusion_emitters=false" in port["XLA_FLAGS"]
+    lasting = environment("port", dtype="float32", devices=4, online=True, tiny=True, tokens=LONG + 1)
+    assert "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false" in lasting["XLA_FLAGS"]
+    assert "=0" not in lasting["XLA_FLAGS"], "what trains for long is worth compiling"
     monkeypatch.setattr(metadata, "version", lambda name: "0.11.0")
     unknown = environment("port", dtype="float32", devices=4, online=True, tiny=True)
     assert "fusion_emitters" not in unknown["XLA_FLAGS"], "XLA ends a process for a flag that it has not"
