@@ -72,7 +72,7 @@ def cases(rule: Any) -> str:
     for file in sorted(folder.glob("*.toml")) if folder is not None else ():
         data = read_fragments(file)[0]
         if data.get("rule") == rule.id:
-            found.append(f"**Case** `cases/{file.name}`:\n\n```python\n{_given(data)}\n```\n\n{_becomes(data)}")
+            found.append(f"**Case** `cases/{file.name}`:\n\n```\n{_given(data)}\n```\n\n{_becomes(data)}")
     return "\n\n".join(found)
 
 
