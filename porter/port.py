@@ -51,7 +51,8 @@ class Port:
     `status`: ported (nothing left to do), partial (a person has something to decide), unsupported (a trainer
     was found that can't be ported), unchanged (nothing of ours in the file). `files` are tables that must lie
     beside the port (name → content). Of a `notebook`, the texts are its Python cells, each below `# %% [cell N]`.
-    `modules` are the ports of the project's other files that the script's own needs (with a folder as input).
+    `modules` are the ports of the project's other files that the script's own needs; `beside` is the name under which
+    such a one is written beside the script's, where it doesn't keep its place in a folder.
     """
 
     path: str
@@ -65,6 +66,7 @@ class Port:
     files: tuple[tuple[str, str], ...] = ()
     notebook: Notebook | None = None
     modules: tuple[Port, ...] = ()
+    beside: str = ""
 
     @property
     def fields(self) -> tuple[Receipt, ...]:

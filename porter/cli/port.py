@@ -79,9 +79,9 @@ def command(
     Without -o nothing is written. Defaults of the options come from [tool.tpu-port] in the nearest pyproject.toml.
     """
     from ..front.output import check_output, write_port
-    from ..front.port_file import port_file
     from ..front.project import installed_packs, read_project
     from ..front.trust import allowed_packs
+    from ..front.with_modules import port_script
     from ..port import Options
 
     if not source.suffix and not os.path.exists(source) and (close := get_close_matches(source.name, COMMANDS, n=1)):
@@ -106,7 +106,7 @@ def command(
         return _port_folder(source, output, options, force=force, as_json=as_json, no_color=no_color)
     if output is not None:
         check_output(source, output, force=force)
-    port = port_file(source, options=options)
+    port = port_script(source, options)
     written = write_port(port, output, force=force, vendor=vendor) if output is not None else ()
 
     if as_json:

@@ -43,7 +43,8 @@ def check_output(source: Path, output: Path, *, force: bool) -> None:
 
 
 def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = False) -> tuple[Path, ...]:
-    """Write the port, its recipe, the tables it needs and, on demand, the runtime; return the paths, the port first.
+    """Write the port, its recipe, modules and tables it needs and, on demand, the runtime; return the paths, the port
+    first.
 
     Each is written under another name in the same folder and renamed, the port last: a run that is cut off leaves
     the port that was there before. A file in which nothing was found to port is copied as it is, without a recipe.
@@ -60,6 +61,7 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
             return (output,)
         data = port.data
         beside = {output.parent / name: content.encode() for name, content in port.files}
+        beside |= {output.parent / module.beside: module.data for module in port.modules if module.beside}
         for path, content in beside.items():
             if os.path.lexists(path) and not force and read_file(path) != content:
                 raise InputError(

@@ -25,6 +25,7 @@ def port_document(port: Port, output: Path | None) -> dict[str, Any]:
     In a notebook, every place has its `cell` (from 1), and its line counts in that cell. A field's `port_line` is the
     line of the port that has its value (in a notebook that of the cell `port_cell`), `port_text` its text, `port_file`
     the file it is in; `port_lines` are all of them: of a keyword that the port reads of an object, also where it does.
+    Where modules of the script's project are written beside its port, `modules` has the same of each.
     """
     edits = [
         {
@@ -37,6 +38,8 @@ def port_document(port: Port, output: Path | None) -> dict[str, Any]:
         }
         for edit in port.edits
     ]
+    written = [(module, output.parent / module.beside if output else None) for module in port.modules if module.beside]
+    modules = {"modules": [port_document(module, place) for module, place in written]} if written else {}
     return _document(
         source=port.path,
         output=str(output) if output is not None else None,
@@ -46,6 +49,7 @@ def port_document(port: Port, output: Path | None) -> dict[str, Any]:
         fields=[_placed(port, _with_lines(port, field)) for field in port.fields],
         findings=[_placed(port, asdict(finding)) for finding in port.findings],
         edits=[_placed(port, edit) for edit in edits],
+        **modules,
     )
 
 

@@ -46,7 +46,11 @@ def console(*, no_color: bool = False, width: int | None = None) -> Console:
 
 
 def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Console) -> None:
-    """Print the whole report of one port."""
+    """Print the whole report of one port, behind those of the modules that are written beside it."""
+    for module in port.modules:
+        if module.beside:
+            show_port(module, output.parent / module.beside if output is not None else None, (), out)
+            out.print()
     if port.before != port.after:
         out.out(f"--- {port.path}", style="bold")
         out.out(f"+++ {output if output is not None else '(not written)'}", style="bold")

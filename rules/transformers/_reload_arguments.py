@@ -10,7 +10,17 @@ import posixpath
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import Module, Unknown, UnknownFamily, evaluate, find_family, origins, reaching
+from porter.packs.script import (
+    Module,
+    Unknown,
+    UnknownFamily,
+    argument_of,
+    calls_of,
+    evaluate,
+    find_family,
+    origins,
+    reaching,
+)
 from porter.packs.training import is_behind, tables_by_class
 
 WHOLE = "transformers.AutoModelForCausalLM.from_pretrained"
@@ -28,6 +38,8 @@ def is_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
     `config.base_model_name_or_path` is it where the adapter is, whose PeftConfig that is.
     """
     module = porting.module
+    if given := given_by_calls(module, path):
+        return all(is_tunixs(porting, each) for each in given)
     if (adapter := _adapter_of(module, path)) is not None:
         return is_tunixs(porting, adapter)
     output = porting.value("run.output_dir")
@@ -39,8 +51,8 @@ def is_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
     saved = _saved(module)
     if any(value.deep_equals(path) or (name is not None and _known(module, value) == name) for value in saved):
         return True
-    given = [binding.value for binding in reaching(module, path)] if isinstance(path, cst.Name) else []
-    if given and all(each is not None and any(value.deep_equals(each) for value in saved) for each in given):
+    held = [binding.value for binding in reaching(module, path)] if isinstance(path, cst.Name) else []
+    if held and all(each is not None and any(value.deep_equals(each) for value in saved) for each in held):
         return True
     try:
         return name is not None and find_family(hub_id=str(name)) is not None
@@ -53,9 +65,34 @@ def is_base(porting: Porting, path: cst.BaseExpression) -> bool:
     code, identifier = porting.module.code(path), porting.value("model.id")
     if identifier is None:
         return False
+    if given := given_by_calls(porting.module, path):
+        return all(is_base(porting, each) for each in given)
     named = _known(porting.module, path) if identifier.known and isinstance(identifier.literal, str) else None
     is_named = code in (identifier.text, identifier.code) and not _is_bound_again(porting, path)
     return is_named or (named is not None and named == _folder(identifier.literal))
+
+
+def given_by_calls(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What all calls of its function, and of those that hand theirs on, give a parameter; nothing of another name, or
+    where something else than a call uses a function."""
+    found, pending, seen = list[cst.BaseExpression](), [node], set[cst.CSTNode]()
+    while pending:
+        value = pending.pop()
+        bound = reaching(module, value) if isinstance(value, cst.Name) else []
+        if len(bound) != 1 or not isinstance(bound[0].node, cst.Param):
+            found.append(value)
+            continue
+        parameter = bound[0].node
+        function = next((each for each in module.ancestors(parameter) if isinstance(each, cst.FunctionDef)), None)
+        calls = calls_of(module, function) if function is not None and parameter not in seen else []
+        seen.add(parameter)
+        if function is None or len(module.loads(function.name.value)) != len(calls):
+            return []
+        given = [argument_of(module, call, parameter.name.value) for call in calls]
+        if not given or any(each is None for each in given):
+            return []
+        pending += [each for each in given if each is not None]
+    return found if found != [node] else []
 
 
 def _is_bound_again(porting: Porting, path: cst.BaseExpression) -> bool:
@@ -139,6 +176,12 @@ def reload_arguments(porting: Porting, call: cst.Call) -> list[str] | None:
 
 def quantization_of(porting: Porting, keyword: str, value: cst.BaseExpression) -> str | None:
     """What `rt.load_model(quantization=)` takes for a keyword: "" for nothing, None for what it hasn't."""
+    if given := given_by_calls(porting.module, value):
+        formats = [quantization_of(porting, keyword, each) for each in given]
+        if len(set(formats)) == 1 and (keyword != "quantization_config" or not any(formats)):
+            return formats[0]
+        is_object = keyword == "quantization_config" and None not in formats
+        return porting.module.code(value) if is_object else None
     if is_off(porting, value):
         return ""
     if keyword != "quantization_config":

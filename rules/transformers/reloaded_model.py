@@ -163,7 +163,7 @@ def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) ->
 
 def has_mesh_of_file(porting: Porting) -> bool:
     """Whether the port makes its mesh below the imports, for all functions."""
-    start = f"\n{porting.names.mesh} = "
+    start = f"{porting.module.newline}{porting.names.mesh} = "
     return any(edit.new.startswith(start) for edit in porting.edits)
 
 

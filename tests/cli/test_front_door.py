@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import porter.front.port_file
+import porter.front.with_modules
 from porter.cli import run
 from porter.errors import InputError
 from porter.port import Options, Port
@@ -32,13 +32,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Porting gives the example; `seen` takes the options, and `changes` to the port or an `error` to raise."""
     told: dict[str, Any] = {"changes": {}, "error": None}
 
-    def port_file(path: Path, options: Options | None = None) -> Port:
+    def port_script(path: Path, options: Options | None = None) -> Port:
         told["options"] = options
         if told["error"] is not None:
             raise told["error"]
         return example.port(path, **told["changes"])
 
-    monkeypatch.setattr(porter.front.port_file, "port_file", port_file)
+    monkeypatch.setattr(porter.front.with_modules, "port_script", port_script)
     return told
 
 
@@ -237,8 +237,9 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 def test_an_ascii_terminal_gets_the_report(script: Path, tmp_path: Path) -> None:
     code = (
-        "import porter.front.port_file, porter.cli\nfrom tests.report import example\n"
-        "porter.front.port_file.port_file = lambda path, options: example.port(path)\nporter.cli.main(['train.py'])"
+        "import porter.front.with_modules, porter.cli\nfrom tests.report import example\n"
+        "porter.front.with_modules.port_script = lambda path, options: example.port(path)\n"
+        "porter.cli.main(['train.py'])"
     )
     root = Path(porter.__file__).parent.parent
     settings = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(root), "PATH": ""}

@@ -62,6 +62,34 @@ def test_a_model_of_a_function_that_tries_it_out(given: str, loaded: str) -> Non
     assert "import torch" not in ported.after and "from peft" not in ported.after
 
 
+GIVEN = "name, quantization_config=config, load_in_8bit=whole"
+BY_CALLS = (
+    SCRIPT.replace("NAME, GIVEN", GIVEN)
+    .replace("def test(", "def test(name, config, whole, ")
+    .replace("print(test(", "half = BitsAndBytesConfig(load_in_4bit=True)\nprint(test(NAME, half, False, ")
+)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_model_that_the_calls_of_a_function_say(newline: str) -> None:
+    ported = port(BY_CALLS.replace("\n", newline).encode())
+    assert ported.status == "ported", ported.findings
+    assert "    base = rt.load_model(name, mesh, quantization=config)" in ported.after
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        "test(NAME, GPTQConfig(bits=4), False, 'adapter')",
+        "test(NAME, half, True, 'adapter')",
+        "look(test)",
+        "test(*settings)",
+    ],
+)
+def test_a_call_that_says_something_else(further: str) -> None:
+    assert "base = AutoModelForCausalLM.from_pretrained(name" in port(f"{BY_CALLS}{further}\n").after
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ...source.calls import calls_of, function_around, parameter_of
+from ...source.module import Module
 from ...source.scopes import Binding
 from ..script.fill_from_tables import find_other_trainer, tables_of
 from ..script.flow import binding_origins, is_itself
@@ -92,12 +93,48 @@ def _is_known(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
         return any(site.node is call for site in porting.sites)
     if parameter_of(porting.module, argument, call) is not None:
         return True
-    if isinstance(call.func, cst.Name) and call.func.value in READERS:
-        return porting.module.scope(call).lookup(call.func.value) is None
+    if isinstance(call.func, cst.Name) and call.func.value in (*READERS, "dict"):
+        is_builtin = porting.module.scope(call).lookup(call.func.value) is None
+        return is_builtin and (call.func.value != "dict" or _is_for_sites(porting, call, argument))
     if isinstance(call.func, cst.Attribute) and call.func.attr.value in LOGS:
         return True
     matches = _matches(porting)
     return name is not None and (name in tables_of(porting) or name in matches or f"{name}()" in matches)
+
+
+def _is_for_sites(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
+    """Whether `kwargs = dict(model=model, ...)` is handed to calls that are read as `**kwargs`, and the entry of the
+    argument is read nowhere else."""
+    module, line = porting.module, porting.module.parents[call]
+    if isinstance(line, cst.AnnAssign):
+        target: cst.BaseExpression | None = line.target
+    else:
+        target = line.targets[0].target if isinstance(line, cst.Assign) and len(line.targets) == 1 else None
+    found = module.scope(call).lookup(target.value) if isinstance(target, cst.Name) else None
+    if argument.keyword is None or found is None or not isinstance(target, cst.Name):
+        return False
+    read = {site.node for site in porting.sites}
+    for use in module.references(target.value, found[0]):
+        around = module.parents[use]
+        if isinstance(around, cst.Arg) and around.star == "**" and module.parents[around] in read:
+            continue
+        key = _key_of(module, use)
+        if key is None or key == argument.keyword.value:
+            return False
+    return True
+
+
+def _key_of(module: Module, use: cst.CSTNode) -> str | None:
+    """The key that a use of a dictionary is about: `kwargs["rows"] = rows`, `kwargs.get("rows")`."""
+    around = module.parents[use]
+    if isinstance(around, cst.Attribute) and around.attr.value in ("get", "pop", "setdefault"):
+        called = module.parents[around]
+        first = called.args[0].value if isinstance(called, cst.Call) and called.args else None
+    else:
+        index = around.slice[0].slice if isinstance(around, cst.Subscript) and around.value is use else None
+        first = index.value if isinstance(index, cst.Index) else None
+    key = first.evaluated_value if isinstance(first, cst.SimpleString) else None
+    return key if isinstance(key, str) else None
 
 
 def _matches(porting: Training) -> set[str]:

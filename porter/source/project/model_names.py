@@ -245,10 +245,24 @@ class _Finder:
         own = shown.removesuffix(".py").removesuffix("/__init__").split("/")
         return file, name.lstrip(".").split(".")[len(own) :]
 
+    def read_imported(self) -> None:
+        """Read the project's modules that the script imports: a class of settings may stand there."""
+        for node in ast.walk(self.trees[""]):
+            home = (
+                "." * node.level + (f"{node.module}." if node.module else "")
+                if isinstance(node, ast.ImportFrom)
+                else ""
+            )
+            for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+                self.module(f"{home}{alias.name}", "")
+
     def at(self, path: list[str], depth: int) -> tuple[str, str] | None:
         """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""
         found = list(texts_at(path, self.text, self.script, self.launched.files))
         found += self.in_parsers(path[-1], depth + 1) if len(path) == 1 else ()
+        if not found:
+            self.read_imported()
+            found += (each for each in self.in_parsers(path[-1], depth + 1) if len(path) == 1 or "." in each[1])
         return found[0] if found and len({value for value, _ in found}) == 1 else None
 
     def in_parsers(self, name: str, depth: int, adds: str = "add_argument") -> Iterator[tuple[str, str]]:

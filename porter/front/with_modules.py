@@ -1,0 +1,122 @@
+"""A script alone, with the modules of its project that have to be ported with it.
+
+    from model_utils import load_model      →      from model_utils_tunix import load_model
+
+A script that isn't ported whole alone is read with what it imports. Unless that is worse, the modules that change, and
+those that import them, are written beside its port under names of their own: the project's files stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..engine.pipeline import port_module
+from ..errors import InputError
+from ..port import Options, Port
+from ..recipe import Finding, Recipe
+from ..safety.limits import within_budget
+from ..source.folder import MOST_FILES, SourceTree, imported_names
+from ..source.module import Module
+from ..source.parsing import read_module
+from ..source.project.folders import project_folders
+from ..source.project.modules import ABOVE, LIBRARIES, find_project_file
+from .renamed_imports import Renaming, renamed
+
+RANKS = {"ported": 0, "partial": 1}
+OURS = ("porter", "porter_runtime")
+SUFFIX = "_tunix"
+
+
+def port_script(path: Path, options: Options | None = None) -> Port:
+    """Port one file, with what it imports of its project unless that is worse. InputError as `port_file`."""
+    given = options or Options()
+    return within_budget(lambda: _port(path, given), path, given.budget)
+
+
+def _port(path: Path, options: Options) -> Port:
+    module = read_module(path)
+    alone = port_module(module, options)
+    if alone.status == "ported" or module.notebook is not None:
+        return alone
+    tree, script = tree_around(path, module)
+    if len(tree.files) == 1:
+        return alone
+    whole = port_module(tree.merged(script), options)
+    if RANKS.get(whole.status) is None or _worse(whole) > _worse(alone):
+        return alone
+    return with_modules(tree, script, whole) or alone
+
+
+def _worse(port: Port) -> tuple[int, int]:
+    """How much of a port is left to do: its status, then its errors."""
+    errors = sum(finding.severity == "error" for each in (port, *port.modules) for finding in each.findings)
+    return RANKS.get(port.status, len(RANKS)), errors
+
+
+def tree_around(path: Path, module: Module) -> tuple[SourceTree, Path]:
+    """The files of its project that a script imports, directly or through others, and its own path among them."""
+    script = path.absolute()
+    root = project_folders(script, above=ABOVE)[-1]
+    found, pending = {script: module}, [script]
+    while pending and len(found) < MOST_FILES:
+        file = pending.pop(0)
+        for name in imported_names(file):
+            if name.partition(".")[0] in OURS:
+                continue
+            target = find_project_file(str(file), name)
+            if target is None or target[0] in found or root not in target[0].parents or target[0].stem in LIBRARIES:
+                continue
+            try:
+                found[target[0]] = read_module(target[0])
+            except InputError:
+                continue
+            pending.append(target[0])
+    modules = {file.relative_to(root): read for file, read in found.items()}
+    return SourceTree(root, sorted(modules), modules=modules), script.relative_to(root)
+
+
+def with_modules(tree: SourceTree, script: Path, whole: Port) -> Port | None:
+    """The script's port with the modules that are written beside it; None where they can't be."""
+    taken = {Path(port.path).relative_to(tree.root): port for port in whole.modules}
+    reached = [file for file in tree.reached(script) if file != script]
+    while new := [file for file in reached if file not in taken and taken.keys() & set(tree.imports(file))]:
+        taken |= {file: _unchanged(tree.module(file)) for file in new}
+    names = {file: f"{_name(file)}{SUFFIX}" for file in taken}
+    circular = any(script in tree.imports(file) for file in taken)
+    if circular or len(set(names.values())) < len(names) or any(_knows_its_place(tree, script, file) for file in taken):
+        return None
+    renaming = Renaming(tree, script, names)
+    written = {file: renamed(port, renaming, file) for file, port in {**taken, script: whole}.items()}
+    ports = {file: port for file, port in written.items() if port is not None}
+    if len(ports) < len(written):
+        return None
+    modules = [replace(ports[file], beside=f"{name}.py") for file, name in names.items()]
+    said = [_said(renaming, file, name) for file, name in names.items()]
+    recipe = ports[script].recipe
+    recipe = replace(recipe, findings=tuple(sorted((*recipe.findings, *said), key=lambda each: each.line)))
+    return replace(ports[script], recipe=recipe, modules=tuple(modules))
+
+
+def _name(file: Path) -> str:
+    return file.parent.name if file.stem == "__init__" else file.stem
+
+
+def _knows_its_place(tree: SourceTree, script: Path, file: Path) -> bool:
+    """Whether a module finds other files by where it lies, which changes."""
+    return file.parent != script.parent and "__file__" in tree.module(file).text
+
+
+def _unchanged(module: Module) -> Port:
+    """The port of a module that stays as it is, but for its imports."""
+    text = module.as_written
+    recipe = Recipe(module.path)
+    return Port(module.path, text, text, "ported", recipe, bom=module.bom, encoding=module.encoding)
+
+
+def _said(renaming: Renaming, file: Path, name: str) -> Finding:
+    """That a module was ported, at the line where the script imports it, or at the first."""
+    line, imported = renaming.imported(file)
+    found = find_project_file(str(renaming.tree.root / renaming.script), imported) if imported else None
+    message = f"{found[1] if found else file.name} is ported with this file: {name}.py, written beside the port."
+    return Finding("TP001", "info", message, "Keep the two files together.", line, 1)

@@ -1,0 +1,49 @@
+"""`kwargs = dict(model=model, ...)` of which a trainer takes its keywords: the model in it is handed to nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("some/rows", split="train")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+kwargs{typed} = {made}
+{between}
+trainer = SFTTrainer(**kwargs)
+{behind}
+trainer.train()
+"""
+MADE = 'dict(model=model, args=SFTConfig("out"), train_dataset=rows, processing_class=tokenizer)'
+BY_BRANCH = 'if "chosen" in rows.column_names:\n    kwargs["eval_dataset"] = rows'
+
+
+def ported(made: str = MADE, typed: str = "", between: str = "", behind: str = "") -> tuple[str, list[str]]:
+    found = port(SCRIPT.format(made=made, typed=typed, between=between, behind=behind))
+    return found.status, [each.message for each in found.findings if each.severity == "error"]
+
+
+@pytest.mark.parametrize("typed", ["", ": dict[str, object]"])
+@pytest.mark.parametrize("between", ["", BY_BRANCH, 'print(kwargs["train_dataset"])', 'kwargs.get("eval_dataset")'])
+def test_the_trainer_alone_gets_the_model(typed: str, between: str) -> None:
+    assert ported(typed=typed, between=between) == ("ported", [])
+
+
+@pytest.mark.parametrize(
+    ("between", "behind"),
+    [("", "look(kwargs)"), ("", 'look(kwargs["model"])'), ("", "look(**kwargs)")],
+)
+def test_somebody_else_gets_it_too(between: str, behind: str) -> None:
+    status, errors = ported(between=between, behind=behind)
+    assert status == "partial" and any("gets Tunix's model now" in error for error in errors)
+
+
+def test_a_dict_of_the_scripts_own() -> None:
+    status, errors = ported(between="def dict(**given):\n    return given\n")
+    assert status == "partial" and errors

@@ -1,0 +1,205 @@
+"""A script alone whose model, adapters' config or arguments are made in other modules of its project."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from porter.cli.port import command
+from porter.front.output import write_port
+from porter.front.port_file import port_file
+from porter.front.with_modules import port_script
+from porter.port import Port
+from porter.recipe import Receipt
+
+SCRIPT = """\
+from datasets import load_dataset
+from peft import LoraConfig
+from trl import SFTConfig, SFTTrainer
+
+{imports}
+
+model, tokenizer = {load}("Qwen/Qwen3-0.6B")
+trainer = SFTTrainer(
+    model=model,
+    args=SFTConfig(output_dir="out", learning_rate=1e-4),
+    train_dataset=load_dataset("json", data_files="rows.jsonl", split="train"),
+    processing_class=tokenizer,
+    peft_config=LoraConfig(r=8),
+)
+trainer.train()
+"""
+MODELS = """\
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+
+def load_model(name):
+    model = AutoModelForCausalLM.from_pretrained(name, torch_dtype=torch.bfloat16, device_map="auto")
+    return model, AutoTokenizer.from_pretrained(name)
+"""
+
+
+def ported(folder: Path, imports: str, load: str, script: str = "train.py", **modules: str) -> Port:
+    """The port of `script` in a project of the modules: `src__models` is `src/models.py`."""
+    folder.mkdir(exist_ok=True)
+    (folder / "LICENSE").write_text("free\n")  # the root of a project
+    files = {f"{name.replace('__', '/')}.py": text for name, text in modules.items()}
+    for name, text in {script: SCRIPT.format(imports=imports, load=load), **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return port_script(folder / script)
+
+
+def line_of(port: Port, start: str) -> str:
+    return next(line for line in port.after.splitlines() if line.startswith(start))
+
+
+@pytest.mark.parametrize(
+    ("imports", "load", "written"),
+    [
+        ("from models import load_model", "load_model", "from models_tunix import load_model"),
+        ("from models import load_model as load", "load", "from models_tunix import load_model as load"),
+        ("from models import load_model; import models", "load_model", "import models_tunix as models"),
+        ("from models import load_model; import os, models as m", "load_model", "import os, models_tunix as m"),
+        ("from models import (\n    load_model,\n)", "load_model", "from models_tunix import ("),
+    ],
+)
+def test_a_module_beside_the_script(tmp_path: Path, imports: str, load: str, written: str) -> None:
+    port = ported(tmp_path, imports, load, models=MODELS)
+    assert port.status == "ported"
+    assert written in re.split(r"\n|; ", port.after)
+    (module,) = port.modules
+    assert (module.beside, module.status) == ("models_tunix.py", "ported")
+    assert "rt.load_model(name, mesh" in module.after and "torch" not in module.after
+    said = [(each.line, each.message) for each in port.findings if "beside the port" in each.message]
+    assert said == [(5, "models.py is ported with this file: models_tunix.py, written beside the port.")]
+
+
+def test_what_is_written(tmp_path: Path) -> None:
+    folder, out = tmp_path / "project", tmp_path / "out"
+    out.mkdir()
+    port = ported(folder, "from models import load_model", "load_model", models=MODELS)
+    written = write_port(port, out / "train_tunix.py")
+    assert {path.name for path in written} == {"train_tunix.py", "train_tunix.recipe.json", "models_tunix.py"}
+    assert (out / "models_tunix.py").read_text() == port.modules[0].after
+    assert sorted(path.name for path in folder.iterdir()) == ["LICENSE", "models.py", "train.py"]
+
+
+def test_the_report_has_each_of_the_files(tmp_path: Path) -> None:
+    ported(tmp_path, "from models import load_model", "load_model", models=MODELS)
+    result = CliRunner().invoke(command, [str(tmp_path / "train.py"), "--json"], standalone_mode=False)
+    (module,) = json.loads(result.output)["modules"]
+    assert (module["source"], module["status"]) == (str(tmp_path / "models.py"), "ported")
+    shown = CliRunner().invoke(command, [str(tmp_path / "train.py")], standalone_mode=False).output
+    assert f"--- {tmp_path / 'models.py'}" in shown and "+    model = rt.load_model(" in shown
+
+
+def test_what_imports_a_module_that_changes_goes_with_it(tmp_path: Path) -> None:
+    helpers = (
+        "from models import load_model\nfrom rows import clean\n\n\ndef load(name):\n    return load_model(name)\n"
+    )
+    port = ported(
+        tmp_path,
+        "from helpers import load",
+        "load",
+        models=MODELS,
+        helpers=helpers,
+        rows="def clean(x):\n    return x\n",
+    )
+    assert port.status == "ported"
+    assert {module.beside for module in port.modules} == {"models_tunix.py", "helpers_tunix.py"}
+    helper = next(module for module in port.modules if module.beside == "helpers_tunix.py")
+    assert helper.after.startswith("from models_tunix import load_model\nfrom rows import clean\n")
+
+
+def test_a_script_that_is_started_from_above_its_folder(tmp_path: Path) -> None:
+    """`python -m src.train`: Python doesn't look for modules beside the port by itself."""
+    imports = "from src.common.models import load_model"
+    port = ported(tmp_path, imports, "load_model", "src/train.py", src__common__models=MODELS, src__common____init__="")
+    assert port.status == "ported"
+    lines = port.after.splitlines()
+    told = lines.index(
+        "sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # the modules written beside this file"
+    )
+    assert lines[told + 1] == "from models_tunix import load_model"
+    assert {"import os", "import sys"} <= set(lines[:told])
+    ast.parse(port.after)
+    rows = [place for row in port.fields if isinstance(row, Receipt) for place in row.places if not place.file]
+    assert rows and all(place.text in lines[place.line - 1] for place in rows)
+
+
+def test_a_module_of_a_package(tmp_path: Path) -> None:
+    imports = "from .models import load_model"
+    port = ported(tmp_path, imports, "load_model", "pack/train.py", pack__models=MODELS, pack____init__="")
+    assert line_of(port, "from .") == "from .models_tunix import load_model"
+    assert "sys.path" not in port.after
+
+
+@pytest.mark.parametrize(
+    ("imports", "load", "modules"),
+    [
+        ("import src.models", "src.models.load_model", {"src__models": MODELS}),
+        ("from src.models import load_model", "load_model", {"src__models": f"HERE = __file__\n{MODELS}"}),
+        ("from models import load_model", "load_model", {"models": f"import train\n{MODELS}"}),
+        ("from src import models, rows", "models.load_model", {"src__models": MODELS, "src__rows": "A = 1\n"}),
+    ],
+    ids=["a dotted name", "files beside a module", "a circle", "two modules at once"],
+)
+def test_what_cant_be_written_beside_stays_a_todo(
+    tmp_path: Path, imports: str, load: str, modules: dict[str, str]
+) -> None:
+    port = ported(tmp_path, imports, load, **modules)
+    assert port.status == "partial" and not port.modules
+    assert any("where this model comes from" in each.message for each in port.findings)
+
+
+def test_a_script_that_is_ported_alone_stays_alone(tmp_path: Path) -> None:
+    models = "def load_model(name):\n    return name, None\n"
+    port = ported(
+        tmp_path, "from models import load_model", 'load_model("x") and ("Qwen/Qwen3-0.6B", None) or ', models=models
+    )
+    assert not port.modules
+    assert port.after == port_file(tmp_path / "train.py").after
+
+
+def test_a_model_that_tunix_has_not_in_settings_of_another_module(tmp_path: Path) -> None:
+    settings = """\
+from dataclasses import dataclass
+
+
+@dataclass
+class ModelSettings:
+    model_name: str = "google/gemma-3n-e2b-it"
+
+
+@dataclass
+class Settings:
+    model: ModelSettings = None
+
+    def __post_init__(self):
+        self.model = ModelSettings()
+"""
+    models = MODELS.replace("def load_model(name):", "def load_model(settings):").replace(
+        "(name", "(settings.model.model_name"
+    )
+    imports = "from models import load_model\nfrom settings import Settings"
+    port = ported(tmp_path, imports, "(lambda load: load)(load_model)", models=models, settings=settings)
+    script = (
+        (tmp_path / "train.py")
+        .read_text()
+        .replace('(lambda load: load)(load_model)("Qwen/Qwen3-0.6B")', "load_model(Settings())")
+    )
+    (tmp_path / "train.py").write_text(script)
+    port = port_script(tmp_path / "train.py")
+    assert port.status == "partial"
+    assert any(
+        "google/gemma-3n-e2b-it (ModelSettings.model_name): Tunix doesn't have" in each.message
+        for file in (port, *port.modules)
+        for each in file.findings
+    )
