@@ -26,8 +26,7 @@ ASKS = frozenset(
 )
 BUILT_FOR = ("torch.version.cuda", "torch.version.hip", "torch.backends.cudnn.version")
 NAME = "torch.cuda.get_device_name"
-# What names a device by the answer, `torch.device("cuda" if torch.cuda.is_available() else "cpu")`, or asks for others.
-OF_DEVICES = re.compile(r"torch\.device|torch\.[\w.]+\.(?:is_available|is_built)")
+OTHERS = (".mps.is_available", ".mps.is_built", "torch.xpu.is_available", "torch.npu.is_available")  # other devices
 # What a TPU has an answer to.
 ANSWERED = ("torch.cuda.device_count", "torch.cuda.is_bf16_supported")
 # Calls that such a line may make beside them, and names that it may read.
@@ -99,12 +98,40 @@ def _variables(porting: Porting, scope: Scope) -> dict[str, Binding]:
                 alone = isinstance(made.node, cst.Assign) and len(made.node.targets) == 1
                 if alone and _is_about(porting, made.value, found):
                     found[name], grown = made, True
+            elif name not in found and len(bindings) > 1 and _is_chosen(porting, bindings, found):
+                found[name], grown = made, True
     while True:
         kept = {name: made for name, made in found.items() if _only_reported(porting, name, scope, found)}
         kept = {name: made for name, made in kept.items() if _all_go(porting, made, scope, kept)}
         if kept == found:
             return found
         found = kept
+
+
+def _is_chosen(porting: Porting, bindings: list[Binding], told: dict[str, Binding]) -> bool:
+    """Whether each branch of one `if`, which asks for a GPU, gives a variable a device: nothing else gives it one."""
+    chains = set()
+    for made in bindings:
+        alone = isinstance(made.node, cst.Assign) and len(made.node.targets) == 1
+        if not alone or made.value is None or not _is_place(porting, made.value):
+            return False
+        above: cst.CSTNode | None = None
+        for node in porting.module.ancestors(made.node):
+            if isinstance(node, cst.If):
+                above = node
+            elif not isinstance(node, cst.SimpleStatementLine | cst.IndentedBlock | cst.Else):
+                break
+        chains.add(above)
+    only = next(iter(chains))
+    return len(chains) == 1 and isinstance(only, cst.If) and _is_about(porting, only.test, told)
+
+
+def _is_place(porting: Porting, value: cst.BaseExpression) -> bool:
+    """`"cuda"`, `torch.device("mps")`."""
+    if isinstance(value, cst.Call):
+        named = porting.module.qualified(value.func) == "torch.device"
+        return named and all(_is_written(porting, argument.value) for argument in value.args)
+    return _is_written(porting, value)
 
 
 def _all_go(porting: Porting, made: Binding, scope: Scope, told: dict[str, Binding]) -> bool:
@@ -154,13 +181,19 @@ def _warns(porting: Porting, holder: cst.If, told: dict[str, Binding]) -> bool:
 
 def _only_says(porting: Porting, body: cst.BaseSuite, told: dict[str, Binding]) -> bool:
     """Whether a block prints, and makes for that what is told of: `props = torch.cuda.get_device_properties(0)`."""
-    made = {binding.node for binding in told.values()}
     lines = [
         line
         for statement in body.body
         for line in (statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,))
     ]
-    return all(line in made or (isinstance(line, cst.Expr) and _says(porting, line, told)) for line in lines)
+    return all(_makes(line, told) or (isinstance(line, cst.Expr) and _says(porting, line, told)) for line in lines)
+
+
+def _makes(line: cst.CSTNode, told: dict[str, Binding]) -> bool:
+    """Whether a line gives a value to what is told of, and to nothing else."""
+    target = line.targets[0].target if isinstance(line, cst.Assign) and len(line.targets) == 1 else None
+    named = isinstance(target, cst.Name) and target.value in told
+    return named or any(binding.node is line for binding in told.values())
 
 
 def _says(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool:
@@ -189,9 +222,9 @@ def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Bindi
     for node in inside(value):
         if isinstance(node, cst.Call):
             name = module.qualified(node.func)
-            if name in ASKS or name in BUILT_FOR:
+            if name in ASKS or name in BUILT_FOR or (name or "").endswith(OTHERS):
                 asks = True
-            elif name not in ANSWERED and OF_DEVICES.fullmatch(name or "") is None:
+            elif name not in (*ANSWERED, "torch.device"):
                 if module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
                     return False
         elif isinstance(node, cst.Attribute) and module.qualified(node) in BUILT_FOR:

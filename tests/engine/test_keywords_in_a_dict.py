@@ -1,4 +1,4 @@
-"""`kwargs = dict(model=model, ...)`, of which a trainer takes its keywords: the model in it is handed nowhere else."""
+"""`kwargs = dict(model=model, ...)` of which a trainer takes its keywords: it hands the model to nothing else."""
 
 from __future__ import annotations
 
