@@ -136,7 +136,7 @@ def test_rows_of_like_length_come_as_in_transformers(rows: int, group: int) -> N
     from transformers import set_seed
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
-    from porter.runtime.batches.order import epoch_order
+    from porter.runtime.batches.order import epoch_order, evaluated
 
     lengths = [(number * number * 7 + 3) % 97 + 1 for number in range(rows)]
     sampler = LengthGroupedSampler(group, lengths=lengths)
@@ -146,6 +146,11 @@ def test_rows_of_like_length_come_as_in_transformers(rows: int, group: int) -> N
         theirs = torch.cat(list(loader)).tolist()
         ours = epoch_order(rows, sampling="group_by_length", seed=7, epoch=epoch, lengths=lengths, group=group)
         assert ours.tolist() == theirs
+    set_seed(7)
+    next(iter(loader))  # an epoch begins, and an evaluation comes
+    held_out = LengthGroupedSampler(2, lengths=lengths[:9])
+    theirs = torch.cat(list(torch.utils.data.DataLoader(list(range(9)), batch_size=2, sampler=held_out))).tolist()
+    assert evaluated(lengths[:9], 2, 7, rows).tolist() == theirs
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])

@@ -63,10 +63,15 @@ def test_loss_and_gradient_are_trl_s(
     assert np.allclose(norms, logged(trainer, "grad_norm"), rtol=NORM, atol=0)
 
 
-@pytest.mark.parametrize("packing", [False, True])
-@pytest.mark.parametrize("family", ["mistral", "gemma3"])  # two kinds of sliding window
+@pytest.mark.parametrize(
+    ("packing", "family", "sampling"),
+    [
+        *((packing, family, "random") for packing in (False, True) for family in ("mistral", "gemma3")),  # two windows
+        (False, "mistral", "group_by_length"),
+    ],
+)
 def test_mean_of_evaluation_losses_is_eval_loss(
-    tiny: Any, tiny_mesh: Any, tmp_path: Path, packing: bool, family: str
+    tiny: Any, tiny_mesh: Any, tmp_path: Path, packing: bool, family: str, sampling: str
 ) -> None:
     from datasets import Dataset
     from flax import nnx
@@ -84,7 +89,9 @@ def test_mean_of_evaluation_losses_is_eval_loss(
         per_device_eval_batch_size=4,
         packing=packing,
         max_length=64,
+        train_sampling_strategy=sampling,
     )
+    next(iter(trainer.get_train_dataloader()))  # draws the first epoch's order, as training does before it evaluates
     theirs = trainer.evaluate()["eval_loss"]
 
     mesh = tiny_mesh(4, 1)

@@ -153,6 +153,13 @@ def test_evaluation_weighs_batches_by_their_rows() -> None:
     assert second["scale"].tolist() == pytest.approx([2 * 1 / 3 / 3, 0])
 
 
+@pytest.mark.parametrize(("transformers", "first"), [("4.45.2", [1, 2]), ("4.46.0", [3, 2])])
+def test_evaluation_is_grouped_by_length_as_in_its_transformers(transformers: str, first: list[int]) -> None:
+    made = make(text_rows(3), sampling="group_by_length", trl="0.12.0", transformers=transformers)
+    batch = next(iter(made.evaluation(text_rows(3) + text_rows(3), batch_size=2)))
+    assert (batch["labels"] != -100).sum(axis=1).tolist() == first
+
+
 def test_evaluation_counts_rows_that_fill_up_processes_in_their_batch_only() -> None:
     batches = make(text_rows(4), batch_size=4, processes=2).evaluation(text_rows(5), batch_size=4)
     _, second = batches

@@ -6,7 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from porter.runtime.batches.order import epoch_order, epoch_orders, micro_batches, randperm, sampling_of, seed_of
+from porter.runtime.batches.order import (
+    epoch_order,
+    epoch_orders,
+    evaluated,
+    micro_batches,
+    randperm,
+    sampling_of,
+    seed_of,
+)
 from porter.runtime.facts.releases import release, shuffling_of
 
 PERM_42 = [2, 6, 1, 8, 4, 5, 0, 9, 3, 7]
@@ -36,6 +44,8 @@ def test_every_epoch_has_its_own_order() -> None:
 
 
 LENGTHS = [5, 9, 2, 14, 7, 3, 14, 1, 8, 6, 4, 12, 10]
+HELD_OUT = [4, 8, 1, 9, 3, 7, 2, 6, 5, 11, 10, 12, 3, 5, 2, 7, 8, 1]
+EVALUATED = [11, 9, 0, 4, 5, 7, 13, 6, 3, 15, 12, 17, 10, 8, 14, 2, 1, 16]
 GROUPED = [[6, 11, 8, 4, 1, 9, 12, 0, 3, 2, 5, 7, 10], [3, 0, 1, 9, 8, 2, 6, 12, 10, 7, 4, 5, 11]]
 
 
@@ -43,6 +53,11 @@ def test_rows_of_like_length_come_together() -> None:
     # transformers' LengthGroupedSampler(2, lengths=LENGTHS) in a DataLoader after set_seed(42)
     orders = [epoch_order(13, sampling="group_by_length", seed=42, epoch=e, lengths=LENGTHS, group=2) for e in (0, 1)]
     assert [order.tolist() for order in orders] == GROUPED
+
+
+def test_an_evaluation_by_length_is_drawn_behind_the_first_epoch() -> None:
+    # LengthGroupedSampler(2, lengths=HELD_OUT) in a DataLoader after set_seed(42) and the 13 rows' first epoch
+    assert evaluated(HELD_OUT, 2, 42, 13).tolist() == EVALUATED
 
 
 def test_order_by_length_needs_lengths() -> None:

@@ -107,6 +107,14 @@ def test_evaluation_weights_make_the_trainers_mean(mesh: Any) -> None:
     assert np.allclose(scales / 3, np.array([2 / 1, 2 / 1, 2 / 5, 2 / 5, 1 / 4]) / 5)
 
 
+def test_evaluation_is_grouped_by_length(mesh: Any) -> None:
+    grouped = TrainerBatches(Rows(4), collate, mesh, sampling="group_by_length").evaluation(Rows(5), batch_size=2)
+    assert sorted(number for batch in grouped for number in numbers(batch)) == [0, 1, 2, 3, 4]
+    assert numbers(next(iter(grouped)))[0] == 4  # the longest first
+    older = TrainerBatches(Rows(4), collate, mesh, sampling="group_by_length", transformers="4.45.2")
+    assert numbers(next(iter(older.evaluation(Rows(5), batch_size=2)))) == [0, 1]
+
+
 def test_what_cannot_make_a_step_is_said(mesh: Any) -> None:
     with pytest.raises(ValueError, match="nothing to train on"):
         TrainerBatches(Rows(0), collate, mesh)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EvaluationBatches:
-    """Batches of an evaluation set, in order; made by `SFTBatches.evaluation`.
+    """Batches of an evaluation set, in the GPU run's order; made by `SFTBatches.evaluation`.
 
     HF takes the mean over rows of each row's batch loss on its process, itself a mean over trained tokens (with
     transformers 4.57 to 5.9 each row's first token counted among them, though nothing predicts it). That weight stands
@@ -30,7 +30,7 @@ class EvaluationBatches:
     def __init__(
         self, training: SFTBatches, prepared: Rows, batch_size: int, micro_batch: int, packing: str | None
     ) -> None:
-        dealt = training._deal.batches(np.arange(len(prepared)), batch_size)
+        dealt = training._deal.batches(training._steps.evaluated(prepared.lengths, batch_size), batch_size)
         if not dealt:
             raise ValueError(f"{len(prepared)} evaluation rows don't fill one batch of {batch_size}")
         self.rows, self.gpu_batches = len(prepared), len(dealt)

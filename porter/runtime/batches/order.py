@@ -120,14 +120,27 @@ def grouped(lengths: Sequence[int] | np.ndarray, group: int, seed: int) -> Itera
     draws 64 bits from it whenever an iteration begins. Nothing else draws on a GPU run that doesn't evaluate.
     """
     sizes = np.asarray(lengths)
+    return (_by_length(drawn, sizes, group) for drawn in randperms(len(sizes), seed, skipped=2))
+
+
+def evaluated(lengths: Sequence[int] | np.ndarray, group: int, seed: int, trained: int) -> np.ndarray:
+    """The order in which LengthGroupedSampler took an evaluation's rows, (n,), in batches of `group` rows a process.
+
+    Of the first evaluation of a run of `trained` rows, drawn behind the order of its first epoch; later ones are
+    grouped alike.
+    """
+    sizes = np.asarray(lengths)
+    return _by_length(next(randperms(len(sizes), seed, skipped=2 + max(trained - 1, 0) + 2)), sizes, group)
+
+
+def _by_length(drawn: np.ndarray, sizes: np.ndarray, group: int) -> np.ndarray:
     n = len(sizes)
     size = group * (min(n // (4 * group), MEGA_BATCHES) or 1)
-    for drawn in randperms(n, seed, skipped=2):
-        parts = [drawn[start : start + size] for start in range(0, n, size)]
-        parts = [part[np.argsort(-sizes[part], kind="stable")] for part in parts]
-        longest = int(np.argmax([sizes[part[0]] for part in parts]))
-        parts[0][0], parts[longest][0] = parts[longest][0], parts[0][0]  # the longest row of all first
-        yield np.concatenate(parts)
+    parts = [drawn[start : start + size] for start in range(0, n, size)]
+    parts = [part[np.argsort(-sizes[part], kind="stable")] for part in parts]
+    longest = int(np.argmax([sizes[part[0]] for part in parts]))
+    parts[0][0], parts[longest][0] = parts[longest][0], parts[0][0]  # the longest row of all first
+    return np.concatenate(parts)
 
 
 def sampling_of(training_args: Any) -> str:

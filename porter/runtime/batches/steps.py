@@ -64,6 +64,13 @@ class Steps:
         if not release.rounds_steps_up:
             self.largest = max(sum(len(group.batches) for group in groups) for groups in self._groups())
 
+    def evaluated(self, lengths: np.ndarray, batch_size: int) -> np.ndarray:
+        """An evaluation's rows in the order of the GPU run's, (n,); `batch_size` of all its processes."""
+        if not self._release.evaluates_by_length or "lengths" not in self._sampling:
+            return np.arange(len(lengths))
+        group = batch_size // self._deal.processes
+        return order.evaluated(lengths, group, self._sampling["seed"], len(self._rows))
+
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         return self._steps() if self._release.rounds_steps_up else self._older_steps()
 

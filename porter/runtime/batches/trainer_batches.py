@@ -119,9 +119,8 @@ class TrainerBatches:
             "shuffling": shuffling,
         }
         if sampling == "group_by_length":
-            lengths = [len(row["input_ids"]) for row in self._dataset]
             own = batch_size // processes * accumulation
-            self._sampling |= {"lengths": lengths, "group": own}
+            self._sampling |= {"lengths": _lengths(self._dataset), "group": own}
 
         self.rows = len(self._dataset)
         if not self.rows:
@@ -252,6 +251,13 @@ class TrainerBatches:
         """
         return TrainerEvaluation(self, self._columns(list(dataset) if is_stream(dataset) else dataset), batch_size)
 
+    def _evaluated(self, dataset: Any, batch_size: int) -> np.ndarray:
+        """An evaluation's rows in the order of the GPU run's, (n,)."""
+        if not self._release.evaluates_by_length or "lengths" not in self._sampling:
+            return np.arange(len(dataset))
+        group = batch_size // self._deal.processes
+        return order.evaluated(_lengths(dataset), group, self._sampling["seed"], self.rows)
+
     def _columns(self, dataset: Any) -> Any:
         """The dataset without the columns that its library takes away before rows are read."""
         if self._keep is None or not hasattr(dataset, "remove_columns"):
@@ -351,3 +357,7 @@ class TrainerBatches:
                     batch[shape.blind][place, :stop] = row.blind
                 batch["scale"][place] = scale[first + place]
             yield batch
+
+
+def _lengths(dataset: Any) -> list[int]:
+    return [len(row["input_ids"]) for row in dataset]

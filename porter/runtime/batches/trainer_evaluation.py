@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TrainerEvaluation:
-    """Batches of an evaluation set, in order; made by `TrainerBatches.evaluation`.
+    """Batches of an evaluation set, in the GPU run's order; made by `TrainerBatches.evaluation`.
 
     HF takes the mean over rows of each row's batch loss, itself a mean over trained tokens. That weight stands in
     `scale`, so that the batches can have the mesh's size.
@@ -28,7 +28,7 @@ class TrainerEvaluation:
 
     def __init__(self, training: TrainerBatches, dataset: Any, batch_size: int) -> None:
         self.rows = len(dataset)
-        self._dealt = training._deal.batches(np.arange(self.rows), batch_size)
+        self._dealt = training._deal.batches(training._evaluated(dataset, batch_size), batch_size)
         if not self._dealt:
             raise ValueError(f"{self.rows} evaluation rows don't fill one batch of {batch_size}")
         self.gpu_batches = len(self._dealt)

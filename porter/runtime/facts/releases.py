@@ -343,6 +343,11 @@ class Release:
         """Whether `data_seed` gave the order of the rows; before transformers 4.46 nothing read it."""
         return version_key(self.transformers) >= (4, 46, 0)
 
+    @property
+    def evaluates_by_length(self) -> bool:
+        """Whether `group_by_length` ordered the rows of evaluations too, as transformers' Trainer does since 4.46."""
+        return version_key(self.transformers) >= (4, 46, 0)
+
     def sums_like(self, transformers: str) -> bool:
         """Whether that transformers grouped micro-batches and took means, evaluating too, as this release's own."""
         eras = ((4, 46, 0), (4, 47, 0), (4, 52, 0), (4, 57, 0), (5, 10, 0))
