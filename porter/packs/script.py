@@ -25,7 +25,7 @@ from ..engine.settling.kept_branch import keep_branch
 from ..engine.settling.unused import drop_device_maps
 from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
-from ..engine.tokens.tokenizers import is_tokenizer, tokenizer_load, tokenizes_alike
+from ..engine.tokens.tokenizers import is_tokenizer, reads_files, tokenizer_load, tokenizes_alike
 from ..releases.history import history
 from ..runtime.facts.families import UnknownFamily, find_family
 from ..runtime.facts.field_tables import version_key
@@ -83,6 +83,7 @@ __all__ = [
     "plain_version",
     "reaching",
     "read_value",
+    "reads_files",
     "release_of",
     "returned",
     "role_uses",

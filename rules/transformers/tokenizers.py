@@ -8,6 +8,8 @@ Why: transformers 5, which a port has, builds tokenizers of Llama's class anew a
 splits a text: behind a special token within a text Llama 2, TinyLlama and the like get another token, of
 DeepSeek-R1-Distill-Llama all spaces are lost. Mistral's pad on the other side. Told of the end token alone it takes the
 start token away, and it listens for tokenizers that didn't (Llama 3's, Qwen's).
+transformers 5.0 to 5.2 read the files of Llama's class as they stand, too (`rt.as_transformers_5_0`): from 5.3 on a
+text that begins with a space has one token less.
 Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1", add_eos_token=True)`
 Use instead: `tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained("..."), add_eos_token=True)`
 Safety: exact beside transformers 4.41 to 4.57. With `use_fast=False` and a checkpoint whose settings say
@@ -20,13 +22,14 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, is_before, step
-from porter.packs.script import TOKENIZER_LOADS, is_tokenizer, tokenizes_alike
+from porter.packs.script import TOKENIZER_LOADS, is_tokenizer, reads_files, tokenizes_alike
 
 ID = "TP005"
 NAMES = ("add_bos_token", "add_eos_token")
 MOVED = (*NAMES, "use_fast")  # transformers 5 doesn't listen to the last one
 SLOW = ("LlamaTokenizer", "CodeLlamaTokenizer")  # by these names transformers 4 had the slow ones
 REASON = "ids of the same text as transformers 4 gives them"
+REASON_5 = "ids of the same text as transformers 5.0 to 5.2 give them"
 END_REASON = "start and end tokens as transformers 4 put them"
 
 
@@ -34,6 +37,8 @@ END_REASON = "start and end tokens as transformers 4 put them"
 def keep_tokenizers(porting: Porting) -> None:
     """Loads become `rt.as_transformers_4(...from_pretrained(...))`, assigned end tokens `rt.bos_eos(...)`."""
     module = porting.module
+    if reads_files(porting):
+        _wrap_loads(porting)
     if not is_before(porting, "transformers", "5"):
         return
     for call in module.calls:
@@ -45,6 +50,21 @@ def keep_tokenizers(porting: Porting) -> None:
     for node in module.parents:
         if isinstance(node, cst.Assign) and not porting.covered(module.span(node)[0]):
             _assign(porting, node)
+
+
+def _wrap_loads(porting: Porting) -> None:
+    """AutoTokenizer's loads become `rt.as_transformers_5_0(...from_pretrained(...))`."""
+    module = porting.module
+    for call in module.calls:
+        found = TOKENIZER_LOADS.fullmatch(module.qualified(call.func) or "")
+        if found is None or found[1] != "AutoTokenizer" or porting.covered(module.span(call)[0]):
+            continue
+        model = next((arg for arg in call.args if arg.keyword is None and not arg.star), None)
+        if model is not None and tokenizes_alike(porting, module.code(model.value)):
+            continue
+        start, end = module.span(call)
+        porting.edit(start, start, f"{porting.rt('as_transformers_5_0')}(", ID, REASON_5)
+        porting.edit(end, end, ")", ID, REASON_5)
 
 
 def _load(porting: Porting, call: cst.Call, loaded: str) -> None:

@@ -71,7 +71,7 @@ def test_both_at_the_end_of_a_call() -> None:
     )
 
 
-@pytest.mark.parametrize("pin", ["trl==1.16.0", "trl==0.28.0 transformers==5.1.0"])
+@pytest.mark.parametrize("pin", ["trl==1.16.0", "trl==0.29.1 transformers==5.4.0"])
 def test_transformers_5_is_left_as_it_is(pin: str) -> None:
     text = f"# pip install {pin}\n" + sft_script(LOAD.format("'m', add_eos_token=True"))
     assert "bos_eos" not in port(text).after
@@ -79,3 +79,12 @@ def test_transformers_5_is_left_as_it_is(pin: str) -> None:
 
 def test_a_file_that_trains_nothing_keeps_its_tokenizer() -> None:
     check_noop("from transformers import AutoTokenizer\n" + LOAD.format("'m', add_eos_token=True"))
+
+
+@pytest.mark.parametrize(
+    ("release", "model", "wrapped"),
+    [("5.1.0", "'m'", True), ("5.3.0", "'m'", False), ("5.1.0", "'Qwen/Qwen3-0.6B'", False)],
+)
+def test_files_are_read_as_transformers_5_0_to_5_2_did(release: str, model: str, wrapped: bool) -> None:
+    after = port(f"# pip install trl==0.28.0 transformers=={release}\n" + sft_script(LOAD.format(model))).after
+    assert (f"rt.as_transformers_5_0(AutoTokenizer.from_pretrained({model}))" in after) is wrapped

@@ -17,6 +17,19 @@ TEXT = "<s>[INST] 1 [/INST] a </s>\n<s> x"
 FAST = "<s><s>▁[INST]▁1▁[/INST]▁a▁</s>▁\n<s>▁▁x"
 SLOW_NEW = "<s><s>[INST]▁1▁[/INST]▁a▁</s>\n<s>▁x"
 
+READ = FAST  # as AutoTokenizer of transformers 5.1.0 gave them, whatever the settings say
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize("settings", [{"legacy": False}, {}, {"add_prefix_space": True}, {"add_prefix_space": False}])
+def test_ids_of_transformers_5_0(tmp_path: Path, kind: str, settings: dict[str, Any]) -> None:
+    from transformers import AutoTokenizer
+
+    _write(tmp_path, "TinyLlama/TinyLlama-1.1B-Chat-v1.0", kind, settings)
+    made = rt.as_transformers_5_0(AutoTokenizer.from_pretrained(tmp_path))
+    assert _read(made.convert_ids_to_tokens(made(TEXT).input_ids)) == READ
+    assert made.padding_side == "right"
+
 
 @pytest.mark.parametrize("kind", ["llama", "mistral"])
 @pytest.mark.parametrize(

@@ -413,6 +413,19 @@ def test_a_project_reaches_up_to_the_modules_that_its_script_imports(tmp_path: P
     assert project_of(script) == part
 
 
+def test_a_script_that_puts_a_folder_on_the_path_itself_has_it_copied(tmp_path: Path) -> None:
+    script = tmp_path / "work" / "tools" / "deeper" / "train.py"
+    script.parent.mkdir(parents=True)
+    (tmp_path / "work" / "helpers.py").write_text("")
+    told = "import sys\nsys.path.insert(0, str(Path(__file__).parent.parent.parent))\n"
+    script.write_text(told + "from helpers import rows\n")
+    assert project_of(script) == tmp_path / "work"
+    script.write_text("from helpers import rows\n")  # an installed library's, as far as anything tells
+    assert project_of(script) == script.parent
+    script.write_text(told)
+    assert project_of(script) == script.parent
+
+
 def test_packages_of_a_project_are_those_that_pip_would_install(tmp_path: Path) -> None:
     (tmp_path / "utils" / "src").mkdir(parents=True)
     (tmp_path / "utils" / "setup.py").write_text("")

@@ -15,7 +15,7 @@ import libcst as cst
 
 from ...source.module import Module, flatten
 from ...text.edit import Edit
-from ...text.edits import whole_lines, within
+from ...text.edits import Spans, whole_lines
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..dating.argument_releases import MARK, ArgumentRelease
 from ..script.sites import indentation
@@ -126,7 +126,7 @@ def _aliases_to_drop(
     module: Module, edits: Sequence[Edit], moved: Mapping[str, str], plan: ImportPlan
 ) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
     """Aliases that go, by statement, and for the moved ones the imports that take their place."""
-    spans = sorted((edit.start, edit.end) for edit in edits)
+    spans = Spans((edit.start, edit.end) for edit in edits)
     written = " ".join(names_in(edit.new) for edit in edits)
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
     elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
@@ -140,7 +140,7 @@ def _aliases_to_drop(
             name = _alias_name(alias)
             scope = module.scope(node.body[0])
             uses = module.references(name, scope)
-            left = [use for use in uses if not within(module.span(use)[0], spans)]
+            left = [use for use in uses if module.span(use)[0] not in spans]
             if not any(is_behind(module, use, node) for use in left):
                 left = []  # another import of the name, above this one, is theirs
             root = _root(node, alias)
@@ -157,7 +157,7 @@ def _aliases_to_drop(
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or (_is_not_there(root, source) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)
-            elif root in GPU_SIDE and not within(module.span(node)[0], spans):
+            elif root in GPU_SIDE and module.span(node)[0] not in spans:
                 plan.asked_for.setdefault(root, module.location(node)[0])
     return gone, elsewhere
 
@@ -167,13 +167,13 @@ def _is_not_there(root: str, source: str) -> bool:
     return root in GPU_SIDE or flatten(source) in GONE or service_of(source) != ""
 
 
-def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: list[tuple[int, int]], plan: ImportPlan) -> None:
+def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, plan: ImportPlan) -> None:
     """`import torch; print(torch.__version__)`: a GPU library that a line of several statements imports stays."""
     for small in line.body:
         aliases = small.names if isinstance(small, cst.Import) else ()
         for alias in aliases:
             name, scope = _alias_name(alias), module.scope(small)
-            left = [use for use in module.references(name, scope) if not within(module.span(use)[0], spans)]
+            left = [use for use in module.references(name, scope) if module.span(use)[0] not in spans]
             root = module.code(alias.name).partition(".")[0]
             if left and root in GPU_SIDE:
                 plan.still_used.setdefault(root, module.location(left[0])[0])

@@ -29,6 +29,7 @@ USES = ("uses",)
 BEFORE = ("imported before unsloth",)
 GUARDED = "the lines of what the file uses by condition"
 LAUNCHED = ("launched with",)
+EVIDENCE = "what dates it"
 ABLE = "the releases with all that is used"
 ADAPTED = ("trainers that get adapters twice",)
 ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
@@ -48,8 +49,16 @@ class Evidence:
     acts: bool = False
 
 
-def evidence(porting: Training, library: str) -> Iterator[Evidence]:
+def evidence(porting: Training, library: str) -> Sequence[Evidence]:
     """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
+    asked = (EVIDENCE, library)
+    if asked not in porting.answers or porting.answers[asked][0] != porting.sites:
+        porting.answers[asked] = [*porting.sites], [*_evidence(porting, library)]
+    found: list[Evidence] = porting.answers[asked][1]
+    return found
+
+
+def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     if library == "trl":
         for trainer, release in plain_arguments(porting.module.python).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)

@@ -26,17 +26,20 @@ def tokenizer_load(porting: Porting, model: str) -> str:
     """The expression that loads the tokenizer of `model`, an expression too, where the port adds a line that does."""
     porting.imports.add("from transformers import AutoTokenizer")
     load = f"AutoTokenizer.from_pretrained({model})"
-    return (
-        load
-        if not _is_before_5(porting) or tokenizes_alike(porting, model)
-        else f"{porting.rt('as_transformers_4')}({load})"
-    )
+    wrapper = "as_transformers_4" if _is_before_5(porting) else "as_transformers_5_0" if reads_files(porting) else ""
+    return load if not wrapper or tokenizes_alike(porting, model) else f"{porting.rt(wrapper)}({load})"
 
 
 def _is_before_5(porting: Porting) -> bool:
     """Whether the source's transformers is older than the port's."""
     version = plain_version(porting.versions.get("transformers", ""))
     return bool(version) and version_key(version) < (5,) and porting.options.active(RULE)
+
+
+def reads_files(porting: Porting) -> bool:
+    """Whether the source's AutoTokenizer took Llama's tokenizers as their file says: transformers 5.0 to 5.2."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    return bool(version) and (5,) <= version_key(version) < (5, 3) and porting.options.active(RULE)
 
 
 def tokenizes_alike(porting: Porting, model: str) -> bool:

@@ -42,11 +42,12 @@ class TrainerBatches:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
     padding, 1 a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches over the trained tokens of the
     step, see `token_loss`. Where padding is trained on, or tokens are predicted from padding, there is also `attended`
-    (B, T) bool, which tokens may be seen, and `sees_row` or `averages_row` (B, T) bool, which padding sees all of its
-    row, where torch's attention let it. (Padding so far behind the text that a sliding window holds none of it sees
-    other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the
-    missing ones untrained. T is the longest row in multiples of 128, so that the step compiles once. With several JAX
-    processes the arrays are global ones, see `global_arrays`, and B is the same.
+    (B, T) bool, which tokens may be seen, and `sees_row`, `averages_row` or `averages_past` (B, T) bool, which padding
+    sees all or most of its row, where torch's attention let it. (Padding so far behind the text that a sliding
+    window holds none of it sees other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis
+    that holds `batch_size` rows, the missing ones untrained. T is the longest row in multiples of 128, so that the
+    step compiles once. With several JAX processes the arrays are global ones, see `global_arrays`, and B is the
+    same.
 
     `dataset` is a `datasets.Dataset`, any object with `__len__` and `__getitem__`, or a stream, of which `max_steps`
     steps are read. `collator` makes a batch with `input_ids` and `labels` of a list of rows: transformers' collators

@@ -125,6 +125,10 @@ class Family:
     compute_dtype: bool
     packing: bool
     table: Mapping[str, Any] = field(repr=False, hash=False, compare=False)
+    # The tensors of each kind of models whose sizes were asked for: a port asks for those of every size, several times.
+    _known: dict[str, tuple[Tensor, ...]] = field(
+        default_factory=dict, init=False, repr=False, hash=False, compare=False
+    )
 
     def sizes(self, config: Mapping[str, Any]) -> Sizes:
         """Sizes of one model from the contents of its config.json (a multimodal one's `text_config` is used)."""
@@ -170,8 +174,7 @@ class Family:
         """Every linear layer that PEFT could adapt, in layer order. `model`: sizes, or config.json's contents."""
         sizes = self.sizes_of(model)
         found = []
-        for row, i, kind in self._rows("linear", sizes):
-            tensor = self._tensor(row, i, sizes)
+        for (row, i, kind), tensor in zip(self._rows("linear", sizes), self._tensors("linear", sizes), strict=True):
             if tensor.unused:
                 continue
             hf, tunix = tensor.hf.removesuffix(".weight"), tensor.tunix.rpartition("/")[0]
@@ -181,7 +184,13 @@ class Family:
     def tensors(self, model: Mapping[str, Any]) -> list[Tensor]:
         """Every tensor of the text model. `model`: sizes, or config.json's contents."""
         sizes = self.sizes_of(model)
-        return [self._tensor(row, i, sizes) for kind in ("linear", "tensor") for row, i, _ in self._rows(kind, sizes)]
+        return [*self._tensors("linear", sizes), *self._tensors("tensor", sizes)]
+
+    def _tensors(self, which: str, sizes: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        key = f"{which} {sorted(sizes.items())}"
+        if key not in self._known:
+            self._known[key] = tuple(self._tensor(row, i, sizes) for row, i, _ in self._rows(which, sizes))
+        return self._known[key]
 
     def problems(self, config: Mapping[str, Any]) -> list[str]:
         """What this config.json asks for and Tunix's implementation of the family does not compute."""

@@ -15,7 +15,7 @@ from .field_tables import at_version, find_table, version_key
 TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
 # `Release.of_no_token` → the name under which batches say which padding has no token to see.
-BLIND = {"row": "sees_row", "mean": "averages_row"}
+BLIND = {"row": "sees_row", "mean": "averages_row", "past": "averages_past"}
 LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
 COUNTS_ATTENDED = (2025, 7, 7)  # Unsloth's release from which padding that has labels doesn't count among the tokens
 SETTLES_ACCELERATE = (2026, 4, 5)  # Unsloth's first release that keeps accelerate from dividing a second time
@@ -330,12 +330,13 @@ class Release:
 
         `attention`: the model's attn_implementation, None for the release's own, which is sdpa from transformers 4.36
         on. `row`: sdpa let it see the whole row, what follows too, until 4.53; `nothing`: it gets zeros, as from flash
-        attention; `mean`: eager attention takes the mean of all values of the row.
+        attention; `mean`: eager attention takes the mean of all values of the row; `past`: the mean of these but for
+        padding that comes after it, twice out of sight where masks were added up (transformers 4.31 to 4.35).
         """
         version = version_key(self.transformers)
         attention = attention or ("sdpa" if version >= (4, 36, 0) else "eager")
         if attention == "eager":
-            return "mean"
+            return "past" if (4, 31, 0) <= version < (4, 36, 0) else "mean"
         return "row" if attention == "sdpa" and version < (4, 53, 0) else "nothing"
 
     @property

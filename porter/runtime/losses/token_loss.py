@@ -27,19 +27,24 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     Adds `attention_mask`, (B, T, T) bool: causal, within one document. Padding is a document of its own, so
     that no query is left without a key (its softmax would be NaN). `attended` (B, T), where a batch has it, takes keys
     away; a query that has none left gets nothing from its attention, as in torch. Where `sees_row` or `averages_row`
-    (B, T) say so, it has all keys of the row instead, see `blind_padding`.
+    (B, T) say so, it has all keys of the row instead, see `blind_padding`; where `averages_past` does, all but those
+    that are both taken away and ahead, and it becomes `averages_row`.
     """
     segments = batch["segment_ids"]
     length = segments.shape[-1]
     causal = jnp.tril(jnp.ones((length, length), dtype=bool))
     same = segments[:, :, None] == segments[:, None, :]
     inputs = {**batch, "attention_mask": causal & same}
+    in_sight = same
     if "attended" in inputs:
         patches.see_nothing()
-        inputs["attention_mask"] &= inputs.pop("attended")[:, None, :]
+        attended = inputs.pop("attended")[:, None, :]
+        inputs["attention_mask"] &= attended
+        if (of_past := inputs.pop(BLIND["past"], None)) is not None:
+            inputs[BLIND["mean"]], in_sight = of_past, same & (causal | attended)
     for name in BLIND.values():
         if name in inputs:
-            inputs["attention_mask"] |= inputs[name][:, :, None] & same
+            inputs["attention_mask"] |= inputs[name][:, :, None] & in_sight
     return inputs
 
 

@@ -51,6 +51,22 @@ def as_transformers_4(
     return bos_eos(tokenizer, add_bos_token=add_bos_token, add_eos_token=add_eos_token)
 
 
+def as_transformers_5_0(tokenizer: Any) -> Any:
+    """The tokenizer, changed in place where AutoTokenizer of transformers 5.0 to 5.2 loaded it otherwise.
+
+    A checkpoint that names Llama's class (Llama 2, TinyLlama, Mistral) was read there from its `tokenizer.json` as it
+    stands, whatever `legacy` and `add_prefix_space` say: a text that begins with a space has one token more. It padded
+    right. Others stay as they are.
+    """
+    settings = loading_settings(tokenizer)
+    if getattr(tokenizer, "backend_tokenizer", None) is None or settings.get("tokenizer_class") not in LLAMA:
+        return tokenizer
+    _read_file(tokenizer)
+    if "padding_side" not in settings:
+        tokenizer.padding_side = tokenizer.init_kwargs.get("padding_side", "right")
+    return tokenizer
+
+
 def _read_file(tokenizer: Any) -> None:
     """Let the tokenizer split and merge as its `tokenizer.json` says, where it has been built anew without that."""
     from tokenizers import Tokenizer

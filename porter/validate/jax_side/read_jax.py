@@ -8,7 +8,8 @@ import numpy as np
 
 from ..comparing.trace import MOST_RATES, Row, needed, rows_of_batch
 
-BLIND = ("sees_row", "averages_row")  # rt.TrainerBatches' names for padding in front of a row that sees all of it
+# rt.TrainerBatches' names for padding in front of a row that sees all of it.
+BLIND = ("sees_row", "averages_row", "averages_past")
 
 
 class NormState(NamedTuple):

@@ -34,7 +34,8 @@ class Shown:
 
 def project_of(script: Path) -> Path:
     """The folder of the project that `script` belongs to: the nearest of a few above it that looks like one, or one
-    above that where a module lies which the script imports and which isn't nearer."""
+    above that where a module lies which the script imports and which isn't nearer. A script that puts folders on
+    `sys.path` itself needs no mark there."""
     here = Path(script).absolute().parent
     above = [folder for folder in [here, *here.parents][: UPWARDS + 1] if folder not in (Path.home(), Path("/"))] or [
         here
@@ -43,8 +44,10 @@ def project_of(script: Path) -> Path:
         if (folder / ".git").exists():
             return folder
     found = next((folder for folder in above if any((folder / mark).exists() for mark in MARKS[1:])), here)
-    wider = [folder for folder in above if folder in found.parents and any((folder / mark).exists() for mark in MARKS)]
-    asked = _imported(_text(script)) if wider else set()
+    text = _text(script)
+    marks = ("",) if "sys.path" in text else MARKS
+    wider = [folder for folder in above if folder in found.parents and any((folder / mark).exists() for mark in marks)]
+    asked = _imported(text) if wider else set()
     missing = [name for name in asked if not any(_has_module(one, name) for one in (here, found, found / "src"))]
     return next((one for one in wider if any(_has_module(one, name) for name in missing)), found)
 
