@@ -15,7 +15,7 @@ import libcst as cst
 
 from ...source.module import Module, flatten
 from ...text.edit import Edit
-from ...text.edits import Spans, whole_lines
+from ...text.edits import Spans, whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..dating.argument_releases import MARK, ArgumentRelease
 from ..script.sites import indentation
