@@ -77,13 +77,13 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     for name, keywords in used:
         if name.partition(".")[0] not in (*SOURCES, library):
             continue
-        if unsloth:  # a name alone is one that it keeps
+        if unsloth:
             own = not _before_unsloth(porting).isdisjoint(name.split("."))
             keywords = tuple(
                 each for each in keywords if library == "trl" and (own or not taken_by_unsloth(name, [each]))
             )
-            if not keywords:
-                continue
+            if not keywords and (library != "trl" or known.lifetime(library, name, "")[1] is None):
+                continue  # Unsloth doesn't bring back what TRL has lost
         last = name.rpartition(".")[2]
         for keyword in ("", *keywords):
             text = f"{last}({keyword}=)" if keyword else last
