@@ -167,6 +167,9 @@ def _settle_evaluation(porting: Training, site: Site) -> None:
         porting.fill({EVALUATED: _default(str(rows))})
         reason = "Unsloth evaluates by the training's batch where that is smaller and this is 8"
         porting.change_fate(".per_device_eval_batch_size", fate="changed", reason=reason)
+        for row in porting.fields:
+            if row.source.endswith(".per_device_eval_batch_size"):
+                about(porting, row, [EVALUATED])
 
 
 def _say_start(porting: Training, site: Site) -> None:
