@@ -63,7 +63,7 @@ def loses_keywords(porting: Training) -> bool:
     of="trainer",
     reads=("arguments", "arguments_object"),
     settles=("script values",),
-    fills=("lost keywords",),
+    fills=("lost keywords", "data.packing", "data.text_field", "data.kwargs", "data.eval_packing", "model.init_kwargs"),
 )
 def settle_lost(porting: Training) -> None:
     """Fill what the named release acts on instead of SFTTrainer's own keywords."""
@@ -76,7 +76,11 @@ def settle_lost(porting: Training) -> None:
     porting.fill({place: held for place, (_, held) in lost.items() if place != LENGTH})
 
 
-@step(Phase.READ, of="trainer", reads=("script values", "lost keywords", "model", "model.max_seq_length"))
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("script values", "arguments", "arguments_object", "lost keywords", "model", "model.max_seq_length"),
+)
 def say_lost(porting: Training) -> None:
     """Tell what is lost, where the rows are other ones for it."""
     if not _concerns(porting):

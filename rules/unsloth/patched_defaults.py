@@ -126,7 +126,16 @@ def _default(code: str) -> Value:
 @step(
     Phase.READ,
     of="trainer",
-    reads=("script values", "config", "arguments_object", "model", "model.max_seq_length", "lost keywords"),
+    reads=(
+        "script values",
+        "config",
+        "arguments_object",
+        "model",
+        "model.max_seq_length",
+        "lost keywords",
+        "data.packing",
+        "arguments",
+    ),
     settles=("data.max_length",),
     fills=("batch.eval_per_device", "rows_by", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
 )
