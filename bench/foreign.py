@@ -51,7 +51,7 @@ def tried(path: Path) -> Tried:
     started = time.process_time()
     said = ""
     try:
-        found: Port = within_budget(lambda: port_module(parse_module(data, str(path)), Options()), path)
+        found: Port = within_budget(lambda: port_module(parse_module(data, str(path), lazily=True), Options()), path)
         if found.data != data or found.edits:
             said = f"changes ({found.status})"
         elif any(finding.rule == "TP199" for finding in found.findings):

@@ -26,6 +26,7 @@ from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .dating.release import say_release, versions_in
 from .dating.release_tests import answer_release_tests
+from .foreign import is_foreign
 from .loops.loop_trainer import LOOP, find_loops
 from .loops.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
@@ -97,6 +98,9 @@ def _port_module(module: Module, options: Options) -> Port:
     check_names((*options.select, *options.ignore), packs)
     whole = Training(module, options, packs)
     whole.mesh = parse_mesh(options.mesh) if options.mesh is not None else None
+    if is_foreign(module, options, packs):
+        text = module.as_written
+        return Port(module.path, text, text, "unchanged", Recipe(module.path), (), module.bom, module.encoding)
     find_sites(whole)
     whole.versions = versions_in(whole) if whole.sites else {}
     if answer_release_tests(whole):

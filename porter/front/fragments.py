@@ -1,8 +1,9 @@
 """Cases of a few lines: what an idiom changes in the port of a standard script.
 
 `cases/NAME.toml` says what the script has more, and which lines its port has more (`adds`) and lacks (`takes`) beside
-the standard script's own port. Nothing else may differ.
+the standard script's own port. Nothing else may differ. `rule` is the id that it shows, on whose page it stands.
 
+    rule = "TP104"
     config = "neftune_noise_alpha=5.0"          # further keywords of SFTConfig(...)
     adds = '''
     neftune_noise_alpha=5.0,
@@ -29,7 +30,7 @@ from .port_file import port_file
 
 PARTS = ("imports", "setup", "model", "config", "trainer", "behind")
 KINDS = ("SFT", "DPO", "ORPO", "CPO", "KTO", "GRPO", "RLOO")
-KEYS = ("kind", *PARTS, "adds", "takes")
+KEYS = ("rule", "kind", *PARTS, "adds", "takes")
 
 SCRIPT = """\
 {imports}from datasets import load_dataset

@@ -14,4 +14,4 @@ def port_file(path: Path, options: Options | None = None) -> Port:
     from ..source.parsing import read_module
 
     given = options or Options()
-    return within_budget(lambda: port_module(read_module(path), given), path, given.budget)
+    return within_budget(lambda: port_module(read_module(path, lazily=True), given), path, given.budget)

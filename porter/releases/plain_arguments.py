@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from .uses import syntax_tree
 from .versions import key
 
 # Trainer → the first release that doesn't take them.
@@ -26,7 +27,7 @@ def plain_arguments(text: str) -> dict[str, str]:
     own config.
     """
     try:
-        tree = ast.parse(text)
+        tree = syntax_tree(text)
     except (SyntaxError, ValueError):
         return {}
     of_trl: set[str] = set()

@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 _GUARDING = re.compile(
     r"__version__|\bversion(?:_info)?\b|\bVersion\b|\bsignature\b|\bhasattr\b|\bfind_spec\b|getfullargspec"
@@ -372,6 +373,12 @@ def _entries(value: ast.expr) -> list[tuple[str, int]] | None:
     return None
 
 
+@lru_cache(maxsize=1)
+def syntax_tree(text: str) -> ast.Module:
+    """The text as Python's own parser reads it, of which several ask one thing each. SyntaxError as it raises it."""
+    return ast.parse(text)
+
+
 def uses_of(text: str, roots: Iterable[str] = ("trl", "transformers", "peft", "accelerate")) -> list[Use]:
     """What a script uses, in the order of its lines. SyntaxError for text that isn't Python."""
     return list(_read(text, tuple(roots)))
@@ -379,7 +386,7 @@ def uses_of(text: str, roots: Iterable[str] = ("trl", "transformers", "peft", "a
 
 def _read(text: str, roots: tuple[str, ...]) -> Iterator[Use]:
     reader = _Reader(roots)
-    tree = ast.parse(text)
+    tree = syntax_tree(text)
     reader.visit(tree)
     patched = re.search(r"(?m)^\s*(?:from|import) unsloth\b", text) is not None
     before = _before_unsloth(tree) if patched else frozenset()
@@ -392,7 +399,7 @@ def _read(text: str, roots: tuple[str, ...]) -> Iterator[Use]:
 
 def imported_before_unsloth(text: str) -> frozenset[str]:
     """Classes that a script takes from TRL before it imports Unsloth: they stay TRL's own. SyntaxError as above."""
-    return _before_unsloth(ast.parse(text)) if "unsloth" in text else frozenset()
+    return _before_unsloth(syntax_tree(text)) if "unsloth" in text else frozenset()
 
 
 def _before_unsloth(tree: ast.Module) -> frozenset[str]:

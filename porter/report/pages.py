@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .rules import headline, matches, page
+from .rules import cases, headline, matches, page
 
 if TYPE_CHECKING:
     from ..engine.packs.packs import Pack, TableRule
@@ -40,6 +40,8 @@ def rules_page(packs: tuple[Pack, ...]) -> str:
                 lines += ["Matches " + ", ".join(f"`{name}`" for name in names) + ".", ""]
             if text and text != getattr(rule, "reason", None):
                 lines += [text, ""]
+            if shown := cases(rule):
+                lines += [shown, ""]
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SECTION = re.compile(r"\n(What it does|Why|Example|Use instead|Safety|References): *")
 SHOWN_NAMES = 2
+SHOWN_LINES = 8  # of what a case adds and takes
 
 
 def rule_rows(packs: Sequence[Pack]) -> list[dict[str, Any]]:
@@ -62,6 +63,40 @@ def page(rule: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", SECTION.sub(r"\n\n**\1:** ", text)).strip()
 
 
+def cases(rule: Any) -> str:
+    """As Markdown what the cases of a few lines that name a rule have, and which lines their ports have for it."""
+    from ..front.fragments import read_fragments
+
+    folder = next((each / "cases" for each in Path(rule.path).parents if (each / "pack.toml").is_file()), None)
+    found = []
+    for file in sorted(folder.glob("*.toml")) if folder is not None else ():
+        data = read_fragments(file)[0]
+        if data.get("rule") == rule.id:
+            found.append(f"**Case** `cases/{file.name}`:\n\n```\n{_given(data)}\n```\n\n{_becomes(data)}")
+    return "\n\n".join(found)
+
+
+def _given(data: Mapping[str, Any]) -> str:
+    """What a case's script has beside the standard one."""
+    kind = data.get("kind", "SFT")
+    calls = {"model": "from_pretrained", "config": f"{kind}Config", "trainer": f"{kind}Trainer"}
+    parts = [
+        f"{calls[name]}(..., {text})" if name in calls else text
+        for name in ("imports", "setup", *calls, "behind")
+        if (text := str(data.get(name, "")).strip("\n"))
+    ]
+    return "\n".join(parts)
+
+
+def _becomes(data: Mapping[str, Any]) -> str:
+    adds, takes = (str(data.get(name, "")).strip("\n").splitlines() for name in ("adds", "takes"))
+    more = [f"-{line}" for line in takes if line not in adds] + [f"+{line}" for line in adds if line not in takes]
+    if not more:
+        return "Its lines go, or stand as they stood."
+    left = ["..."] if len(more) > SHOWN_LINES else []
+    return "\n".join(["In the port:", "", "```diff", *more[:SHOWN_LINES], *left, "```"])
+
+
 def show_rows(packs: Sequence[Pack], *, no_color: bool = False) -> None:
     """Print the list of rules."""
     out = console(no_color=no_color)
@@ -87,7 +122,7 @@ def show_rule(packs: Sequence[Pack], name: str, *, no_color: bool = False) -> No
     if names := matches(rule):
         show(Text(f"matches {', '.join(names)}", style="dim"), out)
     out.print()
-    show(Markdown(page(rule), code_theme="ansi_dark"), out)
+    show(Markdown("\n\n".join(filter(None, (page(rule), cases(rule)))), code_theme="ansi_dark"), out)
     if table := getattr(rule, "table", None):
         out.print()
         rows = [

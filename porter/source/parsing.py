@@ -8,6 +8,7 @@ import contextlib
 import re
 import tokenize
 import warnings
+from functools import cached_property
 from io import BytesIO, StringIO
 from pathlib import Path
 
@@ -31,8 +32,11 @@ INDENTED_BY_TABS = re.compile(r"^[ ]*\t[ \t]*(?=[^\s])", re.MULTILINE)
 TEXTS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
-def read_module(path: Path) -> Module:
-    """Read and parse a Python file or a notebook. InputError when it is no readable Python source."""
+def read_module(path: Path, *, lazily: bool = False) -> Module:
+    """Read and parse a Python file or a notebook. InputError when it is no readable Python source.
+
+    `lazily`: see `parse_module`.
+    """
     if is_folder(path):
         raise InputError("is a folder, not a file", path, fix="name a .py or .ipynb file in it")
     try:
@@ -47,11 +51,15 @@ def read_module(path: Path) -> Module:
         raise InputError("is a binary file, not Python source", path, fix="name the training script")
     if path.suffix == ".ipynb" or (data.lstrip().startswith(b"{") and b'"nbformat"' in data):
         return parse_notebook(data, str(path))
-    return parse_module(data, str(path))
+    return parse_module(data, str(path), lazily=lazily)
 
 
-def parse_module(data: bytes, path: str) -> Module:
-    """Parse the bytes of a Python file; `path` is only used in messages."""
+def parse_module(data: bytes, path: str, *, lazily: bool = False) -> Module:
+    """Parse the bytes of a Python file; `path` is only used in messages.
+
+    `lazily`: of what Python's own parser takes, the syntax tree is made when it is asked for. libcst needs seconds for
+    a megabyte, and few files have something to port.
+    """
     bom = data.startswith(codecs.BOM_UTF8)
     try:
         encoding = tokenize.detect_encoding(BytesIO(data).readline)[0].replace("-sig", "")
@@ -61,13 +69,39 @@ def parse_module(data: bytes, path: str) -> Module:
             f"is not text in its declared encoding: {error}", Path(path), fix="save it as UTF-8 or declare its encoding"
         ) from None
     _check_size(text, path)
-    _check_depth(text, path)
+    is_python = _check_depth(text, path)
     written, text = text, without_idle_continuations(text)
+    if lazily and is_python:
+        return Unread(path, text, bom, encoding, written)
+    tree, parsed = _parsed(text, path)
+    return Module(path, text, tree, bom, encoding, parsed, written=written)
+
+
+class Unread(Module):
+    """A module whose syntax tree is made when it is asked for. InputError then, where libcst can't."""
+
+    def __init__(self, path: str, text: str, bom: bool, encoding: str, written: str) -> None:
+        self.path, self.text, self.bom, self.encoding, self.written = path, text, bom, encoding, written
+
+    @cached_property
+    def _read(self) -> tuple[cst.Module, str]:
+        return _parsed(self.text, self.path)
+
+    @cached_property
+    def tree(self) -> cst.Module:  # type: ignore[override]
+        return self._read[0]
+
+    @cached_property
+    def parsed(self) -> str:  # type: ignore[override]
+        return self._read[1]
+
+
+def _parsed(text: str, path: str) -> tuple[cst.Module, str]:
+    """As `parse_text`. InputError when it is no Python, with its place."""
     try:
-        tree, parsed = parse_text(text)
+        return parse_text(text)
     except cst.ParserSyntaxError as error:
         raise _syntax_error(path, text, error) from None
-    return Module(path, text, tree, bom, encoding, parsed, written=written)
 
 
 def without_idle_continuations(text: str) -> str:
@@ -188,13 +222,18 @@ def _check_size(text: str, path: str) -> None:
         raise InputError(f"has {size}: no script that trains is that long", path, fix="name the file that trains")
 
 
-def _check_depth(text: str, path: str) -> None:
-    """InputError for what Python's own parser calls too deep; libcst's, which has no limit, would end the process. So
-    is what would take it longer than anybody waits."""
+def _check_depth(text: str, path: str) -> bool:
+    """Whether Python's own parser takes a text.
+
+    InputError for what it calls too deep; libcst's, which has no limit, would end the process. So is what would take
+    it longer than anybody waits.
+    """
+    is_python = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             compile(text, path, "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+            is_python = True
         except SyntaxError as error:  # told in its place, unless it is this one
             if error.msg.startswith(("too many nested", "too many levels", "too many statically nested")):
                 raise InputError(f"{DEEP}: {error.msg}", Path(path), error.lineno, error.offset, FLATTEN) from None
@@ -204,6 +243,7 @@ def _check_depth(text: str, path: str) -> None:
             pass
     if nesting(text) > MOST:
         raise InputError(DEEP, Path(path), fix=FLATTEN)
+    return is_python
 
 
 def _syntax_error(path: str, text: str, error: cst.ParserSyntaxError) -> InputError:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+from libcst._nodes.internal import CodegenState
 
 from ..errors import InputError
 from .notebooks.notebook import Notebook
@@ -62,41 +63,40 @@ class SourceText:
         return self.tree.default_indent
 
     @cached_property
-    def _spans(self) -> Mapping[cst.CSTNode, object]:
-        """Where every node stands in the tree's own code, which is the text."""
+    def _written(self) -> tuple[str, Mapping[cst.CSTNode, tuple[int, int]]]:
+        """The tree's own code, which is the text, and where every node stands in it."""
+        code, spans = code_and_spans(self.tree)
         # Of blank lines and a form feed at the end libcst keeps some: nothing stands behind them.
-        found, given = (text.replace("\f", "").rstrip() for text in (self.whole_code, self.parsed or self.whole_code))
+        found, given = (text.replace("\f", "").rstrip() for text in (code, self.parsed or code))
         if found != given:
             raise InputError("can't be read exactly: libcst gives back another text", self.path, fix="please report it")
-        return MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+        return code, spans
 
     @cached_property
-    def whole_code(self) -> str:
-        """The tree's own code."""
-        return self.tree.code
+    def _spans(self) -> Mapping[cst.CSTNode, tuple[int, int]]:
+        return self._written[1]
 
     @cached_property
     def _offsets(self) -> Sequence[int] | None:
-        """Offset in `text` of every byte of the tree's own code; None when they are equal.
+        """Offset in `text` of every character of the tree's own code; None when they are equal.
 
-        They differ in text that isn't ASCII, and where libcst 1.8 drops a form feed in front of a line's code.
+        They differ where libcst 1.8 drops a form feed in front of a line's code.
         """
-        code, text = self.whole_code, self.parsed or self.text
-        if text.isascii() and code == text:
+        code, text = self._written[0], self.parsed or self.text
+        if code == text:
             return None
         offsets: list[int] = []
         index = 0
         for character in code:
             while text[index] != character:
                 index += 1
-            offsets.extend([index] * len(character.encode("utf-8", "surrogatepass")))
+            offsets.append(index)
             index += 1
         return [*offsets, len(text)]
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Start and end of `node` in `text`, without the blank lines and comments before it."""
-        span = self._spans[node]
-        start, end = span.start, span.start + span.length  # type: ignore[attr-defined]
+        start, end = self._spans[node]
         if self._offsets is not None:
             start, end = self._offsets[start], self._offsets[end]
         return start, end
@@ -162,3 +162,49 @@ class SourceText:
             if isinstance(ancestor, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 return ancestor
         raise ValueError("the node stands in no statement")
+
+
+def code_and_spans(tree: cst.Module) -> tuple[str, dict[cst.CSTNode, tuple[int, int]]]:
+    """A tree's own code, and start and end of every node in it, in characters, without the white space that the node
+    owns.
+
+    libcst's position providers say the same, but visit the whole tree once more to gather nothing.
+    """
+    state = _Writing(tree.default_indent, tree.default_newline)
+    tree._codegen(state)
+    return "".join(state.tokens), state.spans
+
+
+class _Writing(CodegenState):
+    """libcst's state of writing code, that notes where it is before and behind each node."""
+
+    def __init__(self, indent: str, newline: str) -> None:
+        super().__init__(indent, newline)
+        self.position = 0
+        self.starts: list[int] = []
+        self.spans: dict[cst.CSTNode, tuple[int, int]] = {}
+
+    def add_indent_tokens(self) -> None:
+        super().add_indent_tokens()
+        self.position += sum(map(len, self.indent_tokens))
+
+    def add_token(self, value: str) -> None:
+        self.tokens.append(value)
+        self.position += len(value)
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        self.starts.append(self.position)
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        self.spans.setdefault(node, (self.starts.pop(), self.position))
+
+    @contextmanager
+    def record_syntactic_position(
+        self, node: cst.CSTNode, *, start_node: cst.CSTNode | None = None, end_node: cst.CSTNode | None = None
+    ) -> Iterator[None]:
+        """What a node spans without the white space that it owns, where libcst tells the two apart."""
+        start = self.position
+        yield
+        start = self.spans[start_node][0] if start_node is not None else start
+        end = self.spans[end_node][1] if end_node is not None else self.position
+        self.spans[node] = (start, end)

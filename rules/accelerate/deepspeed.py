@@ -100,7 +100,7 @@ def _named_settings(porting: Training, launch: Sequence[Setting]) -> tuple[Setti
     return settings
 
 
-@step(Phase.READ, of="trainer", reads=("values", "settings"), fills=("optimizer.*", "schedule.*"))
+@step(Phase.READ, of="trainer", reads=("values", "settings", "arguments_object"), fills=("optimizer.*", "schedule.*"))
 def apply_deepspeed(porting: Training) -> None:
     """Fill in what DeepSpeed decides, and name what contradicts the arguments."""
     given = {setting.row or setting.name: setting for setting in porting.settings if setting.table == TABLE}

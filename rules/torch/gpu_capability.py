@@ -15,7 +15,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import asks_capability, decide_condition, gpu_of_run, inside, names_in
+from porter.packs.script import asks_capability, decide_condition, gpu_of_run, inside
 
 from ._gpu_questions import AVAILABLE, HALF, MAX_HANDED, SAYS, known_value, small
 
@@ -51,8 +51,7 @@ def _answer(porting: Porting, node: cst.BaseExpression, depth: int = 0) -> bool:
     names = _targets(porting, whole) if depth < MAX_HANDED else []
     uses = [use for name in names for use in _uses(porting, name)]
     left = [use for use in uses if not _answer(porting, use, depth + 1)]
-    written = {*re.findall(r"\w+", names_in(" ".join(edit.new for edit in porting.edits)))}
-    if names and not left and not any(name.value in written for name in names):
+    if names and not left and porting.written_words().isdisjoint(name.value for name in names):
         porting.remove_statement(whole, ID, REASON)
         return True
     if isinstance(known_value(porting, whole), bool):

@@ -14,7 +14,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Binding, Scope, inside, names_in
+from porter.packs.script import Binding, Scope, inside
 
 ID = "TP513"
 REASON = "tells of a GPU"
@@ -40,12 +40,16 @@ def drop_gpu_reports(porting: Porting) -> None:
     """Take out what only prints or logs what torch.cuda says of the device."""
     if not any(name in porting.module.text for name in ("torch.cuda.", "torch.version.", "torch.backends.cudnn")):
         return
+    lines: dict[Scope, list[cst.Expr | cst.If]] = {}
+    for node in porting.module.parents:
+        if isinstance(node, cst.Expr | cst.If):
+            lines.setdefault(porting.module.scope(node), []).append(node)
     for scope in porting.module.scopes.values():
         told = _variables(porting, scope)
-        for node in list(porting.module.parents):
-            if isinstance(node, cst.Expr) and porting.module.scope(node) is scope and _reports(porting, node, told):
+        for node in lines.get(scope, ()):
+            if isinstance(node, cst.Expr) and _reports(porting, node, told):
                 porting.remove_statement(node.value, ID, REASON)
-            if isinstance(node, cst.If) and porting.module.scope(node) is scope and _warns(porting, node, told):
+            if isinstance(node, cst.If) and _warns(porting, node, told):
                 porting.remove_statement(node, ID, REASON)
         _name_the_tpu(porting, scope)
         for made in dict.fromkeys(binding.node for binding in told.values()):
@@ -68,8 +72,8 @@ def drop_what_nothing_needs(porting: Porting) -> None:
 def _name_the_tpu(porting: Porting, scope: Scope) -> None:
     """`print(f"{torch.cuda.get_device_name(0)}, {rows} rows")` tells of the TPU."""
     module = porting.module
-    for call in module.calls:
-        if module.qualified(call.func) != NAME or module.scope(call) is not scope:
+    for call in module.calls_by_name.get(NAME, ()):
+        if module.scope(call) is not scope:
             continue
         line = next(
             node for node in module.ancestors(call) if isinstance(node, cst.BaseSmallStatement | cst.BaseStatement)
@@ -101,7 +105,8 @@ def _variables(porting: Porting, scope: Scope) -> dict[str, Binding]:
             elif name not in found and len(bindings) > 1 and _is_chosen(porting, bindings, found):
                 found[name], grown = made, True
     while True:
-        kept = {name: made for name, made in found.items() if _only_reported(porting, name, scope, found)}
+        values = {made.value for made in found.values()}
+        kept = {name: made for name, made in found.items() if _only_reported(porting, name, scope, found, values)}
         kept = {name: made for name, made in kept.items() if _all_go(porting, made, scope, kept)}
         if kept == found:
             return found
@@ -140,10 +145,12 @@ def _all_go(porting: Porting, made: Binding, scope: Scope, told: dict[str, Bindi
     return all(other in told or not porting.module.references(other, scope) for other in others)
 
 
-def _only_reported(porting: Porting, name: str, scope: Scope, told: dict[str, Binding]) -> bool:
+def _only_reported(
+    porting: Porting, name: str, scope: Scope, told: dict[str, Binding], values: set[cst.BaseExpression | None]
+) -> bool:
+    """Whether what reads a variable only tells of it, or is one of the values that are told of."""
     module = porting.module
-    values = [made.value for made in told.values()]
-    is_written = re.search(rf"\b{name}\b", names_in(" ".join(edit.new for edit in porting.edits))) is not None
+    is_written = name in porting.written_words()
     for use in module.references(name, scope):
         if not is_written and porting.covered(module.span(use)[0]):
             continue
@@ -151,7 +158,7 @@ def _only_reported(porting: Porting, name: str, scope: Scope, told: dict[str, Bi
         line = next((node for node in around if isinstance(node, cst.Expr)), None)
         if any(isinstance(node, cst.If) and _warns(porting, node, told) for node in around):
             continue
-        in_value = any(value in around or value is use for value in values if value is not None)
+        in_value = any(node in values for node in (use, *around))
         if not in_value and (line is None or not _reports(porting, line, told)):
             return False
     return True

@@ -18,7 +18,7 @@ from dataclasses import replace
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import calls_of, flatten, function_around, plain_version, settle_tokens, version_key, within
+from porter.packs.script import calls_of, flatten, function_around, plain_version, settle_tokens, version_key
 
 ID = "TP528"
 REASON = "NumPy's arrays: the same numbers without torch"
@@ -105,7 +105,6 @@ def _defaults(porting: Porting) -> Iterator[cst.BaseExpression]:
 def _keeps_torch(porting: Porting) -> bool:
     """Whether something stays in the port that uses torch, or a library that needs it."""
     module = porting.module
-    spans = [(edit.start, edit.end) for edit in porting.edits]
     if any(re.search(r"\btorch\.", edit.new) for edit in porting.edits):
         return True
     for scope in module.scopes.values():
@@ -113,9 +112,9 @@ def _keeps_torch(porting: Porting) -> bool:
             imported = [binding.qualified for binding in bindings if binding.kind == "import"]
             imported = [each for each in imported if flatten(each) not in porting.moved]  # from the runtime now
             needs = any(each.partition(".")[0] in NEEDING or MODELS.fullmatch(each) for each in imported)
-            if needs and any(not within(module.span(use)[0], spans) for use in module.references(name, scope)):
+            if needs and not all(porting.covered(module.span(use)[0]) for use in module.references(name, scope)):
                 return True
     return any(
-        MODELS.fullmatch(module.qualified(call.func) or "") and not within(module.span(call)[0], spans)
+        MODELS.fullmatch(module.qualified(call.func) or "") and not porting.covered(module.span(call)[0])
         for call in module.calls
     )

@@ -15,7 +15,7 @@ OF_TRL = frozenset({"entropy", "mean_token_accuracy", "num_tokens", "aux_loss"})
 INCLUDED = ("inputs",)
 
 
-@step(Phase.READ, of="trainer", reads=("script values", "arguments_object"))
+@step(Phase.READ, of="trainer", reads=("script values", "arguments_object", "data.eval_packing", "data.packing"))
 def settle_metrics(porting: Training) -> None:
     """Findings for metrics, and for a choice of the best model by them, that the port doesn't have."""
     site, argument = porting.trainer, metrics_of(porting)

@@ -39,6 +39,14 @@ def say_adapters_type(porting: Training) -> None:
         base, when = "a base of 4 bits", "" if held.known else " where the script holds it so"
     else:
         return
+    if name in CAST_SINCE and day >= CAST_SINCE[name] and porting.known("precision.fp16") is True:
+        message = (
+            f"TRL {release} makes the adapters of {base} bfloat16{when}, which fp16=True's loss scaling can't take "
+            "on a GPU: the script was for an older release, whose adapters are float32, as the port's are."
+        )
+        fix = "Say --source-trl VERSION."
+        porting.find(trainer.rule, "info", message, fix, trainer.line, trainer.column)
+        return
     message = (
         f"TRL {release} trains and saves the adapters of {base} in bfloat16{when}; the port's are float32, as PEFT"
     )

@@ -6,13 +6,19 @@ import libcst as cst
 
 from porter.packs.api import Site
 from porter.packs.runtime import unsloth_beside
-from porter.packs.script import plain_version, release_of
+from porter.packs.script import release_of
 from porter.packs.training import Training, rewritten_by
+
+UNPINNED = ("(the newest release", "(the first release")
 
 
 def unsloth_version(porting: Training) -> str:
-    """Unsloth's release: the one that the script or a file beside it pins, else the newest beside TRL's release."""
-    return release_of(porting, "unsloth") or unsloth_beside(plain_version(porting.versions.get("trl", "")))
+    """Unsloth's release: the one that the script or a file beside it pins, else the newest beside TRL's release.
+
+    Beside a TRL that is known by what the script uses, not by a pin, that of its day.
+    """
+    version, _, why = porting.versions.get("trl", "").partition(" ")
+    return release_of(porting, "unsloth") or unsloth_beside(version, of_its_day=why.startswith(UNPINNED))
 
 
 def is_patched(porting: Training, site: Site | None) -> bool:

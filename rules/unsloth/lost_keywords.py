@@ -42,13 +42,20 @@ def _instead(default: str | None, otherwise: str = "None") -> Value:
 
 def is_followed(porting: Training) -> bool:
     """Whether the port does as that release: the script or its project names it, and the arguments are read here."""
-    return not porting.arguments_object and release_of(porting, "unsloth") is not None
+    return not porting.arguments_object and names_release(porting)
+
+
+def names_release(porting: Training) -> bool:
+    """Whether the script or its project names Unsloth's release."""
+    return release_of(porting, "unsloth") is not None
 
 
 def loses_keywords(porting: Training) -> bool:
     """Whether the release that the script is read as loses what SFTTrainer is given beside `args=`."""
     release = version_key(unsloth_version(porting))
-    return _made(porting) is not None and LOST_SINCE <= release < (KEPT_SINCE if _is_plain(porting) else SET_SINCE)
+    return arguments_call(porting) is not None and LOST_SINCE <= release < (
+        KEPT_SINCE if _is_plain(porting) else SET_SINCE
+    )
 
 
 @step(
@@ -56,7 +63,7 @@ def loses_keywords(porting: Training) -> bool:
     of="trainer",
     reads=("arguments", "arguments_object"),
     settles=("script values",),
-    fills=("lost keywords",),
+    fills=("lost keywords", "data.packing", "data.text_field", "data.kwargs", "data.eval_packing", "model.init_kwargs"),
 )
 def settle_lost(porting: Training) -> None:
     """Fill what the named release acts on instead of SFTTrainer's own keywords."""
@@ -69,7 +76,11 @@ def settle_lost(porting: Training) -> None:
     porting.fill({place: held for place, (_, held) in lost.items() if place != LENGTH})
 
 
-@step(Phase.READ, of="trainer", reads=("script values", "lost keywords", "model", "model.max_seq_length"))
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("script values", "arguments", "arguments_object", "lost keywords", "model", "model.max_seq_length"),
+)
 def say_lost(porting: Training) -> None:
     """Tell what is lost, where the rows are other ones for it."""
     if not _concerns(porting):
@@ -111,7 +122,7 @@ def _effect(place: str, code: str) -> str:
 
 def _lost(porting: Training) -> dict[str, tuple[str, Value]]:
     """By place: a keyword of the trainer that has no effect, and what holds instead; none that says the same."""
-    rule, config, site = config_table(porting), _made(porting), porting.trainer
+    rule, config, site = config_table(porting), arguments_call(porting), porting.trainer
     version = version_key(plain_version(porting.versions.get("trl", "99")))
     found: dict[str, tuple[str, Value]] = {}
     if rule is None or config is None or site is None:
@@ -140,14 +151,14 @@ def _is_cut_so(porting: Training) -> bool:
     return value is None or held is None or value.code == held.code
 
 
-def _made(porting: Training) -> Site | None:
+def arguments_call(porting: Training) -> Site | None:
     """The call that makes the trainer's arguments, whether they stay an object or not."""
     return porting.arguments or porting.config
 
 
 def _is_plain(porting: Training) -> bool:
     """Whether the trainer is given transformers' own arguments, of which TRL makes its config."""
-    made = _made(porting)
+    made = arguments_call(porting)
     return made is not None and made.qualified.startswith("transformers.")
 
 

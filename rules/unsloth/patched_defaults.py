@@ -126,7 +126,16 @@ def _default(code: str) -> Value:
 @step(
     Phase.READ,
     of="trainer",
-    reads=("script values", "config", "arguments_object", "model", "model.max_seq_length", "lost keywords"),
+    reads=(
+        "script values",
+        "config",
+        "arguments_object",
+        "model",
+        "model.max_seq_length",
+        "lost keywords",
+        "data.packing",
+        "arguments",
+    ),
     settles=("data.max_length",),
     fills=("batch.eval_per_device", "rows_by", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
 )
@@ -167,6 +176,9 @@ def _settle_evaluation(porting: Training, site: Site) -> None:
         porting.fill({EVALUATED: _default(str(rows))})
         reason = "Unsloth evaluates by the training's batch where that is smaller and this is 8"
         porting.change_fate(".per_device_eval_batch_size", fate="changed", reason=reason)
+        for row in porting.fields:
+            if row.source.endswith(".per_device_eval_batch_size"):
+                about(porting, row, [EVALUATED])
 
 
 def _say_start(porting: Training, site: Site) -> None:

@@ -19,7 +19,7 @@ PART_OF = "TP703"
 MADE = ("datasets.Dataset.from_dict", "datasets.Dataset.from_list")
 
 
-@step(Phase.READ, of="trainer", reads=("rows_by", "script values"))
+@step(Phase.READ, of="trainer", reads=("rows_by", "script values", "data.text_field"))
 def say_refused_rows(porting: Training) -> None:
     """An error where the script itself makes a dataset that the port's batches, as that Unsloth, will not take."""
     given = porting.trainer.argument("train_dataset") if porting.trainer is not None and porting.rows_by else None

@@ -200,3 +200,26 @@ def test_a_notebook_with_lines_of_ipython_is_dated_by_its_imports(tmp_path: Path
 )
 def test_unsloths_release_is_of_the_day_of_trls(trl: str, release: str) -> None:
     assert unsloth_beside(trl) == release
+
+
+BESIDE_UNSLOTH = """from unsloth import FastLanguageModel
+from datasets import load_dataset
+from transformers import TrainingArguments
+from trl import {names}SFTTrainer
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", max_seq_length=1024)
+rows = load_dataset("x", split="train")
+trainer = SFTTrainer(model, args=TrainingArguments("out"), train_dataset=rows, tokenizer=tokenizer)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "trl", "unsloth"),
+    [("", "0.24.0", "2026.8.19"), ("DataCollatorForCompletionOnlyLM, ", "0.19.1", "2025.7.11")],
+)
+def test_a_name_that_trl_lost_dates_a_script_beside_unsloth(names: str, trl: str, unsloth: str) -> None:
+    found = port(BESIDE_UNSLOTH.format(names=names))
+    assert found.recipe.versions["trl"].startswith(trl) and f'unsloth="{unsloth}"' in found.after
+    pinned = port(f"# pip install trl=={trl}\n{BESIDE_UNSLOTH.format(names=names)}")
+    assert 'unsloth="2026.8.19"' in pinned.after  # whose wheel takes that TRL

@@ -154,6 +154,14 @@ def test_adapters_that_trl_makes_bfloat16_are_said(release: str, trainer: str, m
     assert len(found) == bool(said) and all(said in each.message and each.severity == "info" for each in found)
 
 
+def test_under_fp16_that_release_ends_and_an_older_one_is_meant() -> None:
+    text = CAST.format(
+        release="1.16.0", trainer="SFT", more=", fp16=True", config="BitsAndBytesConfig(load_in_4bit=True)"
+    )
+    said = str(port(text).findings)
+    assert "fp16=True's loss scaling can't take" in said and "saves the adapters" not in said
+
+
 def test_also_where_the_arguments_stay_an_object() -> None:
     text = CAST.format(
         release="0.8.6", trainer="SFT", more=", bf16=True", config="BitsAndBytesConfig(load_in_4bit=True)"

@@ -341,8 +341,9 @@ trainer.train()
 def test_an_evaluation_by_8_goes_by_the_trainings_batch(
     strategy: str, train: int, evaluation: str, written: str
 ) -> None:
-    after = port(EVALUATED.format(strategy=strategy, train=train, evaluation=evaluation)).after
-    [line] = [line for line in after.splitlines() if "batches.evaluation(" in line]
+    found = port(EVALUATED.format(strategy=strategy, train=train, evaluation=evaluation))
+    assert not [row.source for row in found.fields if row.fate == "manual"]
+    [line] = [line for line in found.after.splitlines() if "batches.evaluation(" in line]
     assert (written in line) if written else ("batch_size=2" not in line and "batch_size=4" not in line)
 
 

@@ -13,6 +13,7 @@ import pytest
 from porter.runtime.facts import releases
 from porter.runtime.losses.preference_losses import Inputs
 from porter.runtime.preferences import preference_rows
+from porter.runtime.preferences.older_preferences import lost_ends
 from porter.runtime.preferences.preference_batches import PreferenceBatches
 
 from ..fixtures import preference_styles, styles
@@ -140,3 +141,36 @@ def test_what_cuts_an_answer_to_nothing_is_said() -> None:
     rows = [{"prompt": "q? ", "chosen": "a" * 50, "rejected": "b" * 5}]
     with pytest.raises(ValueError, match="less the longer one's 51 tokens, which leaves nothing of one of 6"):
         preference_rows.text_pairs(rows, styles.make_tokenizer(), max_length=40, release=releases.release("0.28.0"))
+
+
+@pytest.mark.parametrize(
+    ("trl", "batch_size", "answers", "lost"),
+    [
+        # TRL 0.12.2's concatenated_forward on the same rows: the columns that it keeps of each micro-batch.
+        ("0.12.2", 2, ("a", "b" * 30), True),  # the longest prompt beside the longest answer's: 30 of 39 columns filled
+        ("0.12.2", 1, ("a", "b" * 30), False),
+        ("0.13.0", 2, ("a", "b" * 30), False),
+        ("0.12.2", 2, ("b" * 30, "a"), False),  # one pair has both: no column is empty
+    ],
+)
+def test_the_longest_pair_of_a_micro_batch_lost_its_end_in_0_12(
+    trl: str, batch_size: int, answers: tuple[str, str], lost: bool, tiny_mesh: Any
+) -> None:
+    prompts = ("a prompt: ", "q")
+    rows = [
+        {"prompt": prompt, "chosen": answer, "rejected": "no"} for prompt, answer in zip(prompts, answers, strict=True)
+    ]
+    settings: dict[str, Any] = {"batch_size": batch_size, "max_length": 64, "truncation_mode": "keep_end", "trl": trl}
+    made = PreferenceBatches(rows, byte_tokenizer(), tiny_mesh(1, 1), epochs=1, **settings)
+    texts = [trained_text(byte_tokenizer(), row) for batch in made for row in np.asarray(batch["labels"])]
+    (longest,) = (text for text in texts if "bbb" in text)
+    assert longest.strip("·").endswith("</s>") != lost
+    assert sum("no</s>" in text for text in texts) == 2
+
+
+def test_pairs_that_max_length_cuts_hide_the_lost_column() -> None:
+    sizes = [(10, 12, 14), (1, 33, 5)]
+    assert lost_ends(sizes, 33) == [(False, False), (True, False)]
+    assert lost_ends(sizes, None) == lost_ends(sizes, 33)
+    assert lost_ends(sizes, 32) == [(False, False), (False, False)]
+    assert lost_ends([(10, 33, 14), (1, 20, 5)], None) == [(False, False), (False, False)]

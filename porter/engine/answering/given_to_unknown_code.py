@@ -186,8 +186,7 @@ def _target(binding: Binding) -> cst.BaseExpression | None:
 def _is_answered(porting: Porting, name: cst.CSTNode, around: cst.CSTNode) -> bool:
     """Whether an edit replaces the place, or an error already stands on its lines."""
     module = porting.module
-    start = module.span(name)[0]
-    if any(edit.start <= start < edit.end for edit in porting.edits):
+    if porting.covered(module.span(name)[0]):
         return True
     begin, end = module.span(around)
     first, last = module.line_column(begin)[0], module.line_column(end)[0]

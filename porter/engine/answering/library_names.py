@@ -12,6 +12,7 @@ from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.settings.post_init import OF_TRL
 from ...text.edits import Spans
+from ...text.import_lines import names_in
 from ..dating.argument_releases import ArgumentRelease, rewritten_by
 from ..packs.packs import Rewrite
 from ..script.fill_from_tables import plain_version
@@ -66,7 +67,8 @@ def _apply_rewrite(
     replaced = written is not None
     if rule.action == "import":
         short = name.rsplit(".", 1)[-1]
-        if written is None or f"{short}(" in written:
+        named = rf"(?<![\w.]){re.escape(short)}\b(?!=[^=])"  # called, or handed on
+        if written is None or f"{short}(" in written or re.search(named, names_in(written)) is not None:
             _import(porting, rule, name, uses)
             if replaced and isinstance(node, cst.Attribute):
                 _spell_short(porting, rule, node, short)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from ...text.edit import Edit
+from ...text.edits import Spans
 from ...text.expressions import is_tight
 from ...text.format_strings import in_f_string
 from ..script.fill_from_tables import table_of
@@ -26,7 +27,7 @@ def spread_arguments(porting: Porting) -> None:
     if site is None or site.variable is None:
         return
     table = table_of(porting, site).table
-    covered = [(edit.start, edit.end) for edit in porting.edits]
+    covered = Spans((edit.start, edit.end) for edit in porting.edits)
     for use in uses(porting, "arguments", site.variable, site.scope):
         if use.kind != "read":
             continue
@@ -34,9 +35,10 @@ def spread_arguments(porting: Porting) -> None:
         if row is None or not row.place or porting.value(row.place) is None:
             continue
         text = porting.text(row.place)
-        porting.edits = [_respelled(edit, site.variable, use.chain, text) for edit in porting.edits]
+        read = f"{site.variable}.{use.chain}"
+        porting.edits = [_respelled(edit, read, text) if read in edit.new else edit for edit in porting.edits]
         node, start, end = use.outer, *porting.module.span(use.outer)
-        if any(begin <= start < stop for begin, stop in covered):
+        if start in covered:
             continue
         parent = porting.module.parents[node]
         value = porting.recipe.values[row.place]
@@ -51,10 +53,8 @@ def spread_arguments(porting: Porting) -> None:
         porting.edit(start, end, text, site.rule, SPREAD)
 
 
-def _respelled(edit: Edit, variable: str, chain: str, text: str) -> Edit:
-    if f"{variable}.{chain}" not in edit.new:
-        return edit
-    pattern = rf"(?<![\w.]){re.escape(variable)}\.{re.escape(chain)}(?!\w)"
+def _respelled(edit: Edit, read: str, text: str) -> Edit:
+    pattern = rf"(?<![\w.]){re.escape(read)}(?!\w)"
     return replace(edit, new=re.sub(pattern, lambda found: _as_it_binds(text, found), edit.new))
 
 

@@ -13,7 +13,7 @@ import libcst as cst
 from ...source.module import Module
 from ...source.scopes import ends_the_run
 from ...text.edit import Edit
-from ...text.edits import within
+from ...text.edits import Spans
 from ..script.porting import Porting
 
 RULE = "TP007"
@@ -39,7 +39,7 @@ INSTEAD = "take its files, drives and secrets from the TPU VM's own disk and env
 def say_gone_names(porting: Porting, edits: Sequence[Edit]) -> None:
     """A finding for each import of such a name that the port still uses; where a handler catches it, it may fail."""
     module = porting.module
-    spans = sorted((edit.start, edit.end) for edit in edits)
+    spans = Spans((edit.start, edit.end) for edit in edits)
     for scope in module.scopes.values() if porting.options.active(RULE) else ():
         for name, bindings in scope.bindings.items():
             for binding in bindings:
@@ -48,7 +48,7 @@ def say_gone_names(porting: Porting, edits: Sequence[Edit]) -> None:
                 gone, service = binding.qualified in GONE, service_of(binding.qualified)
                 if not gone and (not service or _is_asked_first(module, binding.node)):
                     continue
-                if all(within(module.span(use)[0], spans) for use in module.references(name, scope)):
+                if all(module.span(use)[0] in spans for use in module.references(name, scope)):
                     continue
                 place = module.location(binding.node)
                 if gone:

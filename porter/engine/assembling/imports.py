@@ -15,7 +15,7 @@ import libcst as cst
 
 from ...source.module import Module, flatten
 from ...text.edit import Edit
-from ...text.edits import whole_lines, within
+from ...text.edits import Spans, whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..dating.argument_releases import MARK, ArgumentRelease
 from ..script.sites import indentation
@@ -61,7 +61,7 @@ def plan_imports(
     for statement in gone:
         if statement not in section:
             plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
-    bound = _still_bound(module, gone, section)
+    bound = _still_bound(module, gone, section, edits)
     here, versioned = _versioned([item for statement in section for item in elsewhere.get(statement, ())])
     wanted = [item for item in sorted({*new, *here}) if (item.module, item.clause) not in bound]
     edit = _section_edit(module, section, gone, wanted, versioned)
@@ -126,7 +126,7 @@ def _aliases_to_drop(
     module: Module, edits: Sequence[Edit], moved: Mapping[str, str], plan: ImportPlan
 ) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
     """Aliases that go, by statement, and for the moved ones the imports that take their place."""
-    spans = sorted((edit.start, edit.end) for edit in edits)
+    spans = Spans((edit.start, edit.end) for edit in edits)
     written = " ".join(names_in(edit.new) for edit in edits)
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
     elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
@@ -140,7 +140,7 @@ def _aliases_to_drop(
             name = _alias_name(alias)
             scope = module.scope(node.body[0])
             uses = module.references(name, scope)
-            left = [use for use in uses if not within(module.span(use)[0], spans)]
+            left = [use for use in uses if module.span(use)[0] not in spans]
             if not any(is_behind(module, use, node) for use in left):
                 left = []  # another import of the name, above this one, is theirs
             root = _root(node, alias)
@@ -157,7 +157,7 @@ def _aliases_to_drop(
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or (_is_not_there(root, source) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)
-            elif root in GPU_SIDE and not within(module.span(node)[0], spans):
+            elif root in GPU_SIDE and module.span(node)[0] not in spans:
                 plan.asked_for.setdefault(root, module.location(node)[0])
     return gone, elsewhere
 
@@ -167,13 +167,13 @@ def _is_not_there(root: str, source: str) -> bool:
     return root in GPU_SIDE or flatten(source) in GONE or service_of(source) != ""
 
 
-def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: list[tuple[int, int]], plan: ImportPlan) -> None:
+def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, plan: ImportPlan) -> None:
     """`import torch; print(torch.__version__)`: a GPU library that a line of several statements imports stays."""
     for small in line.body:
         aliases = small.names if isinstance(small, cst.Import) else ()
         for alias in aliases:
             name, scope = _alias_name(alias), module.scope(small)
-            left = [use for use in module.references(name, scope) if not within(module.span(use)[0], spans)]
+            left = [use for use in module.references(name, scope) if module.span(use)[0] not in spans]
             root = module.code(alias.name).partition(".")[0]
             if left and root in GPU_SIDE:
                 plan.still_used.setdefault(root, module.location(left[0])[0])
@@ -212,15 +212,29 @@ def _comments(node: cst.SimpleStatementLine) -> bool:
 
 
 def _still_bound(
-    module: Module, gone: dict[cst.CSTNode, list[cst.ImportAlias]], section: Sequence[cst.CSTNode]
+    module: Module,
+    gone: dict[cst.CSTNode, list[cst.ImportAlias]],
+    section: Sequence[cst.CSTNode],
+    edits: Sequence[Edit],
 ) -> set[tuple[str, str]]:
-    """(module, clause) of the imports that stay in the section or at the top of the file."""
+    """(module, clause) of the imports that stay in the section, or at the top of the file in front of new code."""
     kept: set[tuple[str, str]] = set()
     for statement in (*section, *module.tree.body):
         for alias in _aliases(statement):
-            if alias not in gone.get(statement, ()):
+            is_late = statement not in section and _is_late(module, statement, _alias_name(alias), edits)
+            if alias not in gone.get(statement, ()) and not is_late:
                 kept.add((module_of(module, statement, alias), module.code(alias).rstrip(", ")))
     return kept
+
+
+def _is_late(module: Module, statement: cst.CSTNode, name: str, edits: Sequence[Edit]) -> bool:
+    """Whether new code at the top of the file uses a name in front of its import: an earlier cell of a notebook."""
+    start, word = module.span(statement)[0], re.compile(rf"(?<![\w.]){re.escape(name)}\b")
+    users = [edit.start for edit in edits if edit.start < start and word.search(edit.new)]
+    if not users:
+        return False
+    functions = [module.span(node) for node in module.parents if isinstance(node, cst.FunctionDef)]
+    return any(not within(user, functions) for user in users)
 
 
 def _shrunk(

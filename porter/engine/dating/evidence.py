@@ -29,6 +29,7 @@ USES = ("uses",)
 BEFORE = ("imported before unsloth",)
 GUARDED = "the lines of what the file uses by condition"
 LAUNCHED = ("launched with",)
+EVIDENCE = "what dates it"
 ABLE = "the releases with all that is used"
 ADAPTED = ("trainers that get adapters twice",)
 ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
@@ -48,8 +49,16 @@ class Evidence:
     acts: bool = False
 
 
-def evidence(porting: Training, library: str) -> Iterator[Evidence]:
+def evidence(porting: Training, library: str) -> Sequence[Evidence]:
     """Names, keywords and fields of the file that came or went; not where it asks for the release, or tries."""
+    asked = (EVIDENCE, library)
+    if asked not in porting.answers or porting.answers[asked][0] != porting.sites:
+        porting.answers[asked] = [*porting.sites], [*_evidence(porting, library)]
+    found: list[Evidence] = porting.answers[asked][1]
+    return found
+
+
+def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     if library == "trl":
         for trainer, release in plain_arguments(porting.module.python).items():
             yield Evidence(f"{trainer}(args=TrainingArguments)", None, release)
@@ -68,13 +77,13 @@ def evidence(porting: Training, library: str) -> Iterator[Evidence]:
     for name, keywords in used:
         if name.partition(".")[0] not in (*SOURCES, library):
             continue
-        if unsloth:  # a name alone is one that it keeps
+        if unsloth:
             own = not _before_unsloth(porting).isdisjoint(name.split("."))
             keywords = tuple(
                 each for each in keywords if library == "trl" and (own or not taken_by_unsloth(name, [each]))
             )
-            if not keywords:
-                continue
+            if not keywords and (library != "trl" or known.lifetime(library, name, "")[1] is None):
+                continue  # Unsloth doesn't bring back what TRL has lost
         last = name.rpartition(".")[2]
         for keyword in ("", *keywords):
             text = f"{last}({keyword}=)" if keyword else last

@@ -233,7 +233,7 @@ def _of_the_day_of(porting: Training, library: str) -> Date | None:
 def date(porting: Training, library: str) -> Date | None:
     """The release of `library` that the script is for; None when neither it nor a file beside it tells."""
     releases = history().releases(library)
-    used = list(evidence(porting, library))
+    used = evidence(porting, library)
     floor = max((row.new for row in used if row.new), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
     for where, pins in pins_for(porting, library):

@@ -100,6 +100,11 @@ def trains_language(porting: Training) -> bool:
     return mentions_import(module.text, LANGUAGE_MODELS) and bool(module.roots & LANGUAGE_MODELS)
 
 
+def may_train_language(text: str) -> bool:
+    """Whether a file that loads no model may say so of what it trains: nobody has to look closer otherwise."""
+    return TOKENS.search(text) is not None or mentions_import(text, LANGUAGE_MODELS)
+
+
 def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
     module, statement = porting.module, loop.statement
     start, end = module.span(statement)

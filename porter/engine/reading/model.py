@@ -188,7 +188,7 @@ def _settle_types(porting: Training, site: Site, versions: Mapping[str, str], it
     meaning = "the checkpoint's type" if filled == "auto" else f"{filled} weights"
     message = (
         f"model_init_kwargs: torch_dtype={older.text or older.code} has no effect, as TRL {trl or 'of today'} fills in "
-        f'dtype="{filled}", which transformers prefers: the port loads {meaning}, as the source does.'
+        f'dtype="{filled}", which transformers prefers: the source loads {meaning}.'
     )
     fix = "Write dtype instead of torch_dtype in model_init_kwargs for the type that it names."
     porting.find(site.rule, "warning", message, fix, site.line, site.column)

@@ -23,6 +23,8 @@ PREPARED = "PEFT makes a base that isn't quantised float32, all of it"
 MERGES = frozenset({"merge_and_unload", "save_pretrained_merged", "push_to_hub_merged"})
 TYPE_NAME = r"b?float(16|32)?|half"
 
+NARROWED = "autocast multiplies the frozen weights in bfloat16: they are kept so, the adapters in float32"
+
 
 def read_precision(porting: Training) -> None:
     """Weights and compute type of the model: what the source loads, and what autocast multiplies in."""
@@ -79,12 +81,24 @@ def read_precision(porting: Training) -> None:
     if weights == "float32" and autocast and "?" not in half:
         if lora:
             values["model.weights"] = Value("literal", "'bfloat16'")
-            reason = "autocast multiplies the frozen weights in bfloat16: they are kept so, the adapters in float32"
+            _say_narrowed(porting)
         else:
             values["model.compute"] = Value("literal", "'bfloat16'")
             reason = "float32 weights, bfloat16 products, as autocast computes"
-        porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
+            porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
     porting.fill(values)
+
+
+def _say_narrowed(porting: Training) -> None:
+    """That float32 weights below adapters are kept in bfloat16: at `bf16` and at their type, or at the trainer's model
+    where the script writes neither and a library chose both."""
+    named = f"{short_name(porting.model)}." if porting.model is not None else "."
+    said = [f"{named}{keyword}" for keyword in ("dtype", "torch_dtype")]
+    rows = [row.source for row in porting.fields if row.source.endswith(".bf16") or row.source in said]
+    for source in rows:
+        porting.change_fate(source, fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=NARROWED)
+    if not rows and porting.trainer is not None:
+        porting.add_reason(f"{short_name(porting.trainer)}.model", NARROWED)
 
 
 def _is_quantised(held: Value | None) -> bool:

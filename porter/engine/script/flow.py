@@ -188,9 +188,7 @@ def _once(
     module: Module, asked: str, binding: Binding, variable: cst.BaseExpression, answer: Callable[[], Answer]
 ) -> Answer:
     """What is asked of a binding and of a variable, whichever of its uses: kept, where it hangs on no open question."""
-    meant = module.meaning(variable)
-    scope = id(meant[0]) if meant is not None else None  # the file keeps its scopes and bindings
-    key = (asked, id(binding), scope, module.code(variable), len(module.memory.get("merged", ())))
+    key = (asked, id(binding), *_named(module, variable), len(module.memory.get("merged", ())))
     if key in module.memory:
         kept: Answer = module.memory[key]
         return kept
@@ -202,26 +200,41 @@ def _once(
     return found
 
 
+def _named(module: Module, variable: cst.BaseExpression) -> tuple[int | None, str]:
+    """The scope that a variable is bound in, by its id, as the file keeps its scopes and bindings, and its code."""
+    names = module.memory.setdefault("names of variables", {})
+    if variable not in names:
+        meant = module.meaning(variable)
+        names[variable] = (id(meant[0]) if meant is not None else None, module.code(variable))
+    found: tuple[int | None, str] = names[variable]
+    return found
+
+
 def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     found = module.meaning(node)
     if found is None or len(found[1]) > MAX_BINDINGS:
         return None
-    made = found[1] if len(found[1]) == 1 else [item for item in found[1] if not _is_later(module, item, node)]
+    made = found[1] if len(found[1]) == 1 else _without_later(module, found[1], node)
     makers = made if len(made) == 1 else [item for item in made if not is_itself(module, item, node)]
     makers = _without_adapters(module, makers, node)
     return makers[0] if len(makers) == 1 and not may_not_run(module, makers[0], node) else None
 
 
-def _is_later(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
-    """Whether a name is bound again behind the place where it is read, or by what is made of it there, in the same
+def _without_later(module: Module, bindings: list[Binding], node: cst.CSTNode) -> list[Binding]:
+    """The bindings of a name but those behind the place where it is read, or by what is made of it there, in the same
     function and in no loop with it."""
-    if binding.kind == "parameter" or module.span(binding.node)[1] <= module.span(node)[0]:
-        return False
-    if module.span(binding.node)[0] < module.span(node)[1] and not isinstance(binding.node, ASSIGNS):
-        return False
-    if function_around(module, binding.node) is not function_around(module, node):
-        return False
-    return not module.loops(node) & module.loops(binding.node)
+    start, end = module.span(node)
+    function, loops = function_around(module, node), module.loops(node)
+
+    def is_later(binding: Binding) -> bool:
+        begin, stop = module.span(binding.node)
+        if binding.kind == "parameter" or stop <= start:
+            return False
+        if begin < end and not isinstance(binding.node, ASSIGNS):
+            return False
+        return function_around(module, binding.node) is function and not loops & module.loops(binding.node)
+
+    return [binding for binding in bindings if not is_later(binding)]
 
 
 def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:

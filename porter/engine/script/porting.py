@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import ClassVar
 
 import libcst as cst
@@ -15,6 +16,7 @@ import libcst as cst
 from ...source.remarks import Heading
 from ...text.edit import Edit
 from ...text.edits import begins_paragraph, comments_above, whole_lines
+from ...text.replaced import Replaced
 from .sites import Site, counts_for_nothing, indentation, shown, small_statement
 from .training import Training
 
@@ -60,7 +62,15 @@ class Porting(Training):
 
     def covered(self, offset: int) -> bool:
         """Whether an edit replaces what stands at `offset`."""
-        return any(edit.start <= offset < edit.end for edit in self.edits)
+        return self._replaced.holds(self.edits, offset)
+
+    def written_words(self) -> frozenset[str]:
+        """The words of the code that the edits write, without its strings and comments."""
+        return self._replaced.written(self.edits)
+
+    @cached_property
+    def _replaced(self) -> Replaced:
+        return Replaced(len(self.module.text) + 1)
 
     def keep_names(self, *nodes: cst.CSTNode) -> None:
         """Names of libraries that stay as they are written: no rewrite answers them."""

@@ -9,7 +9,7 @@ import libcst as cst
 from ...runtime.facts.argument_fields import is_of_another_day, keywords_of
 from ...runtime.facts.field_tables import version_key
 from ...text.edit import Edit
-from ...text.edits import within
+from ...text.edits import Spans
 from ..script.fill_from_tables import plain_version, table_of
 from ..script.porting import Porting
 from ..script.sites import Site
@@ -17,7 +17,7 @@ from ..script.sites import Site
 
 def refuse_keywords(porting: Porting, edits: Sequence[Edit]) -> None:
     """An error for each keyword with which a class of the runtime would stop at the port's start."""
-    spans = [(edit.start, edit.end) for edit in edits]
+    spans = Spans((edit.start, edit.end) for edit in edits)
     for site in porting.sites:
         for argument in site.arguments if _stays(porting, site, spans) else ():
             name, release = _class_of(porting, site)
@@ -37,12 +37,12 @@ def refuse_keywords(porting: Porting, edits: Sequence[Edit]) -> None:
             )
 
 
-def _stays(porting: Porting, site: Site, spans: Sequence[tuple[int, int]]) -> bool:
+def _stays(porting: Porting, site: Site, spans: Spans) -> bool:
     """Whether the call itself is in the port; its name may be spelled anew."""
     if not isinstance(site.node, cst.Call) or site.node not in porting.module.parents:
         return False
     inside = porting.module.span(site.node)[1] - 1
-    return not within(inside, spans)
+    return inside not in spans
 
 
 def _class_of(porting: Porting, site: Site) -> tuple[str, str | None]:

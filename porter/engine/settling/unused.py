@@ -12,8 +12,7 @@ import libcst as cst
 from ...recipe import Finding
 from ...source.merged import Merged
 from ...source.scopes import Binding, Scope, walk
-from ...text.edits import within
-from ...text.import_lines import names_in
+from ...text.edits import Spans
 from ..script.porting import Porting
 from ..script.sites import facts_of
 from ..steps.step import Phase, step
@@ -33,15 +32,15 @@ def drop_unused_functions(porting: Porting) -> None:
     functions = _of_gpu_libraries(porting)
     again = bool(functions)
     while again:
-        spans, written = _replaced(porting)
+        spans, written = Spans((edit.start, edit.end) for edit in porting.edits), porting.written_words()
         again = False
         for function in functions:
             start, end = module.span(function)
             holder, name = module.scope(function), function.name.value
-            if within(start, spans) or name in written or len(holder.bindings.get(name, ())) != 1:
+            if start in spans or name in written or len(holder.bindings.get(name, ())) != 1:
                 continue
             uses = [use for use in module.references(name, holder) if not start <= module.span(use)[0] < end]
-            gone = bool(uses) and all(within(module.span(use)[0], spans) for use in uses)
+            gone = bool(uses) and all(module.span(use)[0] in spans for use in uses)
             if gone and not any(_for_a_person(porting, use) for use in uses):
                 porting.remove_statement(function, RULE, f"nothing calls {name} any more")
                 again = True
@@ -124,9 +123,8 @@ def _tests_around(porting: Porting, value: cst.BaseExpression) -> list[cst.BaseE
 def _unused(porting: Porting, name: str, scope: Scope, bindings: list[Binding]) -> list[cst.BaseExpression]:
     """The values of a variable that only replaced code reads; none where one of them does more than answer."""
     module = porting.module
-    spans, written = _replaced(porting)
     uses = [module.span(use)[0] for use in module.references(name, scope)]
-    if name in written or not uses or not all(within(use, spans) for use in uses):
+    if name in porting.written_words() or not uses or not all(map(porting.covered, uses)):
         return []
     values = [value for binding in bindings if (value := _plain(porting, binding)) is not None]
     return values if len(values) == len(bindings) else []
@@ -144,9 +142,3 @@ def _plain(porting: Porting, binding: Binding) -> cst.BaseExpression | None:
         if isinstance(part, cst.Await | cst.Yield | cst.NamedExpr):
             return None
     return value
-
-
-def _replaced(porting: Porting) -> tuple[list[tuple[int, int]], set[str]]:
-    """The spans of replaced code, and the names in what replaces it."""
-    spans = [(edit.start, edit.end) for edit in porting.edits]
-    return spans, set(re.findall(r"\w+", names_in(" ".join(edit.new for edit in porting.edits))))

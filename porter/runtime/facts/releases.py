@@ -222,6 +222,11 @@ class Release:
         return self.pairs_apart and not self.since(0, 14)
 
     @property
+    def loses_pair_ends(self) -> bool:
+        """Whether DPOTrainer cut its padded batch one column too short (0.12), see `older_preferences.lost_ends`."""
+        return self.pairs_apart and not self.since(0, 13)
+
+    @property
     def wraps_pairs(self) -> bool:
         """Whether DPOTrainer moved labels in a circle: of an answer that filled its row, cut at the start, the first
         token was predicted from the last one (0.14 to 0.28)."""

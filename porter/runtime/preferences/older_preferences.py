@@ -9,7 +9,7 @@ each answer (until 0.27.1 behind a conversation's, too). From 0.29 on it does as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,19 @@ class ApartTokens:
 
     def _ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def lost_ends(sizes: Sequence[tuple[int, int, int]], max_length: int | None) -> list[tuple[bool, bool]]:
+    """Whether chosen and rejected of each pair of a process's micro-batch lost their last token under TRL 0.12.
+
+    It put prompts and answers side by side, each padded to the longest, moved the tokens to the left, and took the
+    columns before the last that any row filled, where padding was left behind it: the longest documents lost their
+    end. `sizes`: tokens of each pair's prompt, and of prompt and answer of chosen and rejected, before `max_length`.
+    """
+    longest = max(max(pair[1:]) for pair in sizes)
+    columns = max(prompt for prompt, _, _ in sizes) + max(max(pair[1:]) - pair[0] for pair in sizes)
+    loses = longest < columns and (max_length is None or longest <= max_length)
+    return [(loses and chosen == longest, loses and rejected == longest) for _, chosen, rejected in sizes]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..hosts.global_arrays import placed
 from ..rows.tokenization import IGNORED, set_up_tokenizer
 from . import preference_rows
+from .older_preferences import lost_ends
 from .preference_evaluation import PreferenceEvaluation
 from .preference_rows import Documents
 
@@ -260,6 +261,7 @@ class PreferenceBatches:
                 for share, w in zip(shares, weights, strict=True)
             ]
         )
+        lost = [ends for share in shares for ends in self._lost(rows, share)]
         if self._whole:
             ends = np.cumsum([len(batch) for batch in group])
             spans = [(int(end - len(batch)), int(end)) for batch, end in zip(group, ends, strict=True)]
@@ -269,7 +271,7 @@ class PreferenceBatches:
         for start, stop in spans:
             batch = self._empty(pairs * self.documents, length)
             for place, at in enumerate(range(start, max(start, stop))):
-                self._fill(batch, place, rows, int(picked[at]))
+                self._fill(batch, place, rows, int(picked[at]), lost[at])
                 here = slice(place * self.documents, (place + 1) * self.documents)
                 batch["scale"][here] = each[at] * count
                 batch["nll_scale"][here] = nll[at] * count
@@ -290,9 +292,16 @@ class PreferenceBatches:
         batch |= {"processes": np.full(rows, -1, np.int32)} if self._whole else {}
         return batch | ({} if self._rows.wraps is None else {"wraps": np.zeros(rows, bool)})
 
-    def _fill(self, batch: Batch, place: int, rows: Documents, row: int) -> None:
-        documents = zip(rows.ids[row], rows.labels[row], strict=True)
-        for at, (ids, labels) in enumerate(documents, place * self.documents):
+    def _lost(self, rows: Documents, share: np.ndarray) -> list[tuple[bool, ...]]:
+        """Which documents of a process's rows lost their last token in the batch of their release."""
+        if rows.sizes is None or not len(share):
+            return [(False,) * self.documents for _ in share]
+        return [*lost_ends([rows.sizes[int(row)] for row in share], self._max_length)]
+
+    def _fill(self, batch: Batch, place: int, rows: Documents, row: int, lost: tuple[bool, ...]) -> None:
+        documents = zip(rows.ids[row], rows.labels[row], lost, strict=True)
+        for at, (ids, labels, end) in enumerate(documents, place * self.documents):
+            ids, labels = ids[: len(ids) - end], labels[: len(labels) - end]
             batch["input_tokens"][at, : len(ids)] = ids
             batch["labels"][at, : len(ids)] = labels
             batch["segment_ids"][at, : len(ids)] = 1
@@ -367,8 +376,8 @@ class KTOBatches(PreferenceBatches):
     def _empty(self, rows: int, length: int) -> Batch:
         return {**super()._empty(rows, length), "desirable": np.zeros(rows, bool)}
 
-    def _fill(self, batch: Batch, place: int, rows: Documents, row: int) -> None:
-        super()._fill(batch, place, rows, row)
+    def _fill(self, batch: Batch, place: int, rows: Documents, row: int, lost: tuple[bool, ...]) -> None:
+        super()._fill(batch, place, rows, row, lost)
         batch["desirable"][place * self.documents : (place + 1) * self.documents] = rows.desirable[row]
 
     @classmethod

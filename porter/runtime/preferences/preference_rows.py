@@ -48,13 +48,15 @@ class Documents:
 
     `ids` and `labels`: for every row its documents' token ids and labels (-100 = prompt), int32 each. `desirable`: bool
     (rows,), KTO's label; all true for pairs. `wraps`: for every row whether each document's last token predicts its
-    first one, or None where no release did so.
+    first one, or None where no release did so. `sizes`: what `older_preferences.lost_ends` takes of every row, or None
+    where no release lost any.
     """
 
     ids: list[tuple[np.ndarray, ...]]
     labels: list[tuple[np.ndarray, ...]]
     desirable: np.ndarray
     wraps: list[tuple[bool, ...]] | None = None
+    sizes: list[tuple[int, int, int]] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -98,7 +100,11 @@ def pairs(
         truncation_mode = "keep_start" if release.cuts_pairs_start else truncation_mode
     if older is not None:
         tokens = OlderTokens(tokenizer, older, ("chosen", "rejected"), chats=release.pairs_apart)
-        found = _documents(_tokenised(dataset, tokens), _kept(max_length, truncation_mode), two=True)
+        rows = _tokenised(dataset, tokens)
+        found = _documents(rows, _kept(max_length, truncation_mode), two=True)
+        if release.loses_pair_ends:
+            sizes = [(row["first_start"], len(row["first"]), len(row["second"])) for row in rows]
+            return replace(found, sizes=sizes)
         return _wrapping(found, max_length) if release.wraps_pairs and max_length is not None else found
     common = release.masks_common_prefix
     made = PairTokens(tokenizer, implicit, append_eos, max_prompt_length, max_completion_length, common)

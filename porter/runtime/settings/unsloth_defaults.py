@@ -37,12 +37,16 @@ def newest_unsloth() -> str:
     return str(_table()["newest"])
 
 
-def unsloth_beside(trl: str) -> str:
+def unsloth_beside(trl: str, *, of_its_day: bool = False) -> str:
     """Unsloth's release that a script is read as beside a release of TRL: `2024.8` for 0.8.6; the newest for "".
 
     TRL's bounds of that day: the wheels of 2024.8 take TRL before 0.9, those of 2025.10 and later none before 0.18.2.
+    `of_its_day`: not a newer one whose wheel takes that TRL too, which only a pin of TRL would be installed with.
     """
-    return at_version(_table()["beside_trl"], trl) or newest_unsloth() if trl else newest_unsloth()
+    if not trl:
+        return newest_unsloth()
+    days = _table()["beside_trl"] | (_table()["of_the_day_of_trl"] if of_its_day else {})
+    return at_version(days, trl) or newest_unsloth()
 
 
 @cache

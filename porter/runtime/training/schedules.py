@@ -45,8 +45,13 @@ def hf_schedule(
 
     Raises:
         ValueError: for a schedule that follows the evaluation loss or is unknown, or for missing settings.
-        TypeError: for a setting that the schedule doesn't have.
+        TypeError: for a setting that the schedule doesn't have, and for a rate that is text.
     """
+    if isinstance(learning_rate, str):
+        raise TypeError(
+            f"learning_rate={learning_rate!r} is text, with which torch's optimizers end, too: YAML 1.1 (PyYAML) reads "
+            "a number of the form 2e-4 as text and 2.0e-4 as a number"
+        )
     name = str(getattr(name, "value", name))
     if name in ("reduce_lr_on_plateau", "greedy"):
         raise ValueError(f"lr_scheduler_type={name!r} follows the evaluation loss; an optax schedule can't see it")

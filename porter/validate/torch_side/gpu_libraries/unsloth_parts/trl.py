@@ -36,23 +36,25 @@ CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
 
 def release() -> str:
     """The release that stands in: what the project pins, else the newest beside the TRL that is installed."""
-    named = _named_beside(Path(sys.argv[0]))
+    script = Path(sys.argv[0])
+    named = _named_beside(script)
     if named is not None:
         return named
     try:
-        return unsloth_defaults.unsloth_beside(version("trl"))
+        return unsloth_defaults.unsloth_beside(version("trl"), of_its_day=not _pins(script, "trl"))
     except PackageNotFoundError:
         return unsloth_defaults.newest_unsloth()
 
 
 @functools.cache
 def _named_beside(script: Path) -> str | None:
+    exact = [pin for pins in _pins(script, "unsloth") for sign, pin in pins if sign.startswith("==")]
+    return exact[0] if exact else None
+
+
+def _pins(script: Path, library: str) -> list[list[tuple[str, str]]]:
     text = script.read_text("utf-8", errors="replace") if script.is_file() else ""
-    for _, pins in pins_of_project(script, text, "unsloth"):
-        exact = [pin for sign, pin in pins if sign.startswith("==")]
-        if exact:
-            return exact[0]
-    return None
+    return [pins for _, pins in pins_of_project(script, text, library)]
 
 
 def loses_keywords(args: Any) -> bool:

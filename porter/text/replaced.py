@@ -1,0 +1,41 @@
+"""What a list of edits that grows replaces, and the words that they write, for the many who ask while it grows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .edit import Edit
+from .import_lines import names_in
+
+
+class Replaced:
+    """Offsets of a text, and words, by a list of edits that most often has only grown since it was last asked."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.edits: list[Edit] = []  # those that are marked
+        self.marks = bytearray(length)  # 1 where one of them replaces what stands there
+        self.new: list[str] = []
+        self.words: frozenset[str] = frozenset()
+
+    def holds(self, edits: Sequence[Edit], offset: int) -> bool:
+        """Whether one of the edits replaces what stands at an offset."""
+        if self.edits != edits:  # lists of the same objects are compared by these
+            self._mark(edits)
+        return offset < self.length and self.marks[offset] == 1
+
+    def written(self, edits: Sequence[Edit]) -> frozenset[str]:
+        """The words of the code that the edits write, without its strings and comments."""
+        new = [edit.new for edit in edits if edit.new]
+        if self.new != new:
+            self.new, self.words = new, frozenset(re.findall(r"\w+", names_in(" ".join(new))))
+        return self.words
+
+    def _mark(self, edits: Sequence[Edit]) -> None:
+        known = len(self.edits)
+        if self.edits != edits[:known]:
+            known, self.marks = 0, bytearray(self.length)
+        for edit in edits[known:]:
+            self.marks[edit.start : edit.end] = b"\1" * (edit.end - edit.start)
+        self.edits = list(edits)

@@ -1,0 +1,44 @@
+"""A name that new code needs before the script imports it, as an earlier cell of a notebook does."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """\
+from unsloth import FastLanguageModel
+from datasets import load_dataset
+
+{between}model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", max_seq_length=512)
+model = FastLanguageModel.get_peft_model(model, r=8, target_modules=["q_proj"])
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+rows = load_dataset("some/rows", split="train")
+args = TrainingArguments("out")
+trainer = SFTTrainer(model=model, tokenizer=tokenizer, train_dataset=rows, args=args)
+trainer.train()
+{behind}
+print(AutoTokenizer)
+"""
+IMPORT = "from transformers import AutoTokenizer\n"
+
+
+@pytest.mark.parametrize("behind", [IMPORT, "from transformers import (\n    AutoModel,\n    AutoTokenizer,\n)\n"])
+def test_an_import_behind_the_use_is_too_late(behind: str) -> None:
+    tree = ast.parse(port(SCRIPT.format(between="", behind=behind)).after)
+    uses = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "AutoTokenizer"]
+    imports = [
+        node.lineno
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "AutoTokenizer" for alias in node.names)
+    ]
+    assert min(imports) < min(uses)
+
+
+def test_an_import_in_front_of_the_use_is_enough() -> None:
+    after = port(SCRIPT.format(between=IMPORT, behind="")).after
+    assert after.count("import AutoTokenizer") == 1
