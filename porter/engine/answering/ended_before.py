@@ -18,7 +18,8 @@ def say_ended_before(porting: Training) -> None:
     if site is None:
         return
     trains = module.span(site.node)[0]
-    for line in [node for node in module.parents if _is_end(module, node)]:
+    lines = [line for line in module.tree.body if isinstance(line, cst.SimpleStatementLine)]
+    for line in [node for each in lines for node in each.body if _is_end(module, node)]:
         if module.span(line)[0] < trains:
             message = f"{module.code(line).strip()}: the script ends here, and so does the port: it never trains."
             porting.find(site.rule, "warning", message, "Take it out to train.", *module.location(line))
@@ -26,10 +27,10 @@ def say_ended_before(porting: Training) -> None:
 
 
 def _is_end(module: Module, node: cst.CSTNode) -> bool:
-    """Whether a statement outside of all blocks and functions ends the run."""
+    """Whether a statement ends the run."""
     value = node.value if isinstance(node, cst.Expr) else node.exc if isinstance(node, cst.Raise) else None
     called = value.func if isinstance(value, cst.Call) else value if isinstance(node, cst.Raise) else None
-    if called is None or not isinstance(module.parents[module.parents[node]], cst.Module):
+    if called is None:
         return False
     name = module.qualified(called) or module.code(called)
     return name.removeprefix("builtins.") in ENDS
