@@ -193,7 +193,7 @@ def test_padding_in_front_sees_what_the_release_let_it(mesh: Any, release: str, 
     rows = [{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5, 6, 7, 8]}]
     settings: dict[str, Any] = {"batch_size": 2, "sampling": "sequential", "max_steps": 1, "transformers": release}
     (batch,) = TrainerBatches(rows, pad_left, mesh, **settings, attention=attention)
-    assert {"sees_row", "averages_row"} & set(batch) == ({name} if name else set())
+    assert {"sees_row", "averages_row", "averages_past"} & set(batch) == ({name} if name else set())
     pads = 2 if name else 1  # of those that see nothing the last is enough
     assert batch["input_tokens"][0, : pads + 3].tolist() == [0] * pads + [7, 8, 9]
     assert batch["attended"][0, : pads + 3].tolist() == [False] * pads + [True] * 3
