@@ -13,6 +13,11 @@ the standard script's own port. Nothing else may differ. `rule` is the id that i
     kind = "DPO"
     status = "partial"
     findings = ["TP104"]
+
+Another case of the folder takes the standard script's place with `of`, and `swaps` says what stands in it instead:
+
+    of = "loop_plain"                           # cases/loop_plain/before.py
+    swaps = [["get_linear_schedule", "get_cosine_schedule"]]
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from .port_file import port_file
 
 PARTS = ("imports", "setup", "model", "config", "trainer", "behind")
 KINDS = ("SFT", "DPO", "ORPO", "CPO", "KTO", "GRPO", "RLOO")
-KEYS = ("rule", "kind", *PARTS, "adds", "takes")
+KEYS = ("rule", "kind", *PARTS, "of", "swaps", "adds", "takes")
 
 SCRIPT = """\
 {imports}from datasets import load_dataset
@@ -49,7 +54,10 @@ trainer.train()
 
 
 def read_fragments(case: Path) -> list[dict[str, Any]]:
-    """The cases of a file: what it says, and each `[[more]]` over that. InputError for what is no fragment."""
+    """The cases of a file: what it says, and each `[[more]]` over that; `of` is that case's script itself.
+
+    InputError for what is no fragment.
+    """
     try:
         data = tomllib.loads(case.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -60,13 +68,35 @@ def read_fragments(case: Path) -> list[dict[str, Any]]:
     for each in found:
         if each.get("kind", "SFT") not in KINDS:
             raise InputError(f"kind is {each['kind']!r}", case, fix=f"use one of {', '.join(KINDS)}")
-        if not any(part in each for part in PARTS):
+        if "of" in each:
+            each["of"] = _script(case, each)
+        elif not any(part in each for part in PARTS):
             raise InputError("says nothing that the script has more", case, fix=f"give one of {', '.join(PARTS)}")
     return found
 
 
+def _script(case: Path, data: Mapping[str, Any]) -> str:
+    """The script of the case that another one is of. InputError where it is none, or lacks what is swapped."""
+    file = case.parent / str(data["of"]) / "before.py"
+    if not file.is_file():
+        raise InputError(f"of is {data['of']!r}, and {file} isn't there", case, fix="name a folder of cases/")
+    text, swaps = file.read_text("utf-8"), data.get("swaps", [])
+    pairs = isinstance(swaps, list) and all(isinstance(swap, list) and len(swap) == 2 for swap in swaps)
+    if not swaps or not pairs or any(not isinstance(word, str) for swap in swaps for word in swap):
+        raise InputError("swaps is no list of pairs of texts", case, fix='write swaps = [["old", "new"]]')
+    for old, _ in swaps:
+        if old not in text:
+            raise InputError(f"swaps {old!r}, which {file} doesn't have", case, fix="swap what stands in it")
+    return text
+
+
 def script_of(data: Mapping[str, Any]) -> str:
-    """The standard script with the case's parts in it."""
+    """The standard script with the case's parts in it, or another case's with the swaps made."""
+    if "of" in data:
+        text = str(data["of"])
+        for old, new in data.get("swaps", ()):
+            text = text.replace(old, new)
+        return text
     lines = {part: str(data.get(part, "")).strip("\n") for part in PARTS}
     whole = {name: f"{lines[name]}\n" if lines[name] else "" for name in ("imports", "setup", "behind")}
     inner = {name: f", {lines[name]}" if lines[name] else "" for name in ("model", "config", "trainer")}
@@ -75,8 +105,8 @@ def script_of(data: Mapping[str, Any]) -> str:
 
 def port_fragment(data: Mapping[str, Any], options: Options) -> tuple[Port, Port]:
     """The ports of the script with the case's parts, and without them but for a `trainer=` that its kind needs."""
-    bare = {"kind": data.get("kind", "SFT")}
-    if bare["kind"] in ("GRPO", "RLOO"):
+    bare = {"of": data["of"]} if "of" in data else {"kind": data.get("kind", "SFT")}
+    if bare.get("kind") in ("GRPO", "RLOO"):
         bare |= {name: data[name] for name in ("trainer",) if name in data}
     with tempfile.TemporaryDirectory() as folder:
         ports = []

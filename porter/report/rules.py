@@ -77,7 +77,9 @@ def cases(rule: Any) -> str:
 
 
 def _given(data: Mapping[str, Any]) -> str:
-    """What a case's script has beside the standard one."""
+    """What a case's script has beside the standard one, or what stands in it instead of another case's."""
+    if "of" in data:
+        return "\n".join(f"-{old}\n+{new}" for old, new in data["swaps"])
     kind = data.get("kind", "SFT")
     calls = {"model": "from_pretrained", "config": f"{kind}Config", "trainer": f"{kind}Trainer"}
     parts = [

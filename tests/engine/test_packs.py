@@ -138,8 +138,16 @@ def test_cases_of_a_few_lines(tmp_path: Path) -> None:
         (f"{lines}kind = 'PPO'", "kind is 'PPO'"),
         (f"{lines}remarks = 1", "unknown keys remarks"),
         ("adds", "is no TOML"),
+        ("of = 'nowhere'", "of is 'nowhere'"),
+        ("of = 'settings'", "swaps is no list of pairs"),
+        ("of = 'settings'\nswaps = [['not there', 'x']]", "swaps 'not there'"),
     ):
         assert said in result(text)[1]
+    swapped = """of = 'settings'\nswaps = [['notify("done")', 'print(1)']]\n"""
+    passed, detail = result(swapped)
+    assert not passed and "+print(1)" in detail
+    assert result(f"{swapped}adds = 'import our_rules'") != (True, "")
+    assert result(f'{swapped}adds = """\nfrom our_rules import notify\nprint(1)"""') == (True, "")
 
 
 def test_a_cases_options_are_checked(tmp_path: Path) -> None:
