@@ -29,7 +29,7 @@ class Replaced:
         """The words of the code that the edits write, without its strings and comments."""
         new = [edit.new for edit in edits if edit.new]
         if self.new != new:
-            self.new, self.words = new, frozenset(re.findall(r"\w+", names_in(" ".join(new))))
+            self.new, self.words = new, frozenset(re.findall(r"\w+", names_in("\n".join(new))))
         return self.words
 
     def _mark(self, edits: Sequence[Edit]) -> None:

@@ -32,3 +32,7 @@ def test_words_are_those_of_code_alone() -> None:
     edits.append(edit(4, 5, "g"))
     assert "g" in replaced.written(edits)
     assert replaced.written(edits[1:]) == {"f", "e", "g"}
+
+
+def test_a_comment_at_an_edits_end_hides_no_word_of_the_next() -> None:
+    assert Replaced(10).written([edit(0, 1, "x  # the rows' order"), edit(2, 3, "torch.y")]) == {"x", "torch", "y"}

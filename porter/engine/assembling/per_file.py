@@ -49,7 +49,7 @@ def view_of(porting: Porting, part: Part, edits: Sequence[Edit]) -> Porting:
     """A Porting of one file: the names it needs imported, and findings of its own."""
     if part.module is porting.module:
         return porting
-    written = names_in(" ".join(edit.new for edit in edits))
+    written = names_in("\n".join(edit.new for edit in edits))
     bound = {text: parse_import(text).bound for text in porting.imports}
     imports = {text for text, name in bound.items() if re.search(rf"(?<![\w.]){re.escape(name)}\b", written)}
     return replace(porting, module=part.module, imports=imports, edits=list(edits), findings=Findings())

@@ -31,7 +31,7 @@ def drop_leftovers(porting: Porting) -> None:
 def _drop(porting: Porting, scope: Scope) -> bool:
     spans = [(edit.start, edit.end) for edit in porting.edits]
     replaced = Spans(spans)
-    written = names_in(" ".join(edit.new for edit in porting.edits))
+    written = names_in("\n".join(edit.new for edit in porting.edits))
     for name, bindings in scope.bindings.items():
         if len(bindings) != 1 or not _is_of_the_gpu(porting, bindings[0]):
             continue
