@@ -37,7 +37,10 @@ def check_output(source: Path, output: Path, *, force: bool) -> None:
         return
     if os.path.lexists(output):
         raise InputError("the output exists", output, fix="--force replaces it")
-    sidecar = recipe_path(output)
+    _check_sidecar(recipe_path(output))
+
+
+def _check_sidecar(sidecar: Path) -> None:
     if os.path.lexists(sidecar) and not _is_recipe(sidecar):
         raise InputError("exists and is no recipe of tpu-port", sidecar, fix="move it, or --force replaces it")
 
@@ -67,7 +70,13 @@ def write_port(port: Port, output: Path, *, force: bool = False, vendor: bool = 
                 raise InputError(
                     "exists, and the port needs another file of this name", path, fix="--force replaces it"
                 )
-        beside[recipe_path(output)] = f"{port.recipe.to_json()}\n".encode()
+        modules = {recipe_path(output.parent / each.beside): each.recipe for each in port.modules if each.beside}
+        recipes = {path: recipe for path, recipe in modules.items() if recipe.fields} | {
+            recipe_path(output): port.recipe
+        }
+        for path in recipes if not force else ():
+            _check_sidecar(path)
+        beside |= {path: f"{recipe.to_json()}\n".encode() for path, recipe in recipes.items()}
         vendored = (vendor_runtime(output.parent, force=force),) if vendor else ()
         for path, content in beside.items():
             replace_file(path, content, readable_like=source)

@@ -86,7 +86,10 @@ def test_what_is_written(tmp_path: Path) -> None:
     out.mkdir()
     port = ported(folder, "from models import load_model", "load_model", models=MODELS)
     written = write_port(port, out / "train_tunix.py")
-    assert {path.name for path in written} == {"train_tunix.py", "train_tunix.recipe.json", "models_tunix.py"}
+    recipes = {"train_tunix.recipe.json", "models_tunix.recipe.json"}
+    assert {path.name for path in written} == {"train_tunix.py", "models_tunix.py", *recipes}
+    fates = json.loads((out / "models_tunix.recipe.json").read_text())["fields"]
+    assert "AutoModelForCausalLM.torch_dtype" in {row["source"] for row in fates}
     assert (out / "models_tunix.py").read_text() == port.modules[0].after
     assert sorted(path.name for path in folder.iterdir()) == ["LICENSE", "models.py", "train.py"]
 
