@@ -34,6 +34,8 @@ def is_foreign(module: Module, options: Options, packs: tuple[Pack, ...]) -> boo
         return False
     if BACKWARD.search(module.text) is not None and may_train_language(module.text):
         return False
+    if mentions_import(module.text, {name.partition(".")[0] for pack in packs for name in pack.facts.trains}):
+        return False
     if mentions_import(module.text, LIBRARIES) and CONFIGURES.search(module.text) is not None:
         return False
     words = {*re.findall(r"\w+", module.text)}

@@ -85,3 +85,23 @@ def test_a_class_of_the_file_that_takes_a_trainers_name_is_no_nothing() -> None:
     method = "    def train(self):\n        self.trainer = SFTTrainer(model=1)\n        self.trainer.train()\n"
     found = port(f"from trl import SFTTrainer\n\nclass SFTTrainer:\n{method}\nSFTTrainer().train()\n")
     assert found.status == "unsupported" and [finding.rule for finding in found.findings] == ["TP004"], found.findings
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            "from llamafactory.train.tuner import run_exp\n\nrun_exp({'stage': 'sft'})\n",
+            "llamafactory.train.tuner.run_exp",
+        ),
+        ("from axolotl.train import train\n\ntrain(cfg=1)\n", "axolotl.train.train"),
+        ("from nemo.collections import llm\n\nllm.finetune(model=1)\n", "nemo.collections.llm.finetune"),
+        ("from swift.llm import SftArguments, sft_main\n\nsft_main(SftArguments())\n", "swift.llm.sft_main"),
+    ],
+)
+def test_a_framework_that_trains_is_no_nothing(line: str, name: str) -> None:
+    found = port(line)
+    assert (found.status, found.after) == ("unsupported", line)
+    (finding,) = found.findings
+    assert finding.rule == "TP004" and finding.message.startswith(f"{name} trains by a configuration of its own")
+    assert port(f"{line.partition(chr(10))[0]}\n").status == "unchanged"  # imported, and not called

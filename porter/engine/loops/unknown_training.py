@@ -14,6 +14,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ..script.fill_from_tables import mentions_import, trainers_known
+from ..script.sites import facts_of
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training
 from .advice import by_objective
@@ -29,11 +30,29 @@ LIBRARIES = LANGUAGE_MODELS | {"torch", "trl", "unsloth", "accelerate", "dataset
 def find_unknown_training(porting: Training) -> str | None:
     """The name of what trains here though no rule reads it, recorded as a finding; None where nothing does."""
     text = porting.module.text
-    if not porting.options.active(RULE) or not ("Trainer(" in text or ".backward(" in text):
+    if not porting.options.active(RULE):
+        return None
+    if (name := _framework(porting)) is not None:
+        return name
+    if not ("Trainer(" in text or ".backward(" in text):
         return None
     if mentions_import(text, OF_A_PORT) and porting.module.roots & OF_A_PORT:
         return None
     return _unknown_trainer(porting) or _lone_step(porting)
+
+
+def _framework(porting: Training) -> str | None:
+    """A call of a library that trains by a configuration of its own."""
+    module, trains = porting.module, facts_of(porting.module).trains
+    if not mentions_import(module.text, {name.partition(".")[0] for name in trains}):
+        return None
+    for call in module.calls:
+        if (name := module.qualified(call.func)) in trains:
+            message = f"{name} trains by a configuration of its own, which no rule reads."
+            fix = "Write that training as a script of TRL or transformers and port it, or write the port by hand."
+            porting.find(RULE, "error", message, fix, *module.location(call), todo=False)
+            return name
+    return None
 
 
 def _unknown_trainer(porting: Training) -> str | None:

@@ -34,6 +34,7 @@ class Facts:
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU
     seeds: tuple[str, ...] = ()  # functions that seed torch's generator, by which adapters are drawn
     seeds_python: tuple[str, ...] = ()  # those that seed Python's
+    trains: tuple[str, ...] = ()  # functions and classes that train a model in a way that no rule reads
 
     def __or__(self, other: Facts) -> Facts:
         return Facts(*((*getattr(self, each.name), *getattr(other, each.name)) for each in fields(self)))

@@ -31,7 +31,10 @@ ROLES = (
     "optimizer", "schedule", "loader",
 )  # fmt: skip
 ACTIONS = ("remove", "replace", "import", "refuse", "never", "always")
-BUILT_IN = ("trl", "peft", "bitsandbytes", "transformers", "unsloth", "accelerate", "torch", "datasets", "swanlab")
+BUILT_IN = (
+    *("trl", "peft", "bitsandbytes", "transformers", "unsloth", "accelerate", "torch", "datasets", "swanlab"),
+    "frameworks",
+)
 
 
 @dataclass(frozen=True)

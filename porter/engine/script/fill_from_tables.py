@@ -143,7 +143,7 @@ def trainers_known(porting: Training) -> dict[str, TableRule | Rewrite]:
 def mentions_import(text: str, packages: Iterable[str]) -> bool:
     """Whether an import statement of the text may name one of `packages`: a file without one needs no closer look."""
     names = "|".join(map(re.escape, packages))
-    return re.search(rf"\b(?:import|from)\b(?:[^\n#]|\\\r?\n)*\b(?:{names})\b", text) is not None
+    return bool(names) and re.search(rf"\b(?:import|from)\b(?:[^\n#]|\\\r?\n)*\b(?:{names})\b", text) is not None
 
 
 def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
