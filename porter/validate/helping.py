@@ -57,6 +57,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "it out of a copy",
     ),
     (
+        r"'<=' not supported between instances of 'float' and 'str'",
+        "a number is text, most often the learning rate: YAML reads 2e-4 as text, and 2.0e-4 as a number",
+    ),
+    (
         r"No module named '([\w.]+)'",
         "install {0} here, or name an environment that has it: --source-python PATH",
     ),

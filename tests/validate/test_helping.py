@@ -43,6 +43,7 @@ TRACEBACK = """Traceback (most recent call last):
         ("OSError: [Errno 98] Address already in use", ("port that is taken",)),
         ("train.py: error: the following arguments are required: --base_model", ("after --: --base_model",)),
         ("SyntaxError: invalid syntax", ("this Python",)),
+        ("TypeError: '<=' not supported between instances of 'float' and 'str'", ("learning rate", "2.0e-4")),
     ],
 )
 def test_the_one_thing_that_would_help(error: str, words: tuple[str, ...]) -> None:
