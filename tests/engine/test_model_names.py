@@ -145,6 +145,32 @@ def test_what_is_meant_by_an_expression(tmp_path: Path) -> None:
         assert usual_value(code, text, script) is None
 
 
+def test_a_name_that_a_star_brings(tmp_path: Path) -> None:
+    script = folder(tmp_path, PHI)
+    assert usual_value("MODEL_ID", "from conf import *", script) == (PHI, "conf.py")
+    assert usual_value("MODEL_ID", "from conf import *\nMODEL_ID = 'a/b'", script) == ("a/b", "")
+    assert usual_value("OTHER", "from conf import *", script) is None
+    script.write_text(SCRIPT.format(before="from conf import *", name="MODEL_ID"))
+    [error] = [finding for finding in port_file(script).findings if finding.severity == "error"]
+    assert error.message.startswith(PHI)
+
+
+@pytest.mark.parametrize(
+    ("model", "pin", "said"),
+    [
+        ("Qwen/Qwen3-0.6B", "transformers==4.50.0", "no qwen3 models (4.51.0 is the first that has)"),
+        ("mistralai/Mistral-7B-v0.1", "transformers==4.33.2", "no mistral models (4.34.0 is the first that has)"),
+        ("Qwen/Qwen3-0.6B", "transformers==4.51.3", ""),
+        ("meta-llama/Llama-2-7b-hf", "transformers==4.31.0", ""),
+    ],
+)
+def test_a_release_that_has_no_such_model(tmp_path: Path, model: str, pin: str, said: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"# pip install {pin}\n" + SCRIPT.format(before="", name=repr(model)))
+    found = [finding.message for finding in port_file(script).findings if "it ran on a later one" in finding.message]
+    assert len(found) == bool(said) and all(said in message for message in found)
+
+
 def test_defaults_that_lead_to_themselves(tmp_path: Path) -> None:
     parser = "p.add_argument('--model', default=args.model)\n"
     assert usual_value("args.model", parser, tmp_path / "train.py") is None

@@ -228,6 +228,9 @@ class _Finder:
                     found = self.module(f"{home}{alias.name}", place) if (alias.asname or alias.name) == name else None
                     if found is not None and len(found[1]) < 2:
                         return found[0], "".join(found[1])
+                if node.names[0].name == "*" and (found := self.module(home.removesuffix("."), place)) is not None:
+                    if not found[1] and any(target == name for target, _ in _assigned(self.trees[found[0]])):
+                        return found[0], name
         return None
 
     def module(self, name: str, place: str) -> tuple[str, list[str]] | None:
