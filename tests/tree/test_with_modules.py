@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from porter.cli.port import command
+from porter.errors import InputError
 from porter.front.output import write_port
 from porter.front.port_file import port_file
 from porter.front.with_modules import port_script
@@ -92,6 +93,19 @@ def test_what_is_written(tmp_path: Path) -> None:
     assert "AutoModelForCausalLM.torch_dtype" in {row["source"] for row in fates}
     assert (out / "models_tunix.py").read_text() == port.modules[0].after
     assert sorted(path.name for path in folder.iterdir()) == ["LICENSE", "models.py", "train.py"]
+
+
+@pytest.mark.parametrize("name", ["models_tunix.recipe.json", "models_tunix.py"])
+def test_a_file_of_the_users_is_not_replaced(tmp_path: Path, name: str) -> None:
+    folder, out = tmp_path / "project", tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("mine")
+    port = ported(folder, "from models import load_model", "load_model", models=MODELS)
+    with pytest.raises(InputError, match="exists"):
+        write_port(port, out / "train_tunix.py")
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "mine")]
+    write_port(port, out / "train_tunix.py", force=True)
+    assert (out / name).read_text() != "mine"
 
 
 def test_the_report_has_each_of_the_files(tmp_path: Path) -> None:
