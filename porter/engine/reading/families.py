@@ -14,7 +14,6 @@ from ...files import is_file, read_text
 from ...recipe import Value
 from ...runtime.facts.families import Family, find_family, read_family, refusal
 from ...runtime.facts.families import families as known_families
-from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.mesh import mesh_problems
 from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
@@ -22,7 +21,6 @@ from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values
 from ...source.values import read_value
 from ..draft.findings import NO_FAMILY
-from ..script.fill_from_tables import plain_version
 from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
@@ -113,7 +111,6 @@ def refuse(porting: Training) -> None:
     """Whether there are findings that make a port pointless: a model family that Tunix has not."""
     _say_checkpoint(porting)
     _say_embedding(porting)
-    _say_too_old(porting)
     porting.refused = _is_refused(porting, porting.family)
 
 
@@ -138,22 +135,6 @@ def _say_embedding(porting: Training) -> None:
         line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
         message = "target_modules has embed_tokens: Qwix cannot adapt embeddings."
         porting.find("TP201", "error", message, "Leave it out, on the GPU too.", line, column)
-
-
-def _say_too_old(porting: Training) -> None:
-    """A warning where the release that the script is read as has no models of this family: it ran on another one."""
-    value, family = porting.value("model.id"), porting.family
-    version = plain_version(porting.versions.get("transformers", ""))
-    first = str(family.table.get("transformers", "")) if family is not None else ""
-    if value is None or family is None or not first or not version or version_key(version) >= version_key(first):
-        return
-    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
-    message = (
-        f"The script is read as of transformers {version}, which has no {family.name} models ({first} is the "
-        "first that has): it ran on a later one."
-    )
-    fix = "Say --source-trl VERSION of the release that it ran on: defaults and rows are those of its release."
-    porting.find("TP302", "warning", message, fix, line, column)
 
 
 def _is_refused(porting: Training, family: Family | None) -> bool:
