@@ -29,7 +29,8 @@ PATH = click.Path(path_type=Path)
     "--output",
     type=PATH,
     metavar="OUT",
-    help="Write the port here (and OUT.recipe.json beside it); a folder for a folder.",
+    help="Write the port here; beside it OUT.recipe.json, and modules of its project that change as NAME_tunix.py. A "
+    "folder for a folder.",
 )
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @click.option(
