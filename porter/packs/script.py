@@ -7,7 +7,7 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.dating.release import date, release_of
-from ..engine.script.dead_blocks import is_false
+from ..engine.script.dead_blocks import is_dead, is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import (
     binding_origins,
@@ -69,6 +69,7 @@ __all__ = [
     "history",
     "indentation",
     "inside",
+    "is_dead",
     "is_false",
     "is_same",
     "is_tokenizer",

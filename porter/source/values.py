@@ -46,6 +46,7 @@ SIMPLE = (bool, int, float, str, bytes, type(None))
 BARE = (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)
 DECIDED = "conditions that are answered"  # of `Module.memory`: what an expression is, by itself
 MAX_DEPTH = 40
+MAX_REPEATED = 20  # assignments of one value to a name
 MAX_SIZE = 10_000  # characters of a text, items of a collection with all that they hold
 MAX_BITS = 4_096  # of an integer: Python writes none of more than 4,300 digits
 # A width that a format is given, `%9999d`: what is wider is no setting.
@@ -221,7 +222,9 @@ def _formatted(module: Module, part: cst.BaseFormattedStringContent, depth: int)
 
 def _name(module: Module, node: cst.Name, depth: int) -> Any:
     binding = module.single_binding(node) or capability_binding(module, node)
-    if binding is None or binding.kind not in ("assign", "unpack") or binding.value is None:
+    if binding is None:
+        return _repeated(module, node, depth)
+    if binding.kind not in ("assign", "unpack") or binding.value is None:
         raise Unknown
     found = evaluate(module, binding.value, depth)
     if binding.kind == "unpack":
@@ -229,6 +232,19 @@ def _name(module: Module, node: cst.Name, depth: int) -> Any:
     if isinstance(found, list | dict | set) and changed_later(module, node):
         raise Unknown
     return found
+
+
+def _repeated(module: Module, node: cst.Name, depth: int) -> Any:
+    """What a name holds that is given the same value again, as cells of a notebook do: `dtype = None` in each."""
+    found = module.meaning(node)
+    bindings = found[1] if found is not None else []
+    values = [binding.value for binding in bindings if binding.kind == "assign" and binding.value is not None]
+    if not 1 < len(values) == len(bindings) <= MAX_REPEATED:
+        raise Unknown
+    first, *others = (evaluate(module, value, depth) for value in values)
+    if not isinstance(first, SIMPLE) or any(type(other) is not type(first) or other != first for other in others):
+        raise Unknown
+    return first
 
 
 def _part(found: Any, binding: Binding) -> Any:

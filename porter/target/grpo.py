@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..engine.reading.checkpoints.saved_adapters import leaves_adapter_out
 from ..engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, mark_target
 from ..engine.script.fill_from_tables import plain_version, short_name, table_of
 from ..engine.script.porting import Porting
@@ -141,6 +142,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
         arguments.append(Arg(code, "only_eos_token", "# completions end there alone before TRL 1.15"))
     if release and (dealing := releases.release(release).dealing) != "shuffled":
         arguments.append(Arg(quoted(dealing), "dealing", "# micro-steps keep a prompt's completions before TRL 0.18"))
+    if leaves_adapter_out(porting):
+        arguments.append(Arg('"base"', "reference", "# the model without the saved adapter, as before TRL 0.27"))
     fills = checkpoint_fills(porting)
     if fills:
         arguments.append(fills)

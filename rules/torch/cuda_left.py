@@ -16,7 +16,7 @@ from typing import Literal
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, stays_torchs, step
-from porter.packs.script import Module, calls_of, drop_device_maps, function_around
+from porter.packs.script import Module, calls_of, drop_device_maps, function_around, is_dead
 
 ID = "TP536"
 # Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
@@ -203,6 +203,8 @@ def _assigned(module: Module, value: cst.BaseExpression) -> list[cst.BaseExpress
 def _is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
     """Whether the port surely comes to `node`, as far as conditions and functions of the file tell."""
     module = porting.module
+    if is_dead(module, node):
+        return False
     below = node
     for holder in module.ancestors(node):
         if isinstance(holder, cst.If | cst.IfExp | cst.While) and below is not holder.test:

@@ -100,6 +100,10 @@ def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
         porting.edit(*porting.module.span(kept), kept.value, ID, "what is merged saves itself")
     for rule, use, name in chain.rewrites:
         apply_rewrite(porting, rule, use, name, "call")
+    if chain.is_saved and any("quantization=" in new for _, _, new in chain.edits):
+        message = "merge_and_unload: PEFT rounds what it merges into this base to 4 or 8 bits again, and saves that;"
+        message += " the port saves the sum in 16 bits."
+        porting.find(ID, "info", message, "", *porting.module.location(call))
     if not chain.is_sure:
         path = next((shortened(porting.module.code(argument.value)) for argument in call.args[:1]), "")
         message = f"{path}: of which family this model is, isn't known at port time; the port loads it with Tunix."
@@ -299,9 +303,8 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         return True
     if isinstance(outer, cst.Call) and isinstance(parent, cst.Arg):
         called = module.qualified(outer.func)
-        if called in READIES and isinstance(module.parents[outer], cst.Expr):
-            chain.removed.append(outer)
-            return True
+        if called in READIES:
+            return _readied(porting, use, outer, chain, merged=merged)
         if called == "transformers.pipeline":
             chain.generates = True
             chain.uses.append(use)
@@ -316,6 +319,21 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             uses = module.references(parameter, module.scopes[module.callees[outer]])
             return all(isinstance(n, cst.Name) and _use(porting, n, chain, merged) for n in uses)
     return isinstance(parent, cst.Del) or isinstance(module.parents[outer], cst.Del)
+
+
+def _readied(porting: Porting, use: cst.Name, call: cst.Call, chain: _Chain, *, merged: bool) -> bool:
+    """`for_inference(tuned)` goes; `model = for_inference(tuned)` is `model = tuned`."""
+    module = porting.module
+    holder = module.parents[call]
+    if isinstance(holder, cst.Expr):
+        chain.removed.append(call)
+        return True
+    target = holder.targets[0].target if isinstance(holder, cst.Assign) else None
+    if isinstance(target, cst.Name) and target.value == use.value:
+        chain.removed.append(call)
+    else:
+        chain.edits.append((*module.span(call), use.value))
+    return _held(porting, call, chain, merged=merged)
 
 
 def _read_place(porting: Porting, read: cst.Attribute, model: str, chain: _Chain) -> None:

@@ -42,6 +42,7 @@ def test_a_call_that_ends_the_port_is_an_error(line: str) -> None:
         "for i in range(torch.cuda.device_count()):\n    print(f'{i}:', i, torch.cuda.get_device_name(i))\n"
         "    part = torch.cuda.get_device_properties(i)\n    print(part.total_memory)",
         "def never():\n    torch.cuda.init()",
+        "if False:\n    torch.cuda.init()",
         "def name():\n    if not torch.cuda.is_available():\n        return 'none'\n"
         "    return torch.cuda.get_device_name(0)\n\n\nsys.argv.append(name())",
         "place = 'cuda' if torch.cuda.is_available() else 'cpu'\nscores = torch.zeros(8, device=place)",
@@ -56,6 +57,12 @@ def test_a_function_that_is_called_behind_the_training() -> None:
     free = "def free():\n    torch.cuda.init()"
     assert len(said(free, "trainer.train()\nfree()")) == 1
     assert said(free, "trainer.train()\nif torch.cuda.is_available():\n    free()") == []
+
+
+def test_a_block_that_never_runs_needs_nothing() -> None:
+    lines = "if False:\n    from peft import AutoPeftModelForCausalLM\n    tuned = AutoPeftModelForCausalLM"
+    ported = port(sft_script(after=f"trainer.train()\n{lines}.from_pretrained('out', load_in_4bit=True)"))
+    assert ported.status == "ported" and not [f for f in ported.findings if f.rule in ("TP001", "TP536")]
 
 
 def test_a_long_call_is_told_by_its_name() -> None:

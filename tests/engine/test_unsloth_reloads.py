@@ -66,3 +66,39 @@ def test_it_is_tunixs_with_the_tokenizer_that_unsloth_takes(
 def test_what_has_no_counterpart_is_an_error(again: str) -> None:
     found = port(SCRIPT.format(saves='model.save_pretrained("lora")', again=again))
     assert found.status == "partial" and "load_trained" not in found.after
+
+
+@pytest.mark.parametrize(
+    ("readied", "asks"),
+    [
+        ("tuned = FastLanguageModel.for_inference(tuned)", "tuned"),
+        ("ready = FastLanguageModel.for_inference(tuned)", "ready"),
+    ],
+)
+def test_what_makes_it_ready_gives_it_back(readied: str, asks: str) -> None:
+    again = f'tuned, words = FastLanguageModel.from_pretrained("lora")\n{readied}\n'
+    again += f'print({asks}.generate(**words("What?", return_tensors="pt")))'
+    found = port(SCRIPT.format(saves='model.save_pretrained("lora")', again=again))
+    assert found.status == "ported" and "for_inference" not in found.after and "import unsloth" not in found.after
+    assert f"rt.generate({asks}, **words(" in found.after and ("ready = tuned\n" in found.after) == (asks == "ready")
+
+
+def test_the_trained_model_made_ready_under_another_name() -> None:
+    asks = (
+        'ready = FastLanguageModel.for_inference(model)\nprint(ready.generate(**tokenizer("a", return_tensors="pt")))'
+    )
+    found = port(SCRIPT.format(saves="", again=asks))
+    assert found.status == "ported" and "ready = model\n" in found.after and "rt.generate(ready, " in found.after
+
+
+def test_what_is_merged_into_four_bits_and_saved_is_said() -> None:
+    again = """\
+from peft import PeftModel
+base, words = FastLanguageModel.from_pretrained("unsloth/Llama-3.2-3B-Instruct", load_in_4bit=BITS)
+whole = PeftModel.from_pretrained(base, "lora").merge_and_unload()
+whole.save_pretrained("whole")"""
+    text = SCRIPT.format(saves='model.save_pretrained("lora")', again=again)
+    for bits, said in (("True", 1), ("False", 0)):
+        found = port(text.replace("BITS", bits))
+        assert found.status == "ported" and "whole = rt.merge_and_unload(rt.apply_adapter(base, " in found.after
+        assert len([f for f in found.findings if "rounds what it merges" in f.message]) == said

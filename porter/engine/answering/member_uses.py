@@ -16,6 +16,7 @@ from ...source.module import Module
 from ...text.edits import Spans
 from ..packs.packs import Rewrite, SiteRule, by_claim
 from ..script.fill_from_tables import table_of
+from ..script.flow import unprepared
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.training import Training
@@ -241,6 +242,9 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
             porting.remove_statement(node, rule.id, rule.reason)
         elif (target := _one_of_targets(porting, node)) is not None:
             porting.edit(*target, "", rule.id, rule.reason)
+        elif isinstance(node, cst.Call) and (given := unprepared(module, node)) is not node and given is not None:
+            porting.edit(start, module.span(given)[0], "", rule.id, rule.reason)
+            porting.edit(module.span(given)[1], end, "", rule.id, rule.reason)
         else:
             porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Take it out of the expression.", line, column)
         return
@@ -364,6 +368,8 @@ def _unknown(porting: Porting, use: Use) -> None:
     if any(edit.start <= start < edit.end and whole not in edit.new for edit in porting.edits):
         return  # an argument of a call whose rule left it out
     code = shortened(whole)
+    if "__class__" in use.chain.split("."):
+        return  # every object has one
     if use.match == "@trainer.model" and not _is_elsewhere_read(module, use.outer):
         return
     if use.match == "@trainer.model" and _is_taken(porting, use.outer):

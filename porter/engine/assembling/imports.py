@@ -18,6 +18,7 @@ from ...text.edit import Edit
 from ...text.edits import Spans, whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..dating.argument_releases import MARK, ArgumentRelease
+from ..script.dead_blocks import is_dead
 from ..script.sites import indentation
 from .gone_names import GONE, is_probe, service_of
 from .left_uses import is_behind, module_of, needs_torch
@@ -153,7 +154,7 @@ def _aliases_to_drop(
                 elsewhere.setdefault(node, []).append(NewImport(target, original, name if name != original else ""))
             elif needed:
                 library = "torch" if needs_torch(module, node, alias, left) else root
-                if library in GPU_SIDE:
+                if library in GPU_SIDE and not is_dead(module, node):
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or (_is_not_there(root, source) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)

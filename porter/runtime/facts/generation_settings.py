@@ -35,6 +35,12 @@ DEFAULTS: dict[str, Any] = {
 }
 
 # What a setting is that transformers leaves alone when it is None.
+# Of `model.config`: what transformers reads when it makes a model of Tunix's families, or never. Set later it is
+# saved, and changes nothing else.
+BUILT = frozenset(
+    """rope_scaling rope_theta rope_parameters attention_dropout hidden_dropout hidden_dropout_prob resid_pdrop
+    attn_pdrop embd_pdrop attention_probs_dropout_prob attn_config init_device max_seq_len""".split()
+)
 NEUTRAL: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "repetition_penalty": 1.0}
 FILLING = (4, 50, 0)  # the first transformers whose generation_config.json replaces a call's default values
 
