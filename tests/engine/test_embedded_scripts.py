@@ -1,4 +1,4 @@
-"""Training that a file doesn't run under its name: in a text, in a cell that writes a file, by a class without an import."""
+"""Training that a file doesn't run by name: in a text, in a cell that writes a file, by a class without an import."""
 
 from __future__ import annotations
 
