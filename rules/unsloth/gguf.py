@@ -5,9 +5,10 @@ them, under the name and in the folder of Unsloth's release.
 Why: Tunix's model has no such method.
 Example: `model.save_pretrained_gguf("out", tokenizer, quantization_method="q4_k_m")`
 Use instead: `rt.save_gguf(model, "out", tokenizer, "q4_k_m")`
-Safety: exact up to the rounding of the merge. Of a base held in 4 bits Unsloth from 2025.10.2 on adds the adapters to the
-16-bit checkpoint (`unquantized=True`), earlier releases to the weights that they were trained on. Unsloth fetches and
-builds llama.cpp by itself, the port needs it there; Ollama's Modelfile isn't written. A script that reads it, a `first_conversion=` and uploads are findings.
+Safety: exact up to the rounding of the merge. Of a base held in 4 bits Unsloth from 2025.10.2 on adds the adapters to
+the 16-bit checkpoint (`unquantized=True`), earlier releases to the weights that they were trained on. Unsloth fetches
+and builds llama.cpp by itself, the port needs it there; Ollama's Modelfile isn't written. A script that reads it, a
+`first_conversion=` and uploads are findings.
 """
 
 import re

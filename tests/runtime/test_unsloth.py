@@ -224,7 +224,7 @@ def test_unsloths_mistral_takes_the_count() -> None:
     [("2024.8", False), ("2025.3.18", False), ("2025.3.19", True), ("2026.8.1", True), ("2026.8.2", False)],
 )
 def test_a_start_in_the_text_is_seen_but_by_some_releases(release: str, doubled: bool) -> None:
-    """What `{{ bos_token }}` of Llama 3's template wrote: unsloth_zoo 2025.3.17 to 2026.8.1 read one character of it."""
+    """What `{{ bos_token }}` of a template wrote: unsloth_zoo 2025.3.17 to 2026.8.1 read one character of it."""
     made = copy.deepcopy(tokenizer("llama3"))
     made.chat_template = "{{ bos_token }}{{ messages[0].content }}"
     batches = SFTBatches([{"text": f"{made.bos_token}Hi"}], made, MESH, epochs=1, batch_size=1, unsloth=release)
