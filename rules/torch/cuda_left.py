@@ -29,7 +29,7 @@ RAISING = frozenset(
     profiler.stop""".split()
 )
 # A condition that may well be about the GPU, as the name of a variable has it, too.
-ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator", re.IGNORECASE)
+ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator|nvidia|nvml", re.IGNORECASE)
 CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
 QUANTISES = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
 MAX_DEPTH = 4  # functions that call one another
@@ -113,7 +113,7 @@ def _say_host(porting: Porting, place: cst.BaseExpression) -> None:
 
 
 def _ends_the_port(porting: Porting, call: cst.Call) -> bool:
-    return _needs_gpu(porting.module, call) and not _is_answered(porting, call) and _is_reached(porting, call)
+    return _needs_gpu(porting.module, call) and not _is_answered(porting, call) and is_reached(porting, call)
 
 
 def _needs_gpu(module: Module, call: cst.Call) -> bool:
@@ -200,7 +200,7 @@ def _assigned(module: Module, value: cst.BaseExpression) -> list[cst.BaseExpress
     return values if len(values) == len(made) else []
 
 
-def _is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
+def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
     """Whether the port surely comes to `node`, as far as conditions and functions of the file tell."""
     module = porting.module
     if is_dead(module, node):
@@ -230,7 +230,7 @@ def _is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
     calls = [call for call in calls_of(module, function) if not porting.covered(module.span(call)[0])]
     if depth >= MAX_DEPTH or len(uses) > len(calls):
         return bool(uses)
-    return any(_is_reached(porting, call, depth + 1) for call in calls)
+    return any(is_reached(porting, call, depth + 1) for call in calls)
 
 
 def _goes_on(module: Module, holder: cst.Try) -> bool:

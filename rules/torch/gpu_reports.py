@@ -1,4 +1,4 @@
-"""Reports of the GPU: lines that only print or log what torch.cuda says of the device, or which CUDA torch is for.
+"""Reports of the GPU: lines that only print or log what torch.cuda or NVIDIA's driver says of it, or torch's CUDA.
 
 What it does: takes out such lines, and the variables that were made for them alone. A line that tells of other things,
 too, has the TPU's name for the GPU's.
@@ -16,6 +16,8 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Binding, Scope, inside
 
+from ._drivers import asks_driver, is_asked_first, names_driver, starts_command
+
 ID = "TP513"
 REASON = "tells of a GPU"
 ASKS = frozenset(
@@ -30,7 +32,7 @@ OTHERS = (".mps.is_available", ".mps.is_built", "torch.xpu.is_available", "torch
 # What a TPU has an answer to.
 ANSWERED = ("torch.cuda.device_count", "torch.cuda.is_bf16_supported")
 # Calls that such a line may make beside them, and names that it may read.
-PLAIN = frozenset("round str int float format print info debug warning log len max min f".split())
+PLAIN = frozenset("round str int float format print info debug warning log len max min f decode strip".split())
 EACH = re.compile(r"range\(\s*torch\.cuda\.device_count\(\)\s*\)")
 LOGS = frozenset("print info debug warning log".split())
 
@@ -38,7 +40,8 @@ LOGS = frozenset("print info debug warning log".split())
 @step(Phase.ANSWER, reads=("gpu branches",), fills=("claimed names", "gpu reports"))
 def drop_gpu_reports(porting: Porting) -> None:
     """Take out what only prints or logs what torch.cuda says of the device."""
-    if not any(name in porting.module.text for name in ("torch.cuda.", "torch.version.", "torch.backends.cudnn")):
+    named = ("torch.cuda.", "torch.version.", "torch.backends.cudnn")
+    if not any(name in porting.module.text for name in named) and not names_driver(porting.module):
         return
     lines: dict[Scope, list[cst.Expr | cst.If]] = {}
     for node in porting.module.parents:
@@ -226,10 +229,16 @@ def _is_written(porting: Porting, value: cst.BaseExpression) -> bool:
 def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Binding]) -> bool:
     """Whether an expression is made of what torch.cuda says, and of nothing else of the script's."""
     module, asks = porting.module, False
+    started: set[cst.CSTNode] = set()  # nvidia-smi, with what says how
     for node in inside(value):
+        if node in started:
+            continue
         if isinstance(node, cst.Call):
             name = module.qualified(node.func)
-            if name in ASKS or name in BUILT_FOR or (name or "").endswith(OTHERS):
+            if _is_of_driver(porting, node):
+                asks = True
+                started |= {*inside(node)} if starts_command(module, node) else set()
+            elif name in ASKS or name in BUILT_FOR or (name or "").endswith(OTHERS):
                 asks = True
             elif name not in (*ANSWERED, "torch.device"):
                 if module.code(node.func).rsplit(".", 1)[-1] not in PLAIN:
@@ -240,8 +249,14 @@ def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Bindi
             if node.value in told or _is_a_gpu(porting, node):
                 asks = True
             elif node.value not in PLAIN and (module.qualified(node) or "").split(".", 1)[0] != "torch":
-                return False
+                if not asks_driver(module, node):
+                    return False
     return asks
+
+
+def _is_of_driver(porting: Porting, call: cst.Call) -> bool:
+    """Whether a call asks NVIDIA's driver, and the port would end there: no `try` says what holds without one."""
+    return asks_driver(porting.module, call) and not is_asked_first(porting.module, call)
 
 
 def _is_a_gpu(porting: Porting, node: cst.Name) -> bool:

@@ -53,6 +53,21 @@ def test_a_script_that_is_ported_alone(tmp_path: Path, before: str, severity: st
     assert found.status == ("partial" if severity == "error" else "ported")
 
 
+@pytest.mark.parametrize(
+    ("before", "ends"),
+    [
+        ("from pynvml import *\n", True),
+        ("import torch\nimport GPUtil\n", True),
+        ("try:\n    import pynvml\nexcept ImportError:\n    pynvml = None\n", False),
+    ],
+)
+def test_a_module_that_asks_the_driver_ends_the_port(tmp_path: Path, before: str, ends: bool) -> None:
+    found = alone(tmp_path, "from utils import clean", utils=before + CLEAN)
+    drivers = [(each.severity, each.line) for each in found.findings if "has no such driver" in each.message]
+    assert drivers == [("error", 4)] * ends and bool(said(found)) is ("torch" in before)
+    assert found.status == ("partial" if ends else "ported")
+
+
 def test_a_module_of_a_module(tmp_path: Path) -> None:
     found = alone(
         tmp_path, "import utils\nclean = utils.clean", utils="import deeper\n" + CLEAN, deeper="import torch\n"

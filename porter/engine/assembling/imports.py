@@ -19,7 +19,7 @@ from ...text.edits import Spans, whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..dating.argument_releases import MARK, ArgumentRelease
 from ..script.dead_blocks import is_dead
-from ..script.sites import indentation
+from ..script.sites import facts_of, indentation
 from .gone_names import GONE, is_probe, service_of
 from .left_uses import is_behind, module_of, needs_torch
 from .per_file import first_place
@@ -59,6 +59,9 @@ def plan_imports(
     plan = ImportPlan()
     gone, elsewhere = _aliases_to_drop(module, edits, moved, plan)
     section = _section(module, anchor) if anchor is not None else []
+    emptied = Spans((edit.start, edit.end) for edit in edits if not edit.new.strip())
+    taken = [statement for statement in section if module.span(statement)[0] in emptied]  # by a rule
+    gone |= {statement: [*_aliases(statement)] for statement in taken}
     for statement in gone:
         if statement not in section:
             plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
@@ -156,16 +159,18 @@ def _aliases_to_drop(
                 library = "torch" if needs_torch(module, node, alias, left) else root
                 if library in GPU_SIDE and not is_dead(module, node):
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
-            elif uses or (_is_not_there(root, source) and not is_probe(module, node)):
+            elif uses or (_is_not_there(module, root, source) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)
             elif root in GPU_SIDE and module.span(node)[0] not in spans:
                 plan.asked_for.setdefault(root, module.location(node)[0])
     return gone, elsewhere
 
 
-def _is_not_there(root: str, source: str) -> bool:
+def _is_not_there(module: Module, root: str, source: str) -> bool:
     """Whether an import that nothing uses may well fail where the port runs."""
-    return root in GPU_SIDE or flatten(source) in GONE or service_of(source) != ""
+    return (
+        root in GPU_SIDE or root in facts_of(module).gpu_drivers or flatten(source) in GONE or service_of(source) != ""
+    )
 
 
 def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, plan: ImportPlan) -> None:
@@ -323,7 +328,7 @@ def _section_edit(
         lost = gone.get(statement, [])
         kept = [alias for alias in _aliases(statement) if alias not in lost]
         line = _line_of(module, statement, _aliases(statement))
-        if lost and not kept:
+        if statement in gone and not kept:
             groups[-1].append(ImportLine(line.module, [], line.plain, "", len(groups)))
             continue
         if lost:

@@ -17,6 +17,7 @@ from ...source.project.modules import find_project_file
 from ...text.edit import Edit
 from ...text.edits import apply_edits
 from ..script.porting import Porting
+from ..script.sites import facts_of
 from .imports import GPU_SIDE, OURS
 from .per_file import is_touched, own_edits, parts_of
 from .port_imports import TRAINERS
@@ -68,11 +69,15 @@ def _say(porting: Porting, shown: str, text: str, line: int) -> None:
     tree = _parsed(text)
     roots = dict.fromkeys(name.partition(".")[0] for name in _imported(tree)) if tree is not None else {}
     needs = [name for name in roots if name in GPU_LIBRARIES]
+    alone = not isinstance(porting.module, Merged)
+    how = "isn't ported with this file" if alone else "stays as it is"
+    if drivers := " and ".join(name for name in roots if name in facts_of(porting.module).gpu_drivers):
+        message = f"{shown} {how} and imports {drivers}: a TPU machine has no such driver, and the port ends there."
+        fix = "Take out there what asks the GPU, or put the import into a `try` that says what holds without one."
+        porting.find(RULE, "error", message, fix, line, 1)
     asked = _asks_for_tensors(tree) if tree is not None and "torch" not in needs else None
     if not needs and asked is None:
         return
-    alone = not isinstance(porting.module, Merged)
-    how = "isn't ported with this file" if alone else "stays as it is"
     message = f"{shown} {how} and imports {' and '.join(needs)}, which the port needs installed then."
     if not needs:
         message = f"{shown} {how} and asks for torch's tensors (line {asked}): the port needs torch where that runs."

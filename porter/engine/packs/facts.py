@@ -17,6 +17,7 @@ from ...runtime.facts.field_tables import FieldTable, version_key
 from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
+PACKAGES = ("gpu_side", "gpu_drivers")  # facts whose names are those of packages
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Facts:
     loads_adapters: tuple[str, ...] = ()  # those that put the adapters of a folder into the model that they get
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     gpu_made: tuple[str, ...] = ()  # functions and classes whose values are of the GPU's side, of whatever package
+    gpu_drivers: tuple[str, ...] = ()  # packages that ask the GPU's driver, and raise where there is none
     callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU
     seeds: tuple[str, ...] = ()  # functions that seed torch's generator, by which adapters are drawn
@@ -72,8 +74,8 @@ def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
         if not isinstance(names, list):
             raise InputError(f"{word} is {names!r}", manifest, line, fix="write a list of names")
         for name in names:
-            if isinstance(name, str) and word in ("gpu_side", "gives_back"):
-                check_class(f"{name}.x" if word == "gpu_side" else name.replace("().", ".", 1), manifest, line)
+            if isinstance(name, str) and word in (*PACKAGES, "gives_back"):
+                check_class(f"{name}.x" if word in PACKAGES else name.replace("().", ".", 1), manifest, line)
             else:
                 check_class(name, manifest, line)
     return Facts(**{word: tuple(names) for word, names in data.items()})

@@ -1,0 +1,91 @@
+"""NVML's packages and nvidia-smi: a TPU machine has no driver of NVIDIA's to ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import port, sft_script
+
+TOLD = """\
+def print_gpu():
+    nvmlInit()
+    handle = nvmlDeviceGetHandleByIndex(0)
+    info = nvmlDeviceGetMemoryInfo(handle)
+    print(f"GPU memory occupied: {info.used // 1024**2} MB.")
+    nvmlShutdown()
+
+
+print_gpu()"""
+PRINTS = """\
+print(subprocess.check_output(["nvidia-smi"]).decode())
+asked = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+print(asked.stdout)"""
+
+
+def said(before: str, imports: str) -> list[tuple[str, int]]:
+    ported = port(sft_script(before, imports=f"{imports}\nimport sys"))
+    found = [(each.message, each.line) for each in ported.findings if each.rule == "TP539"]
+    assert (ported.status == "partial") is bool(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "imports", "gone"),
+    [
+        (TOLD, "from pynvml import *", ("pynvml", "nvmlInit", "handle", "occupied")),
+        (TOLD.replace("nvml", "pynvml.nvml"), "import pynvml", ("pynvml", "occupied")),
+        (
+            TOLD,
+            "from pynvml import nvmlInit, nvmlShutdown, nvmlDeviceGetHandleByIndex, nvmlDeviceGetMemoryInfo",
+            ("nvml",),
+        ),
+        ("GPUtil.showUtilization()", "import GPUtil", ("GPUtil",)),
+        ("import pynvml", "import os", ("pynvml",)),
+        (PRINTS, "import subprocess", ("nvidia", "asked", "import subprocess")),
+    ],
+)
+def test_what_only_tells_of_it_goes(before: str, imports: str, gone: tuple[str, ...]) -> None:
+    ported = port(sft_script(before, imports=imports))
+    assert ported.status == "ported" and not [word for word in gone if word in ported.after]
+    assert [each.message for each in ported.findings if each.rule == "TP539"] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "imports", "line"),
+    [
+        (
+            "free = nvmlDeviceGetMemoryInfo(nvmlDeviceGetHandleByIndex(0)).free\nsys.argv.append(free)",
+            "from pynvml import *",
+            1,
+        ),
+        ("sys.argv += GPUtil.getAvailable()", "import GPUtil", 1),
+        ("sys.argv += subprocess.check_output(['nvidia-smi']).split()", "import subprocess", 0),
+        ("COMMAND = ['nvidia-smi', '-L']\nsys.argv.append(subprocess.run(COMMAND))", "import subprocess", 0),
+        ("sys.argv.append(subprocess.run('nvidia-smi -L', shell=True, check=True))", "import subprocess", 0),
+    ],
+)
+def test_what_ends_the_port_is_an_error(before: str, imports: str, line: int) -> None:
+    ((message, place),) = said(before, imports)
+    assert "the port ends here" in message and (place == 1) is bool(line)
+
+
+@pytest.mark.parametrize(
+    ("before", "imports"),
+    [
+        (
+            "if HAS:\n    print(pynvml.nvmlDeviceGetCount())",
+            "try:\n    import pynvml\n    HAS = True\nexcept ImportError:\n    HAS = False",
+        ),
+        ("def free():\n    import pynvml\n\n    return pynvml.nvmlDeviceGetCount()", "import os"),
+        (
+            "try:\n    sys.argv += subprocess.check_output(['nvidia-smi'])\nexcept OSError:\n    pass",
+            "import subprocess",
+        ),
+        ("sys.argv.append(subprocess.run('nvidia-smi', shell=True))", "import subprocess"),
+        ("sys.argv += subprocess.check_output(['ls'])", "import subprocess"),
+        ("nvmlInit = len\nsys.argv.append(nvmlInit([]))", "import os"),
+    ],
+)
+def test_what_goes_on_without_one_stays(before: str, imports: str) -> None:
+    assert said(before, imports) == []
+    assert before in port(sft_script(before, imports=f"{imports}\nimport sys")).after
