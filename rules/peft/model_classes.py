@@ -2,7 +2,7 @@
 
 What it does: which class the model had follows from what loads it and from where adapters are put in; a condition keeps
 the branch that ran, an `assert` that held goes. Where the port alone learns the architecture, it asks the model's
-config. What can't be told is an error, and so is what is decided by `type(model)`.
+config. What can't be told is an error, and so is what is decided by `type(model)` or `model.__class__`.
 Why: the port's model is Tunix's, which is none of these classes: the script would go the other way, or end.
 Example: `if isinstance(trainer.model, PeftModel): ...`
 """
@@ -37,6 +37,7 @@ UNADAPTED = ("PreTrainedModel", "GenerationMixin", "ModuleUtilsMixin")
 PUTS_IN = re.compile(r"peft\.(?:Auto)?PeftModel(?:ForCausalLM)?\.from_pretrained")
 WHOLE = ("merge_and_unload", "unload", "get_base_model")
 PRINTS = re.compile(r"(?:^|\.)(?:print|log|info|debug|warning|rprint)$")
+CLASS = re.compile(r"(?:model\.)?__class__\b")
 Kind = Literal["adapted", "whole", "unknown"]
 
 
@@ -65,6 +66,9 @@ def name_classes(porting: Porting) -> None:
             porting.find(ID, "error", message, FIX, *porting.module.location(call))
     for call, _ in _asked(porting, "type"):
         _name_type(porting, call)
+    for use in role_uses(porting):
+        if CLASS.match(use.chain) and not porting.covered(porting.module.span(use.outer)[0]):
+            _name_type(porting, use.outer)
 
 
 def _asked(porting: Porting, *functions: str) -> Iterator[tuple[cst.Call, bool | str | None]]:
@@ -115,17 +119,18 @@ def _ask_config(porting: Porting, call: cst.Call, model_type: str) -> None:
     porting.edit(*porting.module.span(call), new if alone else f"({new})", ID, REASON)
 
 
-def _name_type(porting: Porting, call: cst.Call) -> None:
-    """`type(model)` is named where more than a line of a log, or a method bound by `f.__get__(...)`, is made of it."""
-    for around in porting.module.ancestors(call):
+def _name_type(porting: Porting, node: cst.CSTNode) -> None:
+    """`type(model)` and `model.__class__` are named where more than a line of a log, or a method bound by
+    `f.__get__(...)`, is made of them."""
+    for around in porting.module.ancestors(node):
         if isinstance(around, cst.Call) and (
             PRINTS.search(porting.module.code(around.func)) or porting.module.code(around.func).endswith(".__get__")
         ):
             return
         if isinstance(around, cst.BaseStatement):
             break
-    message = f"{porting.module.code(call)} is Tunix's class now, not transformers' or PEFT's."
-    porting.find(ID, "error", message, FIX, *porting.module.location(call))
+    message = f"{porting.module.code(node)} is Tunix's class now, not transformers' or PEFT's."
+    porting.find(ID, "error", message, FIX, *porting.module.location(node))
 
 
 def _classes(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:

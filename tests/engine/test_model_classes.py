@@ -92,3 +92,11 @@ def test_other_questions_stay() -> None:
     assert "if isinstance(model, str):" in found.after and found.status == "ported"
     shown = port(sft_script(after="trainer.train()\nprint(type(model))"))
     assert "print(type(model))" in shown.after and shown.status == "ported"
+
+
+def test_a_class_by_its_attribute_is_one_by_type() -> None:
+    line = "print(f'{model.__class__.__name__}', trainer.model.__class__)"
+    shown = port(sft_script(after=f"trainer.train()\n{line}"))
+    assert "print(f'{model.__class__.__name__}'" in shown.after and shown.status == "ported", shown.findings
+    compared = ported("model.__class__.__name__ == 'PeftModelForCausalLM'", trainer=ADAPTERS)
+    assert [one.rule for one in compared.findings if one.severity == "error"] == ["TP213"]

@@ -110,6 +110,27 @@ def test_special_tokens_of_the_config_are_kept_where_it_is_saved(keyword: str, a
     assert kept or "pad_token_id" not in found.after
 
 
+@pytest.mark.parametrize(("keyword", "kept"), [("", True), (LORA, False)])
+@pytest.mark.parametrize("name", ["rope_scaling", "attention_dropout", "attn_config"])
+def test_what_a_made_model_doesnt_read_is_saved_alone_and_said(keyword: str, kept: bool, name: str) -> None:
+    text = sft_script(
+        imports="from peft import LoraConfig",
+        between=f"model.config.{name} = {{'factor': 2.0}}",
+        trainer=keyword,
+        after="trainer.train()\ntrainer.save_model()",
+    )
+    found = port(text)
+    assert found.status == "ported" and (f"rt.model_config(model).{name} = {{'factor': 2.0}}\n" in found.after) is kept
+    (said,) = (f.message for f in found.findings if f.rule == "TP316")
+    assert "the GPU run trains without that" in said and ("config.json" in said) is kept
+
+
+@pytest.mark.parametrize("name", ["sliding_window", "final_logit_softcapping", "vocab_size", "loss_type"])
+def test_what_a_made_model_reads_is_an_error(name: str) -> None:
+    found = port(sft_script(between=f"model.config.{name} = None"))
+    assert found.status == "partial" and f"model.config.{name}" in found.after
+
+
 @pytest.mark.parametrize(
     ("line", "becomes"),
     [

@@ -47,6 +47,17 @@ def test_the_reference_is_that_of_the_release(release: str | None, copied: bool)
     assert "dropout=False" in ported.after  # disable_dropout, DPO's default
 
 
+@pytest.mark.parametrize(("release", "base"), [("0.26.2", True), ("0.27.0", False)])
+@pytest.mark.parametrize("load", [SAVED, "model = base\nif len(SAID) > 1:\n    " + SAVED])
+def test_a_policy_is_compared_with_the_model_of_the_release(release: str, base: bool, load: str) -> None:
+    reward = "import sys\nSAID = sys.argv\ndef reward(completions, **kwargs):\n    return [1.0] * len(completions)\n"
+    text = script(load, "GRPO", ", beta=0.04").replace("model,\n", "model,\n    reward_funcs=reward,\n")
+    ported = port(reward + text, source_trl=release)
+    assert ported.status == "ported", ported.findings
+    assert ('reference="base"' in ported.after) is base and "rt.apply_adapter(base, " in ported.after
+    assert 'reference="base"' not in port(reward + text.replace("0.04", "0.0"), source_trl=release).after
+
+
 def test_settings_of_the_call_are_kept_or_named() -> None:
     ported = port(script(SAVED.replace('"out/sft"', '"a/b", subfolder="last", revision="v1", config=other')))
     assert 'seed=42, subfolder="last", revision="v1")' in ported.after

@@ -30,6 +30,13 @@ def test_rows_are_cut_at_the_models_length(config: str) -> None:
     assert [row.fate for row in found.fields if row.source == "FastLanguageModel.max_seq_length"] == ["exact"]
 
 
+def test_a_base_may_be_quantised_by_a_choice() -> None:
+    text = script().replace("load_in_4bit=False", "load_in_4bit=flag if not made else False, load_in_8bit=eight")
+    text = "flag, made, eight = map(bool, input().split())\n" + text
+    check_becomes(text, '"int8" if eight else ("nf4" if (flag if not made else False) else None)')
+    check_becomes(text.replace(", load_in_8bit=eight", ""), '"nf4" if (flag if not made else False) else None')
+
+
 def test_trl_imported_before_unsloth_stays_as_it_is() -> None:
     text = script("'out', max_length=64").replace("from unsloth import FastLanguageModel\n", "", 1)
     text = text.replace("\nrows =", "from unsloth import FastLanguageModel\n\nrows =")

@@ -81,8 +81,8 @@ def test_settings_and_lengths(pair: Callable[[str], tuple[Any, Any, Any]]) -> No
     free = theirs.generate(**tensors, **settings)
     # Tokens that end a completion: some rows come to them early, the others go on, and those are filled up.
     settings["eos_token_id"] = sorted({int(free[0, -10]), int(free[1, -5])})
-    for least in (0, 14):
-        settings["min_new_tokens"] = least
+    for least, ngram in ((0, 0), (14, 0), (14, 2)):
+        settings |= {"min_new_tokens": least, "no_repeat_ngram_size": ngram}
         assert np.array_equal(rt.generate(model, **batch, **settings), theirs.generate(**tensors, **settings).numpy())
 
     def compiled() -> int:

@@ -412,6 +412,40 @@ def test_reference_and_old_log_probabilities_are_trls(trainers: Any, ours: Any) 
         assert np.allclose(rollout.reference_logps[:count], row[:count], rtol=0, atol=2e-5)
 
 
+def test_the_reference_may_be_the_base_of_adapters(
+    tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any]
+) -> None:
+    """As TRL before 0.27 has it, which turns the adapters off."""
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+    from transformers import AutoTokenizer
+
+    from porter import runtime as rt
+
+    folder, mesh = tiny("qwen3"), tiny_mesh(2, 2)
+    base = rt.load_model(str(folder), mesh, dtype=jnp.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def said(model: Any, reference: str) -> list[Any]:
+        settings = {"batch_size": 16, "num_generations": GENERATIONS, "max_completion_length": LONGEST}
+        rows = [{"prompt": text, "answer": "say"} for text in QUESTIONS]
+        loss = rt.PolicyLoss(beta=0.1)
+        made = rt.GRPOBatches(
+            rows, tokenizer, mesh, model, reward_funcs=REWARDS, loss=loss, max_steps=1, reference=reference, **settings
+        )
+        rollouts = rollouts_of(made, completions_of(5, tokenizer.eos_token_id))
+        return [rollout.reference_logps for rollout in rollouts]
+
+    expected = said(base, "base")
+    adapted = rt.apply_peft(base, {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj"]}, mesh, seed=1)
+    nnx.update(adapted, jax.tree.map(lambda array: array + 0.1, nnx.state(adapted, nnx.LoRAParam)))
+    assert np.allclose(said(adapted, "base"), expected, rtol=0, atol=2e-5)
+    assert not np.allclose(said(adapted, "start"), expected, rtol=0, atol=1e-3)
+    with pytest.raises(ValueError, match="reference='policy' is not known"):
+        said(adapted, "policy")
+
+
 def test_prompts_and_order_are_trls(trainers: Any, ours: Any) -> None:
     """RepeatSampler's prompts, over two epochs, and the tokens that `generate` is given."""
     trainer = trainers["grpo"]

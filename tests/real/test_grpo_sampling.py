@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.generation.sampling import Sampler, Sampling, penalise, warp
+from porter.runtime.generation.sampling import Sampler, Sampling, ban_repeats, penalise, warp
 
 pytestmark = pytest.mark.real
 
@@ -50,6 +50,24 @@ def test_probabilities_are_transformers(settings: dict[str, Any]) -> None:
     ours = np.asarray(warp(ours, sampling))
     assert np.array_equal(np.isinf(ours), np.isinf(theirs))
     assert np.allclose(ours[np.isfinite(ours)], theirs[np.isfinite(theirs)], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("filled", [1, 2, 3, 9])
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("first", [0, 2])
+def test_repeated_ngrams_are_banned_as_in_transformers(size: int, filled: int, first: int) -> None:
+    import jax.numpy as jnp
+    import torch
+    from transformers import NoRepeatNGramLogitsProcessor
+
+    rng = np.random.RandomState(size)
+    logits, tokens = rng.randn(40, 5).astype(np.float32), rng.randint(0, 3, (40, first + filled))
+    theirs = NoRepeatNGramLogitsProcessor(size)(torch.tensor(tokens[:, first:]), torch.tensor(logits)).numpy()
+    assert np.isinf(theirs).any() == (filled >= size)
+    wide = np.pad(tokens, ((0, 0), (0, 3)), constant_values=1)
+    at = jnp.arange(wide.shape[1])
+    ours = ban_repeats(jnp.asarray(logits), jnp.asarray(wide), (at >= first) & (at < first + filled), size)
+    assert np.array_equal(np.asarray(ours), theirs)
 
 
 PROMPTS = [[5, 6, 7, 8, 9, 10], [5, 11, 12], [20] * 9]

@@ -53,6 +53,7 @@ def test_generation_settings_are_saved_as_transformers_saves_them(
     for each in (theirs.generation_config, rt.generation_config(model)):
         each.eos_token_id, each.max_new_tokens = [5, 7], 9
     theirs.config.pad_token_id = rt.model_config(model).pad_token_id = 3
+    theirs.config.attention_dropout = rt.model_config(model).attention_dropout = 0.25
     read = ("hidden_size", "vocab_size", "model_type", "max_position_embeddings", "tie_word_embeddings", "pad_token_id")
     assert [getattr(rt.model_config(model), name) for name in read] == [getattr(theirs.config, name) for name in read]
     assert rt.model_config(model).name_or_path == str(folder) == theirs.config.name_or_path
@@ -64,6 +65,6 @@ def test_generation_settings_are_saved_as_transformers_saves_them(
     read = [GenerationConfig.from_pretrained(tmp_path / name).to_diff_dict() for name in ("theirs", "ours")]
     assert read[0] == read[1] and read[0]["eos_token_id"] == [5, 7] and read[0]["max_new_tokens"] == 9
     configs = [json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "ours")]
-    names = ("pad_token_id", "eos_token_id", "bos_token_id")
+    names = ("pad_token_id", "eos_token_id", "bos_token_id", "attention_dropout")
     assert [configs[0].get(name) for name in names] == [configs[1].get(name) for name in names]
     assert configs[1]["pad_token_id"] == 3

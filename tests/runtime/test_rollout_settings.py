@@ -96,6 +96,10 @@ def test_unsloth_s_config_raises_its_batch() -> None:
     assert [raised_batch_size(rows, 2, 4, 2) for rows in (1, 2, 3, 4)] == [8, 2, 8, 4]
 
 
+def test_the_reference_of_adapters_is_the_release_s() -> None:
+    assert [settings(trl, "GRPOConfig")["reference"] for trl in ("0.26.2", "0.27.0")] == ["base", "start"]
+
+
 def test_micro_steps_get_their_completions_as_in_the_release() -> None:
     assert [settings(trl, "GRPOConfig")["dealing"] for trl in ("0.16.1", "0.17.0", "0.18.0")] == [
         "in_order",

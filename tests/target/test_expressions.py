@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porter.recipe import Value
-from porter.text.expressions import enclosed, is_atom, number, python, quoted, times, type_name
+from porter.text.expressions import choice, enclosed, is_atom, number, operand, python, quoted, times, type_name
 
 
 @given(st.text(max_size=20))
@@ -94,3 +94,21 @@ def test_an_expression_over_lines_stands_outside_brackets_as_itself(text: str, w
     (statement,) = ast.parse(f"_ = {want}").body
     assert isinstance(statement, ast.Assign)
     assert ast.dump(statement.value) == ast.dump(ast.parse(f"(\n{text}\n)", mode="eval").body)
+
+
+@pytest.mark.parametrize(
+    "part", ["a", "a or b", "a if b else c", "lambda: a", "not a", "(x := a)", "a\n    if b\n    else c"]
+)
+def test_a_choice_is_made_of_any_parts(part: str) -> None:
+    whole = ast.parse(f"(\n{part}\n)", mode="eval").body
+    for code in (choice(part, "y", "n"), choice("t", part, "n"), choice("t", "y", part)):
+        made = ast.parse(f"({code}\n)", mode="eval").body
+        assert isinstance(made, ast.IfExp)
+        parts = [ast.dump(each) for each in (made.test, made.body, made.orelse)]
+        assert ast.dump(whole) in parts, code
+
+
+@pytest.mark.parametrize("part", ["a", "a.b", "a or b", "a if b else c", "not a", "a == b", "lambda: a"])
+def test_an_operand_stays_one(part: str) -> None:
+    made = ast.parse(f"{operand(part)} is None", mode="eval").body
+    assert isinstance(made, ast.Compare) and ast.dump(made.left) == ast.dump(ast.parse(part, mode="eval").body)

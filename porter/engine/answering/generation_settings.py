@@ -10,8 +10,10 @@ from collections.abc import Mapping
 
 import libcst as cst
 
+from ...runtime.facts.generation_settings import BUILT
 from ..packs.packs import Rewrite
 from ..script.porting import Porting
+from ..script.sites import shortened
 from ..script.uses_of_training import Use
 
 RULE = "TP316"
@@ -35,7 +37,16 @@ def keep_setting(porting: Porting, use: Use, variable: str) -> bool:
     text = porting.module.text
     if own[0] == "config":
         whole = not porting.saves_adapter or "merge" in text
-        if use.kind != "assign" or own[1] not in TOKENS or not whole or SAVES.search(text) is None:
+        if use.kind != "assign" or own[1] not in (*TOKENS, *BUILT):
+            return False
+        if own[1] in BUILT:
+            message = f"{shortened(porting.module.code(use.outer))} is set behind the model: transformers has made it,"
+            message += " and the GPU run trains without that"
+            message += (
+                ", which is saved in config.json alone, there and in the port." if whole else "; so does the port."
+            )
+            porting.find(RULE, "warning", message, "", *porting.module.location(use.name))
+        if not whole or SAVES.search(text) is None:
             return False
         function, reason = "model_config", "saved in config.json"
     elif own[0] == "generation_config":
@@ -83,7 +94,8 @@ def _is_looked_at(porting: Porting, node: cst.CSTNode) -> bool:
 
 
 def unused_setting(rules: Mapping[str, object], use: Use) -> Rewrite | None:
-    """The rule that takes out a setting of `model.generation_config`, whatever its name."""
-    head, _, _ = use.chain.removeprefix("model.").partition(".")
+    """The rule that takes out a setting of `model.generation_config`, or one of `model.config` that goes unread."""
+    head, _, name = use.chain.removeprefix("model.").partition(".")
     rule = rules.get("@model.generation_config.eos_token_id=")
-    return rule if head == "generation_config" and use.kind == "assign" and isinstance(rule, Rewrite) else None
+    is_unused = head == "generation_config" or (head == "config" and name in BUILT)
+    return rule if is_unused and use.kind == "assign" and isinstance(rule, Rewrite) else None

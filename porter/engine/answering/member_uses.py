@@ -368,6 +368,8 @@ def _unknown(porting: Porting, use: Use) -> None:
     if any(edit.start <= start < edit.end and whole not in edit.new for edit in porting.edits):
         return  # an argument of a call whose rule left it out
     code = shortened(whole)
+    if "__class__" in use.chain.split("."):
+        return  # every object has one
     if use.match == "@trainer.model" and not _is_elsewhere_read(module, use.outer):
         return
     if use.match == "@trainer.model" and _is_taken(porting, use.outer):

@@ -28,12 +28,19 @@ DEFAULTS: dict[str, Any] = {
     "top_p": 1.0,
     "min_p": None,
     "repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
     "num_return_sequences": 1,
     "eos_token_id": None,
     "pad_token_id": None,
     "bos_token_id": None,
 }
 
+# Of `model.config`: what transformers reads when it makes a model of Tunix's families, or never. Set later it is
+# saved, and changes nothing else.
+BUILT = frozenset(
+    """rope_scaling rope_theta rope_parameters attention_dropout hidden_dropout hidden_dropout_prob resid_pdrop
+    attn_pdrop embd_pdrop attention_probs_dropout_prob attn_config init_device max_seq_len""".split()
+)
 # What a setting is that transformers leaves alone when it is None.
 NEUTRAL: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "repetition_penalty": 1.0}
 FILLING = (4, 50, 0)  # the first transformers whose generation_config.json replaces a call's default values
@@ -72,7 +79,10 @@ IDLE: dict[str, str] = {
 }
 
 _BEAMS = "Tunix's sampler here keeps one completion a row, no beams"
-_LOGITS = "the port changes logits by temperature, top_k, top_p, min_p, repetition_penalty and the shortest length only"
+_LOGITS = (
+    "the port changes logits by temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size and the "
+    "shortest length only"
+)
 _STOPS = "a completion ends with an end token (eos_token_id) or its length"
 _ASSIST = "no second model drafts tokens"
 _GIVES = "the port's generate gives token ids only"
@@ -92,7 +102,6 @@ REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "epsilon_cutoff": ((0.0,), _LOGITS),
     "eta_cutoff": ((0.0,), _LOGITS),
     "encoder_repetition_penalty": ((1.0,), _LOGITS),
-    "no_repeat_ngram_size": ((0,), _LOGITS),
     "bad_words_ids": ((), _LOGITS),
     "forced_bos_token_id": ((), _LOGITS),
     "forced_eos_token_id": ((), _LOGITS),
@@ -145,6 +154,7 @@ class Settings:
     top_p: float
     min_p: float | None
     repetition_penalty: float
+    no_repeat_ngram_size: int
     num_return_sequences: int
     ends: tuple[int, ...]
     pad: int
@@ -198,6 +208,7 @@ def settle(model: Any, tokenizer: Any, config: Any, given: Mapping[str, Any], ba
         top_p=1.0 if found["top_p"] is None else float(found["top_p"]),
         min_p=None if found["min_p"] is None else float(found["min_p"]),
         repetition_penalty=1.0 if found["repetition_penalty"] is None else float(found["repetition_penalty"]),
+        no_repeat_ngram_size=int(found["no_repeat_ngram_size"] or 0),
         num_return_sequences=int(found["num_return_sequences"] or 1),
         ends=ends,
         pad=pad[0] if pad else 0,

@@ -124,6 +124,11 @@ class Release:
         return "defaults" if version_key(self.transformers) >= (4, 50, 0) and not self.since(0, 26, 2) else None
 
     @property
+    def policy_reference(self) -> str:
+        """What GRPO and RLOO compare adapters with: the `base` alone before 0.27, since then a copy of the `start`."""
+        return "start" if self.since(0, 27) else "base"
+
+    @property
     def dealing(self) -> str:
         """How GRPO's micro-steps share a generation batch: `shuffled`; `split`, each process's rows as they
         come (0.17); `in_order`, a micro-step after the other, each sampled on its own.

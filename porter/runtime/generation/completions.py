@@ -100,6 +100,7 @@ def sample(
         asked.top_k,
         asked.min_p,
         asked.repetition_penalty,
+        asked.no_repeat_ngram_size,
         greedy=not asked.do_sample,
     )
     if seed is None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from ..facts.generation_settings import DEFAULTS, checkpoint_settings, own_settings
+from ..facts.generation_settings import BUILT, DEFAULTS, checkpoint_settings, own_settings
 
 TOKENS = ("pad_token_id", "eos_token_id", "bos_token_id")
 
@@ -56,7 +56,7 @@ class ModelConfig:
         return config
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in TOKENS:
+        if name not in TOKENS and name not in BUILT:
             raise ValueError(f"config.{name} can't be set: {', '.join(TOKENS)} are what a port saves anew")
         value = value.tolist() if hasattr(value, "tolist") else value
         held = json.dumps({**self._model.porter.config, name: value})
@@ -64,7 +64,10 @@ class ModelConfig:
 
 
 def model_config(model: Any) -> ModelConfig:
-    """transformers' `model.config`, of a model that `rt.load_model` has loaded: read it; its special tokens can be set.
+    """transformers' `model.config`, of a model that `rt.load_model` has loaded: read it.
+
+    Its special tokens can be set, and what takes part in making a model alone (`rope_scaling`): they are saved with the
+    whole model, and change nothing else.
 
     ValueError for any other value.
     """

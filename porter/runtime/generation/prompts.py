@@ -104,6 +104,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "repetition_penalty": args.repetition_penalty,
         "only_eos_token": not args.use_vllm and own.ends_at_eos_token,
         "dealing": own.dealing,
+        "reference": own.policy_reference,
         "checkpoint_fills": None if args.use_vllm else release(args.of_trl, args.of_transformers).checkpoint_fills,
         "raise_batch_size": args.of_unsloth is not None,
         "mask_truncated_completions": args.mask_truncated_completions,

@@ -41,6 +41,7 @@ class Sampling:
     top_k: int | None = None
     min_p: float | None = None
     repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
     greedy: bool = False
 
     def __post_init__(self) -> None:
@@ -79,8 +80,8 @@ class Sampler:
         """A completion for each prompt, both token ids: up to and with the end token, or `limit` without one.
 
         `limit`: tokens of this call's completions, `max_tokens` unless it is less. `least`: tokens before one may end.
-        `width`: how many places the padded prompts have as transformers sees them, which counts for the repetition
-        penalty of the padding token; all of `prompt_length` by default.
+        `width`: how many places the padded prompts have as transformers sees them, which counts for the penalty and
+        the n-grams of the padding token; all of `prompt_length` by default.
         """
         rows = -(-len(prompts) // self._unit) * self._unit
         ids = np.full((rows, self.prompt_length), self.sampling.pad, np.int32)
@@ -125,7 +126,7 @@ def _sample(
     """Tokens after the prompts `ids` (B, P), (B, max_tokens); what follows an end token means nothing.
 
     `real`: (B, P) bool, where a prompt has tokens. `asked`: how many rows are prompts, how many tokens at most and at
-    least, and the first place that counts for the repetition penalty.
+    least, and the first place that counts for the repetition penalty and for n-grams.
     """
     length = ids.shape[1]
     count, limit, least, first = asked
@@ -141,9 +142,11 @@ def _sample(
     at = jnp.arange(length + settings.max_tokens)
 
     def put(tokens: jax.Array, logits: jax.Array, step: jax.Array) -> tuple[jax.Array, jax.Array]:
+        past = (at >= first) & (at < length + step)
         if settings.repetition_penalty != 1.0:
-            past = (at >= first) & (at < length + step)
             logits = penalise(logits, tokens, past, settings.repetition_penalty)
+        if settings.no_repeat_ngram_size:
+            logits = ban_repeats(logits, tokens, past, settings.no_repeat_ngram_size)
         logits = jnp.where(step < least, logits.at[:, ends].set(-jnp.inf), logits)
         if settings.greedy:
             token = jnp.argmax(logits, axis=-1).astype(tokens.dtype)
@@ -212,6 +215,22 @@ def penalise(logits: jax.Array, tokens: jax.Array, past: jax.Array, penalty: flo
     rows = jnp.arange(len(logits))[:, None]
     held = jnp.zeros(logits.shape, bool).at[rows, tokens].max(jnp.broadcast_to(past, tokens.shape))
     return jnp.where(held, jnp.where(logits < 0, logits * penalty, logits / penalty), logits)
+
+
+def ban_repeats(logits: jax.Array, tokens: jax.Array, past: jax.Array, size: int) -> jax.Array:
+    """Logits (B, V), -inf for a token that would end an n-gram of `size` which the row holds already, padding included.
+
+    `tokens`: (B, T); `past`: (T,) bool, the places filled so far, one behind the other.
+    """
+    filled = jnp.max(jnp.where(past, jnp.arange(len(past)) + 1, 0))
+    # At each place whether the n-gram that begins there is whole, and begins with the row's last size - 1 tokens.
+    repeats = jnp.broadcast_to(past & jnp.pad(past, (0, size - 1))[size - 1 :], tokens.shape)
+    for place in range(size - 1):
+        last = jax.lax.dynamic_slice_in_dim(tokens, filled - size + 1 + place, 1, axis=1)
+        repeats &= jnp.roll(tokens, -place, axis=1) == last
+    rows = jnp.arange(len(logits))[:, None]
+    banned = jnp.zeros(logits.shape, bool).at[rows, jnp.roll(tokens, 1 - size, axis=1)].max(repeats)
+    return jnp.where(banned, -jnp.inf, logits)
 
 
 def empty_cache(model: Any, batch: int, length: int) -> Any:

@@ -74,7 +74,8 @@ class TextGenerationPipeline:
     ) -> Iterator[list[dict[str, Any]]]:
         """The records of each prompt, in turn."""
         encoded = [self._encode(prompt, own, tokenizing) for prompt in prompts]
-        alone = asked.lengths["max_new_tokens"] is None or asked.repetition_penalty != 1.0  # padding would count
+        counts = asked.repetition_penalty != 1.0 or asked.no_repeat_ngram_size > 0  # padding, too
+        alone = asked.lengths["max_new_tokens"] is None or counts
         size = 1 if alone else max(own.get("batch_size") or 1, int(dict(mesh_of(model).shape).get("fsdp", 1)))
         for first in range(0, len(prompts), size):
             some = encoded[first : first + size]

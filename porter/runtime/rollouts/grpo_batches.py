@@ -61,8 +61,9 @@ class GRPOBatches:
 
     `batch_size`: completions of one micro-step of the GPU run over all its `processes` (TRL counts completions, Tunix's
     own learner prompts); `model` is the one that trains, its adapters in. The reference of `loss.beta` is the model as
-    it is now: with new adapters the base model. The other arguments are GRPOConfig's, with its names and defaults
-    (`epochs`: num_train_epochs). `max_prompt_length`, of releases before 0.26, keeps the last tokens of longer prompts;
+    it is now, with new adapters the base model; with `reference="base"` it has none, as before 0.27, which differs
+    where they come from a folder. The other arguments are GRPOConfig's, with its names and defaults (`epochs`:
+    num_train_epochs). `max_prompt_length`, of releases before 0.26, keeps the last tokens of longer prompts;
     `only_eos_token`, of those before 1.15, ends completions at the tokenizer's end token alone, not at every one of the
     checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16)
     where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
@@ -105,6 +106,7 @@ class GRPOBatches:
         only_eos_token: bool = False,
         checkpoint_fills: str | None = None,
         dealing: str = "shuffled",
+        reference: str = "start",
         raise_batch_size: bool = False,
         micro_batch: int | None = None,
         reward_weights: Sequence[float] | None = None,
@@ -171,7 +173,7 @@ class GRPOBatches:
         self._ends = {*sampling.ends, tokenizer.pad_token_id}
         self._sampler = Sampler(model, mesh, sampling, self.length - max_completion_length)
         self._wrt = nnx.LoRAParam if jax.tree.leaves(nnx.state(model, nnx.LoRAParam)) else nnx.Param
-        self._reference = jax.tree.map(lambda array: array, nnx.state(model, self._wrt)) if self.loss.beta else None
+        self._reference = self._weights_of(reference) if self.loss.beta else None
         graph = nnx.graphdef(model)
         self._logps = jax.jit(partial(_logps, graph, length=max_completion_length, temperature=of_loss))
         self._metrics: list[list[dict[str, float]]] = []
@@ -179,6 +181,13 @@ class GRPOBatches:
         self._skipped = 0
         if jax.process_index() == 0:
             print(self)
+
+    def _weights_of(self, reference: str) -> Any:
+        """What trains, as the reference has it: a copy, or adapters of zeros, which leave the base as it is."""
+        if reference not in ("start", "base"):
+            raise ValueError(f"reference={reference!r} is not known; choose start or base")
+        off = reference == "base" and self._wrt is nnx.LoRAParam
+        return jax.tree.map(lambda array: array * 0 if off else array, nnx.state(self._model, self._wrt))
 
     @classmethod
     def from_args(

@@ -11,7 +11,7 @@ from ...engine.script.porting import Porting
 from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases import release
-from ...text.expressions import is_atom, python, quoted
+from ...text.expressions import choice, is_atom, python, quoted
 from ...text.layout import Arg, Call, render
 from .evaluation import LOSSES
 from .remarks import marked, remarked, remarked_line
@@ -159,8 +159,7 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     if porting.resumes not in ("", "True"):
         asked = re.sub(r"^\((.*)\)$", r"\1", porting.resumes)
         start_of = f"{folder}, {asked}" if porting.resumes_from else folder
-        condition = f"({asked})" if re.search(r"\bif\b|\blambda\b", asked) else porting.resumes
-        start = f"{porting.rt('resume_dir')}({start_of}) if {condition} else {start}"
+        start = choice(porting.resumes, f"{porting.rt('resume_dir')}({start_of})", start)
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
     policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])

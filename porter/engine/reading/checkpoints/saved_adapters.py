@@ -52,22 +52,25 @@ def say_reference(porting: Training, site: Site, *, certain: bool = True) -> Non
     trainer = porting.trainer
     assert trainer is not None
     kind = table_of(porting, trainer).kind
-    if kind not in COPIES_ADAPTER or porting.known("loss.beta") == 0:
+    if kind not in ("dpo", "kto"):
         return
     reference, copied = trainer.argument("ref_model"), starts_from_adapter(porting)
     given = reference is not None and not reference.value.is_literal(None)
     release = ".".join(map(str, COPIES_ADAPTER[kind]))
-    if kind in ("dpo", "kto") and copied and not certain and not given:
+    if copied and not certain and not given:
         message = f"TRL from {release} on takes a copy of this adapter as the reference, the port the model without it."
         fix = "Give the trainer ref_model=nnx.clone(model) where the adapter is loaded."
-    elif kind in ("grpo", "rloo") and not copied:
-        message = (
-            f"TRL before {release} takes the model without this adapter as the reference, the port the one with it."
-        )
-        fix = "Merge the adapter into the model first and train a new one, or set beta=0."
-    else:
-        return
-    porting.find(site.rule, "error", message, fix, site.line, site.column)
+        porting.find(site.rule, "error", message, fix, site.line, site.column)
+
+
+def leaves_adapter_out(porting: Training) -> bool:
+    """Whether the reference of a policy loss is the base alone, and adapters of a folder may be trained on."""
+    trainer = porting.trainer
+    assert trainer is not None
+    policy = table_of(porting, trainer).kind in ("grpo", "rloo")
+    if not policy or starts_from_adapter(porting) or porting.known("loss.beta") == 0:
+        return False
+    return any(site.role == "inject" and is_saved(porting, site) for site in porting.sites)
 
 
 def starts_from_adapter(porting: Training) -> bool:

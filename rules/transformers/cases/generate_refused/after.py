@@ -47,9 +47,9 @@ with mesh:
 inputs = tokenizer("One prompt", return_tensors="np")
 # TODO(tpu-port TP311): generate(num_beams=4): Tunix's sampler here keeps one completion a row, no beams. Leave it out, or generate in a script of its own from what this one saves.
 print(rt.generate(model, **inputs, num_beams=4, tokenizer=tokenizer))
-# TODO(tpu-port TP311): generate(no_repeat_ngram_size=2): the port changes logits by temperature, top_k, top_p, min_p, repetition_penalty and the shortest length only. Leave it out, or generate in a script of its own from what this one saves.
+# TODO(tpu-port TP311): generate(typical_p=0.9): the port changes logits by temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size and the shortest length only. Leave it out, or generate in a script of its own from what this one saves.
 # TODO(tpu-port TP311): generate(stopping_criteria=StoppingCriteriaList([])): a completion ends with an end token (eos_token_id) or its length. Leave it out, or generate in a script of its own from what this one saves.
-print(rt.generate(model, **inputs, no_repeat_ngram_size=2, stopping_criteria=StoppingCriteriaList([]), tokenizer=tokenizer))
+print(rt.generate(model, **inputs, no_repeat_ngram_size=2, typical_p=0.9, stopping_criteria=StoppingCriteriaList([]), tokenizer=tokenizer))
 # TODO(tpu-port TP311): inputs["input_ids"].expand(2, -1): these token ids are a NumPy array in the port. Write it with NumPy.
 # TODO(tpu-port TP311): generate(pixel_values=inputs["input_ids"].expand(2, -1)): the port's generate knows no such setting. Leave it out if it is the model's own.
 print(rt.generate(model, **inputs, pixel_values=inputs["input_ids"].expand(2, -1), tokenizer=tokenizer))

@@ -16,6 +16,6 @@ trainer.train()
 
 inputs = tokenizer("One prompt", return_tensors="pt")
 print(model.generate(**inputs, num_beams=4, early_stopping=True))
-print(model.generate(**inputs, no_repeat_ngram_size=2, stopping_criteria=StoppingCriteriaList([])))
+print(model.generate(**inputs, no_repeat_ngram_size=2, typical_p=0.9, stopping_criteria=StoppingCriteriaList([])))
 print(model.generate(**inputs, pixel_values=inputs["input_ids"].expand(2, -1)))
 scores = model.generate(**inputs, output_scores=True, return_dict_in_generate=True).scores
