@@ -21,6 +21,7 @@ class SaveOnlyEvery(FixedIntervalPolicy):
     An interval below 1 is a share of the run's steps, `of`; with 0 and less nothing is saved.
     """
 
+    interval: int
     of: int | None = None
 
     def __post_init__(self) -> None:
