@@ -217,3 +217,15 @@ def test_unsloths_mistral_takes_the_count() -> None:
     assert release("0.14.0", "4.48.0").hides_tokens and not release("0.14.0", "4.48.0", "2025.1.8").hides_tokens
     assert release("0.24.0", "4.57.6", "2026.8.19").evaluates_firsts
     assert [release("0.24.0", "5.3.0", each).divides_twice for each in ("", "2026.4.4", "2026.8.19")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("release", "doubled"),
+    [("2024.8", False), ("2025.3.18", False), ("2025.3.19", True), ("2026.8.1", True), ("2026.8.2", False)],
+)
+def test_a_start_in_the_text_is_seen_but_by_some_releases(release: str, doubled: bool) -> None:
+    """What `{{ bos_token }}` of a template wrote: unsloth_zoo 2025.3.17 to 2026.8.1 read one character of it."""
+    made = copy.deepcopy(tokenizer("llama3"))
+    made.chat_template = "{{ bos_token }}{{ messages[0].content }}"
+    batches = SFTBatches([{"text": f"{made.bos_token}Hi"}], made, MESH, epochs=1, batch_size=1, unsloth=release)
+    assert batches.train_dataset[0]["input_ids"].count(made.bos_token_id) == 1 + doubled

@@ -27,7 +27,8 @@ OLDER_KEYWORDS = (
 )
 PATCHES_SINCE = (2025, 2, 5)  # the first release that writes TRL's classes anew
 COUNTS_SINCE = (2024, 10, 2)  # the first that counts a step's tokens
-LOOKS_AT_TEXTS = (2026, 8, 2)  # the first that looks at a row's text for a BOS: older ones saw its first character
+# Between these a row's first character alone is looked at for a BOS (unsloth_zoo 2025.3.17 to 2026.8.1), else its text.
+LOOKS_AT_CHARACTERS, LOOKS_AT_TEXTS = (2025, 3, 19), (2026, 8, 2)
 # The first release that loses SFTTrainer's older keywords beside `args`; that sets them on a config; on any arguments.
 LOSES_SINCE, SETS_SINCE, KEEPS_SINCE = (2025, 5, 8), (2026, 8, 13), (2026, 10, 8)
 TAKING_SETTINGS = ("DPO", "KTO", "ORPO", "CPO")
@@ -280,7 +281,7 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
 
 
 def looks_at_texts() -> bool:
-    return version_key(release()) >= LOOKS_AT_TEXTS
+    return not LOOKS_AT_CHARACTERS <= version_key(release()) < LOOKS_AT_TEXTS
 
 
 def wants_masks() -> bool:
