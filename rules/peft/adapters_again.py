@@ -34,7 +34,7 @@ REASON = "they take the place of those that were trained"
 def note_again(porting: Training) -> None:
     """Note in the module which calls put adapters in again, so that the model is followed through them."""
     module = porting.module
-    found: dict[cst.CSTNode, cst.BaseExpression] = {}
+    found: dict[cst.Call, cst.BaseExpression] = {}
     for call in module.calls:
         given = _given(module, call)
         trainer = _trainer_before(porting, call) if given is not None else None
@@ -52,7 +52,7 @@ def write_again(porting: Porting) -> None:
     module = porting.module
     for call, model in put_in_again(module).items():
         given = _given(module, call)
-        if porting.model is None or porting.model.node not in origins(module, model) or given is None:
+        if porting.model is None or given is None or not any(n is porting.model.node for n in origins(module, model)):
             continue
         line, column = module.location(call)
         trained = _trained(porting, call, model)

@@ -31,9 +31,9 @@ Answer = TypeVar("Answer")
 AGAIN = "adapters put in again"  # of the module's memory: calls behind the training, and the model that each gets
 
 
-def put_in_again(module: Module) -> Mapping[cst.CSTNode, cst.BaseExpression]:
+def put_in_again(module: Module) -> Mapping[cst.Call, cst.BaseExpression]:
     """The calls that put adapters into the trained model once more, with the model that they get and give back."""
-    found: Mapping[cst.CSTNode, cst.BaseExpression] = module.memory.get(AGAIN, {})
+    found: Mapping[cst.Call, cst.BaseExpression] = module.memory.get(AGAIN, {})
     return found
 
 

@@ -159,7 +159,7 @@ def is_given_another(porting: Training, use: cst.BaseExpression) -> bool:
 def _names_it(porting: Training, binding: Binding) -> bool:
     """`final = model`, `final = model.module if hasattr(model, "module") else model`: another name of the model."""
     module, value = porting.module, binding.value
-    value = put_in_again(module).get(value, value) if value is not None else None
+    value = put_in_again(module).get(value, value) if isinstance(value, cst.Call) else value
     while isinstance(value, cst.IfExp) and asks_for_wrapper(module, value.test):
         value = value.orelse
     found = module.meaning(value)
