@@ -42,7 +42,8 @@ def bare(code: str) -> str:
     """An expression without parentheses around the whole of it."""
     while code.startswith("(") and code.endswith(")"):
         try:
-            if isinstance(parsed(code[1:-1]), ast.Tuple | ast.GeneratorExp | ast.NamedExpr | ast.Yield):
+            inner = ast.parse(code[1:-1].strip(), mode="eval").body
+            if isinstance(inner, ast.Tuple | ast.GeneratorExp | ast.NamedExpr | ast.Yield):
                 break
         except SyntaxError:  # `(a) or (b)`
             break
