@@ -27,6 +27,12 @@ LONGEST = 420  # lines of a file
 # The one arrow that points back: what `__post_init__` settles is the class of that name, asked for within a function.
 BACK = {("porter.runtime.settings.post_init", "porter.runtime.arguments")}
 
+# Modules that need each other, each asked for within a function: an expression has conditions, a condition expressions.
+CIRCLES = [
+    {"porter.runtime.arguments", "porter.runtime.settings.post_init", "porter.runtime.settings.unsloth_defaults"},
+    {"porter.source.conditions", "porter.source.values"},
+]
+
 
 def name_of(path: Path) -> str:
     """`porter/source/module.py` → `porter.source.module`; a folder's `__init__.py` is the folder."""
@@ -61,14 +67,33 @@ def imports(node: ast.AST, package: str) -> Iterator[str]:
 
 
 @cache
+def needed() -> dict[str, set[str]]:
+    """The other modules of ours that each imports."""
+    found = {}
+    for module, path in MODULES.items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        found[module] = {*imports(ast.parse(path.read_text(encoding="utf-8")), package)} - {module}
+    return found
+
+
+@cache
 def arrows() -> dict[tuple[str, str], set[tuple[str, str]]]:
     """From room to room, with the modules that draw each."""
     found: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
-    for module, path in MODULES.items():
-        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        for other in imports(ast.parse(path.read_text(encoding="utf-8")), package):
+    for module, others in needed().items():
+        for other in others:
             if room_of(module) != room_of(other):
                 found[room_of(module), room_of(other)].add((module, other))
+    return found
+
+
+def reached(module: str) -> set[str]:
+    """The modules that a module needs, and those that they need."""
+    found, left = set[str](), [module]
+    while left:
+        new = needed()[left.pop()] - found
+        found |= new
+        left.extend(new)
     return found
 
 
@@ -81,8 +106,8 @@ def test_no_folder_is_crowded(folder: Path) -> None:
 def test_no_file_is_long() -> None:
     """What is longer says two things: each of them is a file of its own."""
     rules = [path for path in (ROOT.parent / "rules").rglob("*.py") if "cases" not in path.parts]
-    lines = {path.name: path.read_text(encoding="utf-8").count("\n") for path in (*FILES, *rules)}
-    assert not {name: count for name, count in lines.items() if count > LONGEST}
+    lines = {path: path.read_text(encoding="utf-8").count("\n") for path in (*FILES, *rules)}
+    assert not {path.relative_to(ROOT.parent): count for path, count in lines.items() if count > LONGEST}
 
 
 def test_arrows_between_rooms_point_one_way() -> None:
@@ -97,6 +122,12 @@ def test_arrows_between_rooms_point_one_way() -> None:
     except CycleError as circle:
         rooms = circle.args[1][::-1]
         raise AssertionError({f"{a} -> {b}": sorted(found[a, b]) for a, b in pairwise(rooms)}) from None
+
+
+def test_modules_that_need_each_other_are_few() -> None:
+    behind = {module: reached(module) for module in MODULES}
+    circles = {frozenset(other for other in behind[one] if one in behind[other]) for one in MODULES}
+    assert sorted(map(sorted, circles - {frozenset()})) == sorted(map(sorted, CIRCLES))
 
 
 def test_the_runtime_imports_no_other_room() -> None:

@@ -27,6 +27,7 @@ from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
 from ..target.statements.training_config import loads_best
+from ..text.expressions import choice
 
 __all__ = [
     "UNSLOTH_TEMPLATES",
@@ -42,6 +43,7 @@ __all__ = [
     "Severity",
     "Site",
     "Value",
+    "choice",
     "condition_of",
     "decide",
     "is_before",

@@ -6,7 +6,6 @@ rollouts, optimizer, trainer.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from ..recipe import Field, Kind
 from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
 from ..source.project.model_names import usual_value
-from ..text.expressions import quoted
+from ..text.expressions import choice, operand, quoted
 from ..text.layout import Arg, Call
 from .statements.checkpoint_sampling import checkpoint_fills, sampled_by_vllm
 from .statements.common_statements import (
@@ -162,7 +161,7 @@ def _settle_top_k(porting: Porting) -> None:
     if not release or releases.release(release).tells_vllm_top_k or top_k is None or porting.given("rollout.top_k"):
         return
     generates = _unless_vllm(porting)
-    code = "None" if not generates else top_k.code if generates == "True" else f"{top_k.code} if {generates} else None"
+    code = "None" if not generates else top_k.code if generates == "True" else choice(generates, top_k.code, "None")
     kind: Kind = "default" if generates in ("", "True") else "expression"
     porting.fill({"rollout.top_k": replace(top_k, kind=kind, code=code)})
 
@@ -172,7 +171,7 @@ def _unless_vllm(porting: Porting) -> str:
     vllm = sampled_by_vllm(porting)
     if vllm is None or vllm.known:
         return "" if vllm is not None and vllm.literal else "True"
-    return f"not {vllm.code}" if re.fullmatch(r"[\w.]+(?:\[[^\[\]]*\])*", vllm.code) else f"not ({vllm.code})"
+    return f"not {operand(vllm.code)}"
 
 
 def _is_usual(porting: Porting, place: str, default: Any) -> bool:

@@ -15,7 +15,7 @@ from ..engine.receipts.marking import given, mark, mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version, table_of
 from ..engine.script.porting import Porting
 from ..runtime.facts import releases
-from ..text.expressions import quoted
+from ..text.expressions import choice, operand, quoted
 from ..text.layout import Arg, Call, render
 from .sft import release
 from .statements.common_statements import (
@@ -272,7 +272,7 @@ def _reference(porting: Porting) -> Arg | None:
             return marked(Arg(argument.text, "ref_model"), mark_of(porting, [argument]))
         porting.imports.add("from flax import nnx")
         copy = f"nnx.clone({porting.names.model})"
-        code = f"{copy} if {argument.text} is None else {argument.text}"
+        code = choice(f"{operand(argument.text)} is None", copy, argument.text)
         return marked(Arg(code, "ref_model"), mark_of(porting, [argument]))
     if saved or (porting.inject is not None and porting.known("lora.init", True) is False):
         porting.imports.add("from flax import nnx")  # adapters that don't start at zero are part of the reference
@@ -290,7 +290,7 @@ def without_dropout(porting: Porting) -> None:
         reason = "the trainer switches dropout off (disable_dropout)"
         porting.change_fate("LoraConfig.lora_dropout", fate="dropped", target="", reason=reason)
     elif dropout.known:
-        code = f"0.0 if {asked.text or asked.code} else {dropout.text or dropout.code}"
+        code = choice(asked.text or asked.code, "0.0", dropout.text or dropout.code)
         porting.fill({"lora.dropout": replace(dropout, kind="expression", code=code, text=code)})
 
 

@@ -82,12 +82,36 @@ def is_tight(text: str, in_braces: bool = False) -> bool:
     `in_braces`: in those of an f-string, where a colon would begin a format and a second brace be a brace.
     """
     try:
-        node = ast.parse(text, mode="eval").body
+        node = ast.parse(text.lstrip(), mode="eval").body
     except SyntaxError:
         return True
+    if node.col_offset:
+        return True  # it has parentheses of its own
     if in_braces:
         return not isinstance(node, (ast.Lambda, ast.NamedExpr, *BRACED))
     return not (isinstance(node, LOOSE) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)))
+
+
+def operand(text: str) -> str:
+    """An expression as it may stand beside any operator: `not {it}`, `{it} is None`."""
+    return text if is_tight(text) else f"({text})"
+
+
+def choice(test: str, one: str, other: str) -> str:
+    """`one if test else other`, of which `one` and `test` may be choices themselves."""
+    return f"{_no_choice(one)} if {_no_choice(test)} else {other}"
+
+
+CHOICES = (ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
+
+
+def _no_choice(text: str) -> str:
+    try:
+        node = parsed(text)
+    except SyntaxError:
+        return text
+    within = node.col_offset > len("(")  # parentheses of its own
+    return f"({text})" if isinstance(node, CHOICES) and not within else text
 
 
 @lru_cache(4096)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from porter.packs.api import Phase, Value, step
+from porter.packs.api import Phase, Value, choice, step
 from porter.packs.training import Training, table_of
 
 PART_OF = "transformers"
@@ -24,7 +24,7 @@ def read_row_order(porting: Training) -> None:
     if kind in ORDERED:
         if asked is None or porting.arguments_object or asked.is_literal(False, None):
             return
-        code = GROUPED if asked.known else f'"group_by_length" if {asked.text or asked.code} else "random"'
+        code = GROUPED if asked.known else choice(asked.text or asked.code, '"group_by_length"', '"random"')
         porting.fill({NEWER: Value("literal" if asked.known else "expression", code, asked.origin)})
         return
     sampling = porting.value(NEWER)

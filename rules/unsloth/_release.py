@@ -6,7 +6,7 @@ import libcst as cst
 
 from porter.packs.api import Site
 from porter.packs.runtime import unsloth_beside
-from porter.packs.script import release_of
+from porter.packs.script import release_of, version_key
 from porter.packs.training import Training, rewritten_by
 
 UNPINNED = ("(the newest release", "(the first release")
@@ -26,3 +26,8 @@ def is_patched(porting: Training, site: Site | None) -> bool:
     if site is None or not site.qualified.startswith("trl.") or not isinstance(site.node, cst.Call):
         return False
     return site.node in porting.module.parents and bool(rewritten_by(porting, site.node.func))
+
+
+def is_before(porting: Training, release: str) -> bool:
+    """Whether the script was written for an older Unsloth than `release`: by its pin, or beside its TRL."""
+    return version_key(unsloth_version(porting)) < version_key(release)

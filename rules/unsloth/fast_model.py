@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from porter.packs.api import Origin, Site, Value
+from porter.packs.api import Origin, Site, Value, choice
 from porter.packs.training import Training, table_of
 
 PART_OF = "unsloth"
@@ -59,12 +59,13 @@ def _read_bits(porting: Training) -> None:
     if half is not None and half.is_literal(True):
         return
     if not eight.known:
-        code = f'"int8" if {eight.text} else ("nf4" if {four.text or four.code} else None)'
+        in_four = choice(four.text or four.code, '"nf4"', "None")
+        code = choice(eight.text, '"int8"', f"({in_four})")
         porting.fill({QUANTIZATION: Value("expression", code, eight.origin)})
     elif eight.is_literal(True):
         porting.fill({QUANTIZATION: Value("literal", "'int8'", eight.origin)})
     elif not four.known:
-        porting.fill({QUANTIZATION: Value("expression", f'"nf4" if {four.text} else None', four.origin)})
+        porting.fill({QUANTIZATION: Value("expression", choice(four.text, '"nf4"', "None"), four.origin)})
     elif four.is_literal(True):
         porting.fill({QUANTIZATION: Value("literal", "'nf4'", four.origin)})
 

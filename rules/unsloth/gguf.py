@@ -5,22 +5,26 @@ them, under the name and in the folder of Unsloth's release.
 Why: Tunix's model has no such method.
 Example: `model.save_pretrained_gguf("out", tokenizer, quantization_method="q4_k_m")`
 Use instead: `rt.save_gguf(model, "out", tokenizer, "q4_k_m")`
-Safety: exact up to the rounding of the merge. Unsloth fetches and builds llama.cpp by itself, the port needs it there;
-Ollama's Modelfile isn't written. A script that reads it, a `first_conversion=` and uploads are findings.
+Safety: exact up to the rounding of the merge. Of a base held in 4 bits Unsloth from 2025.10.2 on adds the adapters to
+the 16-bit checkpoint (`unquantized=True`), earlier releases to the weights that they were trained on. Unsloth fetches
+and builds llama.cpp by itself, the port needs it there; Ollama's Modelfile isn't written. A script that reads it, a
+`first_conversion=` and uploads are findings.
 """
 
 import re
 
 import libcst as cst
 
-from porter.packs.api import is_before
+from porter.packs.script import release_of
 
-from .merged import adds_to_checkpoint
+from ._release import is_before
+from .merged import is_quantized
 
 ID = "TP722"
 MATCHES = ("@model.save_pretrained_gguf()",)
 POSITIONAL = ("save_directory", "tokenizer", "quantization_method")
 INSTEAD_OF = ("TP714",)
+BESIDE = "2025.10.2"  # from here on by unsloth_generic_save: files elsewhere, made of the 16-bit checkpoint
 WITHOUT_EFFECT = frozenset({"maximum_memory_usage", "temporary_location", "max_shard_size", "safe_serialization"})
 FIX = "Build llama.cpp beside the port or in ~/.unsloth; `rt.save_gguf` says the commands where it isn't there."
 
@@ -40,7 +44,8 @@ def apply(site, porting):
     method, layout = site.argument("quantization_method"), _layout(porting, folder)
     given = [porting.module.code(site.node.func.value), folder.text, tokenizer.text]
     given += [method.text] if method is not None else []
-    given += ["unquantized=True"] if adds_to_checkpoint(porting) else []
+    older = is_before(porting, BESIDE) or (layout == "folder" and release_of(porting, "unsloth") is None)
+    given += ["unquantized=True"] if is_quantized(porting) and not older else []
     given += [f'layout="{layout}"'] if layout is not None else []
     new = f"{porting.rt('save_gguf')}({', '.join(given)})"
     porting.edit(*porting.module.span(site.node), new, ID, "the same weights, converted by llama.cpp")
@@ -57,6 +62,6 @@ def _layout(porting, folder):
     """
     name = re.escape(folder.text.strip("\"'"))
     own = rf"""unsloth\.\w+\.gguf|["']{name}/[^"'\n]*\.gguf|\b(?:listdir|scandir|walk|Path)\(["']{name}/?["']\)"""
-    if re.search(own, porting.module.text) or is_before(porting, "unsloth", "2025.10.2"):
+    if re.search(own, porting.module.text) or is_before(porting, BESIDE):
         return "folder"
-    return "working folder" if is_before(porting, "unsloth", "2026.2") else None
+    return "working folder" if is_before(porting, "2026.2") else None

@@ -10,7 +10,7 @@ checkpoint (`unquantized=True`), earlier releases to the weights that they were 
 methods are findings.
 """
 
-from porter.packs.api import is_before
+from ._release import is_before
 
 ID = "TP719"
 MATCHES = ("@model.save_pretrained_merged()", "@model.push_to_hub_merged()")
@@ -63,10 +63,10 @@ def _method(site):
 
 def adds_to_checkpoint(porting):
     """Whether Unsloth's release leaves a base in 4 bits out, and merges into the 16-bit checkpoint."""
-    return _is_quantized(porting) and not is_before(porting, "unsloth", "2025.6")
+    return is_quantized(porting) and not is_before(porting, "2025.6")
 
 
-def _is_quantized(porting):
+def is_quantized(porting):
     """Whether the base may be held in 4 or 8 bits."""
     value = porting.value("model.quantization")
     return value is not None and not value.is_literal(None)

@@ -30,6 +30,13 @@ def test_rows_are_cut_at_the_models_length(config: str) -> None:
     assert [row.fate for row in found.fields if row.source == "FastLanguageModel.max_seq_length"] == ["exact"]
 
 
+def test_a_base_may_be_quantised_by_a_choice() -> None:
+    text = script().replace("load_in_4bit=False", "load_in_4bit=flag if not made else False, load_in_8bit=eight")
+    text = "flag, made, eight = map(bool, input().split())\n" + text
+    check_becomes(text, '"int8" if eight else ("nf4" if (flag if not made else False) else None)')
+    check_becomes(text.replace(", load_in_8bit=eight", ""), '"nf4" if (flag if not made else False) else None')
+
+
 def test_trl_imported_before_unsloth_stays_as_it_is() -> None:
     text = script("'out', max_length=64").replace("from unsloth import FastLanguageModel\n", "", 1)
     text = text.replace("\nrows =", "from unsloth import FastLanguageModel\n\nrows =")
@@ -213,11 +220,30 @@ def test_gguf_files_are_made_by_llama_cpp(given: str, before: str, behind: str, 
     assert [finding.severity for finding in ported.findings if finding.rule == "TP722"] == ["warning"]
 
 
-@pytest.mark.parametrize(("pin", "whole"), [("", True), ("2025.3.19", False), ("2025.6.1", True)])
-def test_a_base_in_4_bits_is_merged_as_its_release_does(pin: str, whole: bool) -> None:
-    text = (PINNED.format(pin) if pin else "") + script().replace("load_in_4bit=False", "load_in_4bit=True")
+@pytest.mark.parametrize(
+    ("pin", "whole", "gguf"),
+    [
+        ("", True, True),
+        ("unsloth==2025.3.19", False, False),
+        ("unsloth==2025.6.1", True, False),
+        ("unsloth==2025.10.1", True, False),
+        ("unsloth==2025.10.2", True, True),
+        ("trl<0.9.0", False, False),  # beside which Unsloth is of 2024
+    ],
+)
+def test_a_base_in_4_bits_is_merged_as_its_release_does(pin: str, whole: bool, gguf: bool) -> None:
+    text = PINNED.replace("unsloth=={}", pin) if pin else ""
+    text += script().replace("load_in_4bit=False", "load_in_4bit=True")
     ported = port(text + SAVES.format("") + "model.save_pretrained_merged('whole', tokenizer)\n")
-    assert ported.after.count("unquantized=True") == (2 if whole else 0)
+    assert ("rt.merge_and_unload(model, unquantized=True)" in ported.after) is whole
+    assert ("rt.save_gguf(model, 'out', tokenizer, unquantized=True" in ported.after) is gguf
+
+
+@pytest.mark.parametrize(("pin", "whole"), [("", False), ("2025.10.2", True)])
+def test_a_script_that_looks_for_older_ggufs_has_their_weights(pin: str, whole: bool) -> None:
+    text = PINNED.format(pin) if pin else ""
+    text += script().replace("load_in_4bit=False", "load_in_4bit=True") + SAVES.format("")
+    assert ("unquantized=True" in port(text + "print('out/unsloth.Q4_K_M.gguf')\n").after) is whole
 
 
 @pytest.mark.parametrize(

@@ -211,9 +211,36 @@ def test_padding_with_labels_counts_where_unsloth_did(unsloth: str | None, count
     assert batches._weights([row, other], np.zeros((2, 2), int)).tolist() == pytest.approx([1 / counted] * 2)
 
 
+def test_unsloths_models_take_no_notice_of_masks_in_training() -> None:
+    """An end token behind padding, with a mask of its own: TRL's rows hide what is between, Unsloth's model doesn't."""
+    row = {"input_ids": [5, 6, 7, 0, 0, 1], "labels": [5, 6, 7, 0, 0, 1], "attention_mask": [1, 1, 1, 0, 0, 1]}
+    settings: dict[str, Any] = {"trl": "0.13.0", "transformers": "4.47.1", "epochs": 1, "batch_size": 1}
+    tokens = byte_tokenizer()
+    tokens.pad_token_id = 0
+    batches = SFTBatches([row], tokens, MESH, unsloth_counts="2024.12.12", **settings)
+    assert batches._rows.tokens.ids.tolist() == [5, 6, 7, 0, 0, 1]
+    assert batches._rows.tokens.labels.tolist() == [5, 6, 7, -100, -100, 1]
+    with pytest.raises(ValueError, match="hides tokens between"):
+        batches.evaluation([row], batch_size=1)
+    with pytest.raises(ValueError, match="hides tokens between"):
+        SFTBatches([row], tokens, MESH, **settings)
+
+
 def test_unsloths_mistral_takes_the_count() -> None:
     plain, own = release("0.13.0", "4.47.1"), release("0.13.0", "4.47.1", "2025.1.8")
     assert plain.depends_on_family and not own.depends_on_family and not own.sums_gradients_of("SFTTrainer", "mistral")
     assert release("0.14.0", "4.48.0").hides_tokens and not release("0.14.0", "4.48.0", "2025.1.8").hides_tokens
     assert release("0.24.0", "4.57.6", "2026.8.19").evaluates_firsts
     assert [release("0.24.0", "5.3.0", each).divides_twice for each in ("", "2026.4.4", "2026.8.19")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("release", "doubled"),
+    [("2024.8", False), ("2025.3.18", False), ("2025.3.19", True), ("2026.8.1", True), ("2026.8.2", False)],
+)
+def test_a_start_in_the_text_is_seen_but_by_some_releases(release: str, doubled: bool) -> None:
+    """What `{{ bos_token }}` of a template wrote: unsloth_zoo 2025.3.17 to 2026.8.1 read one character of it."""
+    made = copy.deepcopy(tokenizer("llama3"))
+    made.chat_template = "{{ bos_token }}{{ messages[0].content }}"
+    batches = SFTBatches([{"text": f"{made.bos_token}Hi"}], made, MESH, epochs=1, batch_size=1, unsloth=release)
+    assert batches.train_dataset[0]["input_ids"].count(made.bos_token_id) == 1 + doubled

@@ -9,7 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porter.recipe import Value
-from porter.text.expressions import bare, enclosed, is_atom, number, parts_of_choice, python, quoted, times, type_name
+from porter.text.expressions import (
+    bare,
+    choice,
+    enclosed,
+    is_atom,
+    number,
+    operand,
+    parts_of_choice,
+    python,
+    quoted,
+    times,
+    type_name,
+)
 
 
 @given(st.text(max_size=20))
@@ -113,3 +125,21 @@ def test_the_parts_of_a_choice(code: str, parts: tuple[str, str, str] | None) ->
 
 def test_parentheses_around_the_whole_of_it_go() -> None:
     assert [bare(code) for code in ("((a))", "(a) or (b)", "(a, b)")] == ["a", "(a) or (b)", "(a, b)"]
+
+
+@pytest.mark.parametrize(
+    "part", ["a", "a or b", "a if b else c", "lambda: a", "not a", "(x := a)", "a\n    if b\n    else c"]
+)
+def test_a_choice_is_made_of_any_parts(part: str) -> None:
+    whole = ast.parse(f"(\n{part}\n)", mode="eval").body
+    for code in (choice(part, "y", "n"), choice("t", part, "n"), choice("t", "y", part)):
+        made = ast.parse(f"({code}\n)", mode="eval").body
+        assert isinstance(made, ast.IfExp)
+        parts = [ast.dump(each) for each in (made.test, made.body, made.orelse)]
+        assert ast.dump(whole) in parts, code
+
+
+@pytest.mark.parametrize("part", ["a", "a.b", "a or b", "a if b else c", "not a", "a == b", "lambda: a"])
+def test_an_operand_stays_one(part: str) -> None:
+    made = ast.parse(f"{operand(part)} is None", mode="eval").body
+    assert isinstance(made, ast.Compare) and ast.dump(made.left) == ast.dump(ast.parse(part, mode="eval").body)

@@ -16,7 +16,7 @@ import libcst as cst
 from ...recipe import Origin, Value
 from ...source.scopes import walk
 from ...source.values import read_value
-from ...text.expressions import is_atom
+from ...text.expressions import choice, is_atom
 from ..script.fill_from_tables import (
     bindings_of,
     fill_defaults,
@@ -149,7 +149,7 @@ def _under_conditions(porting: Training, loop: Loop, argument: Argument) -> Argu
         test, norm = porting.module.code(loop.clip_if), argument.text
         if test in (norm, f"{norm} > 0", f"{norm} is not None", f"{norm} > 0.0"):
             return argument
-        return _said(argument, f"{norm} if {test} else None")
+        return _said(argument, choice(test, norm, "None"))
     return argument
 
 
@@ -163,7 +163,7 @@ def _steps(porting: Training, loop: Loop, argument: Argument) -> Argument:
     if end.counter.counts == "batches" and loop.accumulation is not None:
         text = f"{_atom(text)} // {_atom(porting.module.code(loop.accumulation))}"
     if end.may_be_none and not argument.value.known:
-        text = f"{text} if {argument.text} else -1"
+        text = choice(argument.text, text, "-1")
     return argument if text == argument.text else _said(argument, text)
 
 
@@ -331,7 +331,7 @@ def _sampling(porting: Training, loader: Site) -> Value:
     if shuffle is None or shuffle.value.known:
         shuffled = shuffle is not None and bool(shuffle.value.literal)
         return Value("literal", repr("random" if shuffled else "sequential"))
-    return Value("expression", f'"random" if {shuffle.text} else "sequential"')
+    return Value("expression", choice(shuffle.text, '"random"', '"sequential"'))
 
 
 def _autocast(porting: Training, loop: Loop, rule: str) -> Argument:

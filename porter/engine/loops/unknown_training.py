@@ -18,6 +18,7 @@ from ..script.sites import facts_of
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training
 from .advice import by_objective
+from .embedded_scripts import embedded_script
 from .loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
 
 RULE = "TP004"
@@ -34,11 +35,12 @@ def find_unknown_training(porting: Training) -> str | None:
         return None
     if (name := _framework(porting)) is not None:
         return name
-    if not ("Trainer(" in text or ".backward(" in text):
-        return None
     if mentions_import(text, OF_A_PORT) and porting.module.roots & OF_A_PORT:
         return None
-    return _unknown_trainer(porting) or _lone_step(porting)
+    if "Trainer(" in text or ".backward(" in text:
+        if (name := _unknown_trainer(porting) or _lone_step(porting)) is not None:
+            return name
+    return embedded_script(porting, RULE)
 
 
 def _framework(porting: Training) -> str | None:
@@ -67,14 +69,19 @@ def _unknown_trainer(porting: Training) -> str | None:
         base = imported_base(module, call.func)
         home = module.qualified(base) or ""
         made = not home and _is_made(module, call.func)
+        short = name.rpartition(".")[2]
+        class_name = next((each for each in known if each.endswith(f".{short}")), f"trl.{short}")
+        if not home and _is_nowhere(module, call.func) and class_name in known and LIBRARIES & module.roots:
+            message = f"{name} trains here, and nothing imports it: a run ends at this line."
+            fix = f"Import it: from {class_name.partition('.')[0]} import {short}."
+            porting.find(RULE, "error", message, fix, *module.location(call), todo=False)
+            return class_name
         if home in known or not (home or ((own or made) and LIBRARIES & module.roots)):
             continue
         line, column = module.location(call)
         if made:
             message = f"{name} is chosen when the script runs: which class trains can't be told from here."
-            short = name.rpartition(".")[2]
-            library = next((each.partition(".")[0] for each in known if each.endswith(f".{short}")), "trl")
-            fix = f"Import the class by its name: from {library} import {short}."
+            fix = f"Import the class by its name: from {class_name.partition('.')[0]} import {short}."
             porting.find(RULE, "error", message, fix, line, column, todo=False)
             return name
         said = f"{name} is a class of this file" if own else f"{name} is {home}"
@@ -85,6 +92,13 @@ def _unknown_trainer(porting: Training) -> str | None:
         porting.find(RULE, "error", message, fix, line, column, todo=False)
         return home or name
     return None
+
+
+def _is_nowhere(module: Module, name: cst.BaseExpression) -> bool:
+    """Whether nothing of the file binds a name, not even an import of all that a module has."""
+    if not isinstance(name, cst.Name) or name.value in module.bound_names:
+        return False
+    return not any(isinstance(node, cst.ImportStar) for node in module.parents)
 
 
 def _is_shadowed(module: Module, name: cst.BaseExpression) -> bool:

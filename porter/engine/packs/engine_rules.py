@@ -38,7 +38,7 @@ become `tpu-port[tpu]` once, and pins of libraries that it brings go; all other 
 the port still imports.
 Why: a notebook installs what it runs; with the GPU's pins, the TPU's libraries would not go in.
 """,
-    "TP004": """Training that no rule reads: another module's or library's trainer, a backward pass outside of a loop.
+    "TP004": """Training that no rule reads: another library's trainer, a backward pass without a loop, a text.
 
 What it does: names it, and leaves the file as it is; the exit code is 1.
 Why: silence would be taken for a file that trains nothing.

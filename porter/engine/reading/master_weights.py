@@ -16,7 +16,7 @@ import libcst as cst
 
 from ...recipe import Value, read_literal
 from ...source.launch.launch_config import Setting
-from ...text.expressions import is_atom, names_in
+from ...text.expressions import choice, is_atom, names_in
 from ..script.fill_from_tables import plain_version, short_name, table_of
 from ..script.sites import Argument, Site, facts_of
 from ..script.training import Training
@@ -115,7 +115,7 @@ def _settle_products(porting: Training, settings: Sequence[Setting]) -> None:
     reason = f"float32 weights, and bfloat16 products where {halved}, as autocast computes"
     if _is_read_at(porting, site, halved):
         porting.imports.add("import jax.numpy as jnp")
-        porting.fill({"model.compute": Value("expression", f"jnp.bfloat16 if {halved} else None")})
+        porting.fill({"model.compute": Value("expression", choice(halved, "jnp.bfloat16", "None"))})
     else:
         message = f"Autocast multiplies in bfloat16 where {halved}, which is decided behind this line."
         fix = (

@@ -11,7 +11,7 @@ from ...recipe import Value
 from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.field_tables import version_key
 from ...source.project.model_names import usual_value
-from ...text.expressions import type_name
+from ...text.expressions import choice, operand, type_name
 from ..script.fill_from_tables import follow, plain_version, short_name
 from ..script.following.may_be_none import is_something
 from ..script.sites import Site
@@ -42,7 +42,7 @@ def read_precision(porting: Training) -> None:
     if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None:
         if not held.known and not autocast:  # float32 where the run quantises nothing
             porting.imports.add("import jax.numpy as jnp")
-            chosen = f"jnp.bfloat16 if {asks_when_run(held.code)} else jnp.float32"
+            chosen = choice(asks_when_run(held.code), "jnp.bfloat16", "jnp.float32")
             porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
             return
     if weights is None and dtype is not None and dtype.is_literal("auto") and autocast and _is_quantised(held):
@@ -151,7 +151,7 @@ def chosen_type(porting: Training, site: Site | None, dtype: Value) -> str:
     if usual_value(code, porting.module.python, Path(porting.module.path)) is not None:
         return code  # the default of an argument or a field
     code = type_name(code)
-    return f'({code}) or "float32"' if " if " in code or "lambda" in code else f'{code} or "float32"'
+    return f'{operand(code)} or "float32"'
 
 
 def _none_is_float32(porting: Training) -> bool:

@@ -15,7 +15,8 @@ import datasets
 from ..facts.field_tables import version_key
 from .tokenization import columns, first_row
 
-READS_TEXT = (2026, 8, 2)  # before, Unsloth compared BOS with the first character of a text
+# Of these releases, whose unsloth_zoo is 2025.3.17 to 2026.8.1, BOS is compared with the first character of a text.
+READS_CHARACTER, READS_TEXT = (2025, 3, 19), (2026, 8, 2)
 
 
 def tokenised(
@@ -63,6 +64,6 @@ def _adds_start(
         text = made[0]
     else:
         text = first[text_field]
-        text = text if version_key(release) >= READS_TEXT else text[:1]
+        text = text[:1] if READS_CHARACTER <= version_key(release) < READS_TEXT else text
     start = tokenizer.bos_token
     return start is None or not (text.startswith(start) or start in (tokenizer.chat_template or ""))

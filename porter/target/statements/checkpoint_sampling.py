@@ -10,7 +10,7 @@ from ...engine.script.training import in_reach
 from ...recipe import Value
 from ...runtime.facts import releases
 from ...runtime.facts.generation_settings import DEFAULTS
-from ...text.expressions import quoted
+from ...text.expressions import choice, quoted
 from ...text.layout import Arg
 
 # Recipe place → GenerationConfig's name.
@@ -39,7 +39,7 @@ def checkpoint_fills(porting: Porting, told: Collection[str] = ()) -> Arg | None
     if fills == "unset" and "top_k" not in open_:
         return None  # a checkpoint's min_p is all that is left, and none of a known family has one
     _say(porting, fills, transformers or "", open_)
-    code = quoted(fills) if vllm is None or vllm.known else f"None if {vllm.code} else {quoted(fills)}"
+    code = quoted(fills) if vllm is None or vllm.known else choice(vllm.code, "None", quoted(fills))
     return Arg(code, "checkpoint_fills", "# from its generation_config.json, as this release did")
 
 

@@ -13,7 +13,7 @@ from ...engine.script.sites import Site
 from ...engine.script.training import in_reach
 from ...runtime.facts.families import Family
 from ...runtime.facts.lora_targets import LoraSpec, Rule, beyond_text, port_rules
-from ...text.expressions import number, python, times
+from ...text.expressions import number, operand, python, times
 from ...text.layout import Arg, Call, render
 from .remarks import named_remarks, remarked
 
@@ -200,7 +200,7 @@ def dropout_arguments(porting: Porting, site: Site | None = None) -> list[Arg]:
         return [] if given.value.is_literal(False) else [Arg("False", "dropout")]
     if asked.known:
         return [Arg(mark(porting, "lora.disable_dropout") + "False", "dropout")]
-    return [Arg(f"{mark(porting, 'lora.disable_dropout')}not {asked.text or asked.code}", "dropout")]
+    return [Arg(f"{mark(porting, 'lora.disable_dropout')}not {operand(asked.text or asked.code)}", "dropout")]
 
 
 def _is_made_before(porting: Porting, site: Site) -> bool:

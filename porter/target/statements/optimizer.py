@@ -16,7 +16,7 @@ from ...engine.script.training import Training
 from ...recipe import Value
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases import release
-from ...text.expressions import is_atom, python, quoted
+from ...text.expressions import choice, is_atom, python, quoted
 from ...text.layout import Arg, Call, render
 from .multimodal import APART, own_mean
 from .remarks import default_of, marked, remarked, remarked_line
@@ -273,7 +273,7 @@ def _unless_deepspeed(porting: Porting, factor: str) -> str:
     named = porting.value("mesh.deepspeed")
     if named is None or not _is_field(named) or SETS.search(porting.module.text) is None:
         return factor
-    return f"1 if {named.code} else {factor}"
+    return choice(named.code, "1", factor)
 
 
 def _clip(porting: Porting) -> list[Arg]:

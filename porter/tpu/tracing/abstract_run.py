@@ -22,7 +22,8 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from ...source.program import program_text
-from ...validate.jax_side.observe_jax import fitted, replace_everywhere, runtimes, without_torch
+from ...validate.jax_side.observe_jax import fitted, runtimes, without_torch
+from ...validate.jax_side.replacing import replace_everywhere
 from ...validate.running.script import run_script
 from ...validate.world.start import stand_in_world
 from .absent import Absent

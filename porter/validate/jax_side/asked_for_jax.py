@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..observing.events import Events
+from .replacing import replace_everywhere
 
 if TYPE_CHECKING:
     from .observer_jax import Observer
@@ -64,8 +65,6 @@ def watch_torch_saves(events: Events) -> None:
 def watch_outputs(observer: Observer, runtime: ModuleType) -> None:
     """Saves, uploads, log lines and evaluations of a port are events; nothing goes to the Hub."""
     import transformers
-
-    from .observe_jax import replace_everywhere
 
     events, tell = observer.events, observer.substitutes.note
     if runtime.__name__ == "porter.runtime":  # the libraries once, also where a port brings its runtime

@@ -46,6 +46,7 @@ from .folded_batches import fold_batches
 from .observer_jax import Observer
 from .optax_settings import patch_optax, telling
 from .read_jax import recorded_norm
+from .replacing import replace_everywhere
 
 
 def main() -> int:
@@ -292,15 +293,6 @@ def _saving(original: Any, substitutes: Substitutes) -> Any:
         return original(model, substitutes.output(path), *args, **kwargs)
 
     return save
-
-
-def replace_everywhere(runtime: ModuleType, name: str, function: Any) -> None:
-    """Put `function` in the package and in the module that defines it."""
-    original = getattr(runtime, name)
-    home = sys.modules.get(getattr(original, "__module__", ""), runtime)
-    setattr(runtime, name, function)
-    if getattr(home, name, None) is original:
-        setattr(home, name, function)
 
 
 def average_new_rows(vocabulary: Any) -> None:

@@ -184,7 +184,10 @@ def test_peft_prepares_a_quantised_base_as_on_a_gpu(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["True True", "False False"], done.stderr
 
 
-@pytest.mark.parametrize(("pin", "looks"), [("", True), ("unsloth==2025.5.9", False), ("unsloth==2026.8.19", True)])
+@pytest.mark.parametrize(
+    ("pin", "looks"),
+    [("", True), ("unsloth==2025.3.18", True), ("unsloth==2025.5.9", False), ("unsloth==2026.8.19", True)],
+)
 def test_unsloth_saw_the_first_character_of_a_text(
     pin: str, looks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ import libcst as cst
 from ....recipe import Value
 from ....source.scopes import Binding
 from ....source.values import read_value
-from ....text.expressions import names_in
+from ....text.expressions import choice, names_in, operand
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.training import Training
@@ -72,7 +72,7 @@ def resumed_from(porting: Training, calls: Sequence[cst.Call]) -> str:
     if module.code(value) == "True":
         is_bool = not holds or isinstance(test, cst.Comparison) or not porting.arguments_object
         return code if is_bool else f"bool({code})"
-    return f"({resume_code(porting, value)} if {code} else None)"
+    return f"({choice(code, resume_code(porting, value), 'None')})"
 
 
 @step(Phase.WRITE, of="trainer")
@@ -297,8 +297,8 @@ def _either(porting: Training, branch: cst.If, makers: dict[cst.CSTNode, cst.Bas
     if one == value:
         return one
     if test in (one, f"{one} is not None"):
-        return one if value == "None" else f"{one} or {value}"
-    return f"({one} if {test} else {value})"
+        return one if value == "None" else f"{operand(one)} or {operand(value)}"
+    return f"({choice(test, one, value)})"
 
 
 def _known_at_trainer(porting: Training, node: cst.BaseExpression) -> str:

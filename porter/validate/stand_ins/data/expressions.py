@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import string
 from typing import Any
 
 from .calls import Calls
@@ -276,15 +275,6 @@ class Expressions(Calls):
         held = self.value(node, scope)
         inner = find(held).items
         return [*held.constants, *(find(inner).constants if inner is not None else [])]
-
-
-def placeholders(template: str) -> list[str]:
-    """Names that `template.format(**row)` asks for."""
-    try:
-        parts = [name for _, name, _, _ in string.Formatter().parse(template) if name]
-    except ValueError:
-        return []
-    return [name.split(".")[0].split("[")[0] for name in parts]
 
 
 def _is_length(node: ast.expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import string
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,8 +134,6 @@ class Methods:
                     base.item().load(column) if name != "pop" else base.load(column)
             return base if name != "pop" else (base.load(first.constants[0]) if first.constants else Shape())
         if name in ("format", "format_map"):
-            from .expressions import placeholders
-
             for row in spread + (given if name == "format_map" else []):
                 for text in base.constants:
                     for column in placeholders(text):
@@ -301,3 +300,12 @@ class Methods:
             merge(base.item().load(before), held.item().field(after))
         self.derived.append((held.item(), base.item(), made, names))
         return held
+
+
+def placeholders(template: str) -> list[str]:
+    """Names that `template.format(**row)` asks for."""
+    try:
+        parts = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+    except ValueError:
+        return []
+    return [name.split(".")[0].split("[")[0] for name in parts]

@@ -27,23 +27,37 @@ OLDER_KEYWORDS = (
 )
 PATCHES_SINCE = (2025, 2, 5)  # the first release that writes TRL's classes anew
 COUNTS_SINCE = (2024, 10, 2)  # the first that counts a step's tokens
-LOOKS_AT_TEXTS = (2026, 8, 2)  # the first that looks at a row's text for a BOS: older ones saw its first character
+# Between these a row's first character alone is looked at for a BOS (unsloth_zoo 2025.3.17 to 2026.8.1), else its text.
+LOOKS_AT_CHARACTERS, LOOKS_AT_TEXTS = (2025, 3, 19), (2026, 8, 2)
 # The first release that loses SFTTrainer's older keywords beside `args`; that sets them on a config; on any arguments.
 LOSES_SINCE, SETS_SINCE, KEEPS_SINCE = (2025, 5, 8), (2026, 8, 13), (2026, 10, 8)
 TAKING_SETTINGS = ("DPO", "KTO", "ORPO", "CPO")
 CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
 
 
+_told = ""  # the release that porting reads of the source
+
+
+def tell_release(release: str) -> None:
+    """Stand in for the release that porting reads of the source; for "" what its project and its TRL tell counts."""
+    global _told
+    _told = release
+
+
 def release() -> str:
-    """The release that stands in: what the project pins, else the newest beside the TRL that is installed."""
+    """The release that stands in: what the source names, else the newest beside the TRL that is installed."""
     script = Path(sys.argv[0])
-    named = _named_beside(script)
+    named = _named(script)
     if named is not None:
         return named
     try:
         return unsloth_defaults.unsloth_beside(version("trl"), of_its_day=not _pins(script, "trl"))
     except PackageNotFoundError:
         return unsloth_defaults.newest_unsloth()
+
+
+def _named(script: Path) -> str | None:
+    return _told or _named_beside(script)
 
 
 @functools.cache
@@ -61,7 +75,7 @@ def loses_keywords(args: Any) -> bool:
     """Whether the release loses what SFTTrainer is given beside `args`; one that nobody names does what is written."""
     import trl
 
-    if args is None or _named_beside(Path(sys.argv[0])) is None:
+    if args is None or _named(Path(sys.argv[0])) is None:
         return False
     return LOSES_SINCE <= version_key(release()) < (SETS_SINCE if isinstance(args, trl.SFTConfig) else KEEPS_SINCE)
 
@@ -280,7 +294,7 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
 
 
 def looks_at_texts() -> bool:
-    return version_key(release()) >= LOOKS_AT_TEXTS
+    return not LOOKS_AT_CHARACTERS <= version_key(release()) < LOOKS_AT_TEXTS
 
 
 def wants_masks() -> bool:
