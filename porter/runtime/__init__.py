@@ -36,6 +36,7 @@ _HOMES = {
         "lora_rules",
         "memory_footprint",
         "print_trainable_parameters",
+        "renew_adapters",
         "separate_kv",
     ),
     "rows.end_tokens": ("bos_eos",),

@@ -38,7 +38,8 @@ def finds_last(porting: Training, value: cst.BaseExpression) -> Found:
     "elsewhere" when it looks for checkpoints in another folder, or on a condition of another kind.
     """
     module = porting.module
-    names: set[str] = set()
+    folders = folders_of(porting)
+    names = {folder for folder in folders if folder.isidentifier()}  # how that was chosen decides nothing here
     texts: list[str] = []
     elsewhere: list[str] = []
     tests: list[cst.BaseExpression] = []
@@ -66,7 +67,19 @@ def finds_last(porting: Training, value: cst.BaseExpression) -> Found:
     if not asks_transformers and (LISTS.search(code) is None or BEGINS.search(code) is None):
         return ""
     asks = not mixed and all(_asks_for_one(porting, test, names) for test in tests)
-    return "last" if asks and _names_folder(code, porting.output_dir()) else "elsewhere"
+    return "last" if asks and any(_names_folder(code, folder) for folder in folders) else "elsewhere"
+
+
+def folders_of(porting: Training) -> list[str]:
+    """The code of the folder that the trainer saves to; where its arguments stay an object also what the file gives as
+    `output_dir=`, if that is one thing."""
+    given = {
+        porting.module.code(argument.value)
+        for call in (porting.module.calls if porting.arguments_object else ())
+        for argument in call.args
+        if argument.keyword is not None and argument.keyword.value == "output_dir"
+    }
+    return [porting.output_dir(), *(given if len(given) == 1 else ())]
 
 
 def _bindings(porting: Training, node: cst.BaseExpression, names: set[str]) -> Iterator[Binding]:
