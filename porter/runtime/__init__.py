@@ -25,7 +25,7 @@ _HOMES = {
     "distillation.distillation_trainer": ("DistillationTrainer",),
     "losses.dpo_losses": ("dpo_loss",),
     "training.hooks": ("log_every",),
-    "training.intervals": ("interval",),
+    "settings.intervals": ("interval",),
     "models.loading": ("load_arguments", "weight_types"),
     "saving.load_trained": ("load_trained",),
     "rollouts.leave_one_out": ("RLOOBatches",),

@@ -11,7 +11,7 @@ from orbax.checkpoint.checkpoint_managers import FixedIntervalPolicy
 from tunix.sft.peft_trainer import PeftTrainer
 
 from ..facts.releases import release
-from ..training.intervals import interval
+from ..settings.intervals import interval
 
 
 @dataclass

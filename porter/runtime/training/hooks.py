@@ -19,7 +19,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from tunix.sft.hooks import TrainingHooks
 
 from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
-from .intervals import interval
+from ..settings.intervals import interval
 from .recording import Recording
 from .stopping import Stopping
 from .trackers import begin_runs

@@ -24,8 +24,8 @@ from ..callbacks import KeepBest
 from ..saving.checkpoints import fresh_dir, resume_dir
 from ..saving.main_process import main_print
 from ..saving.saving_policy import save_policy
+from ..settings.intervals import interval
 from .hooks import LogLines, log_every
-from .intervals import interval
 from .metrics_trainer import MetricsTrainer
 from .trackers import WandbRun, is_installed
 
