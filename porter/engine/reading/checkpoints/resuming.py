@@ -303,11 +303,12 @@ def _either(porting: Training, branch: cst.If, makers: dict[cst.CSTNode, cst.Bas
 
 def _known_at_trainer(porting: Training, node: cst.BaseExpression) -> str:
     """An expression as it can stand at the trainer; the script's own `find_last(OUTPUT)` asks for Orbax's."""
-    folder = next((folder for folder in folders_of(porting) if _is_there(porting, folder, node)), None)
-    if isinstance(node, cst.Call) and folder is not None and finds_last(porting, node) == "last":
-        asks = f"{porting.rt('get_last_checkpoint')}({folder})"
-        porting.resume_test = node, asks
-        return asks
+    if isinstance(node, cst.Call) and finds_last(porting, node) == "last":
+        folder = next((folder for folder in folders_of(porting) if _is_there(porting, folder, node)), None)
+        if folder is not None:
+            asks = f"{porting.rt('get_last_checkpoint')}({folder})"
+            porting.resume_test = node, asks
+            return asks
     code = " ".join(porting.module.code(node).split())
     if not _is_there(porting, code, node):
         raise _NotOneExpression
