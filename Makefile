@@ -11,6 +11,9 @@ INSTALLED := $(VENV)/.tpu-port-installed
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
+# Commands and tests start many processes, each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint format types tests long fast docs examples bench tpu buckets fuzz growth foreign wheel sbom hashes clean
 
 demo: $(INSTALLED)

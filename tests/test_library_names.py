@@ -33,6 +33,7 @@ KNOWN: dict[str, str] = {
     "engine/assembling/own_modules.py": "torch vllm",
     "engine/assembling/port_imports.py": "trl unsloth",
     "engine/dating/argument_releases.py": "transformers trl unsloth",
+    "engine/dating/asked.py": "trl",
     "engine/dating/evidence.py": "peft transformers trl unsloth",
     "engine/dating/refused_tries.py": "unsloth",
     "engine/dating/release.py": "accelerate peft transformers trl",

@@ -30,7 +30,7 @@ from .say import say
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 TERMINATED = 143  # 128 + SIGTERM
-RARELY = (100_000, 50, 50)  # when garbage is looked for: a run is short, and a syntax tree has many nodes that stay
+RARELY = (300_000, 50, 50)  # when garbage is looked for: a run is short, and a syntax tree has many nodes that stay
 PIPE_CLOSED = 141  # 128 + SIGPIPE: whoever read our output has gone
 
 COMMANDS = ("port", "validate", "compare", "plan", "compile", "export", "rules", "environments", "doctor")
@@ -93,6 +93,7 @@ def main(args: list[str] | None = None) -> None:
     finally:
         if (toml := sys.modules.get("porter.runtime.facts.toml_memory")) is not None:
             toml.remember()
+        gc.freeze()  # or the interpreter looks through every syntax tree once more before it ends
 
 
 def run(args: list[str]) -> int:

@@ -2,8 +2,9 @@
 
     from model_utils import load_model      →      from model_utils_tunix import load_model
 
-A script that isn't ported whole alone is read with what it imports. Unless that is worse, the modules that change, and
-those that import them, are written beside its port under names of their own: the project's files stay as they are.
+A script is read with what it imports of its project, too. Unless that is worse, or changes none of these modules, those
+that change, and those that import them, are written beside its port under names of their own: the project's files stay
+as they are.
 """
 
 from __future__ import annotations
@@ -37,12 +38,14 @@ def port_script(path: Path, options: Options | None = None) -> Port:
 def _port(path: Path, options: Options) -> Port:
     module = read_module(path)
     alone = port_module(module, options)
-    if alone.status == "ported" or module.notebook is not None:
+    if module.notebook is not None:
         return alone
     tree, script = tree_around(path, module)
     if len(tree.files) == 1:
         return alone
     whole = port_module(tree.merged(script), options)
+    if alone.status == "ported" and not whole.modules:
+        return alone
     if RANKS.get(whole.status) is None or _worse(whole) > _worse(alone):
         return alone
     return with_modules(tree, script, whole) or alone

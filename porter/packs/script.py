@@ -10,10 +10,12 @@ from ..engine.dating.release import date, release_of
 from ..engine.script.dead_blocks import is_dead, is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import (
+    AGAIN,
     binding_origins,
     is_same,
     makes_pair,
     origins,
+    put_in_again,
     without_placement,
 )
 from ..engine.script.following.reaching import reaching
@@ -40,6 +42,7 @@ from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 
 __all__ = [
+    "AGAIN",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",
@@ -82,6 +85,7 @@ __all__ = [
     "origins",
     "parameter_of",
     "plain_version",
+    "put_in_again",
     "reaching",
     "read_value",
     "reads_files",

@@ -12,7 +12,7 @@ import libcst as cst
 from ..engine.reading.checkpoints.saved_adapters import is_saved, say_reference
 from ..engine.reading.model import reaches_trainer
 from ..engine.receipts.marking import given, mark_of
-from ..engine.script.flow import unprepared
+from ..engine.script.flow import put_in_again, unprepared
 from ..engine.script.following.reaching import is_behind
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site
@@ -105,6 +105,8 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
     saved = is_saved(porting, site)
     model, config = site.argument("model"), site.argument("model_id" if saved else "peft_config")
     trainer = porting.trainer
+    if site.node in put_in_again(porting.module):
+        return
     if trainer is not None and is_behind(porting.module, site.node, trainer.node):
         message = "get_peft_model behind the training: the model that was trained is in it, with what it has learned."
         fix = "Take the line out to go on with that; rt.apply_peft puts new adapters into a model without any."

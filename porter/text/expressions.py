@@ -38,6 +38,30 @@ def names_in(code: str) -> set[str]:
     return {part.id for part in ast.walk(parsed(code)) if isinstance(part, ast.Name)}
 
 
+def bare(code: str) -> str:
+    """An expression without parentheses around the whole of it."""
+    while code.startswith("(") and code.endswith(")"):
+        try:
+            inner = ast.parse(code[1:-1].strip(), mode="eval").body
+            if isinstance(inner, ast.Tuple | ast.GeneratorExp | ast.NamedExpr | ast.Yield):
+                break
+        except SyntaxError:  # `(a) or (b)`
+            break
+        code = code[1:-1]
+    return code
+
+
+def parts_of_choice(code: str) -> tuple[str, str, str] | None:
+    """The three parts of `one if test else other`."""
+    raw = bare(code).encode()  # places of the tree count bytes
+    node = ast.parse(raw, mode="eval").body
+    if not isinstance(node, ast.IfExp) or node.body.end_col_offset is None or node.test.end_col_offset is None:
+        return None
+    first, second = raw.index(b" if ", node.body.end_col_offset), raw.index(b" else ", node.test.end_col_offset)
+    one, test, other = raw[:first], raw[first + len(" if ") : second], raw[second + len(" else ") :]
+    return one.decode(), test.decode(), other.decode()
+
+
 def is_atom(text: str) -> bool:
     """Whether an expression binds tighter than any operator around it."""
     try:

@@ -22,7 +22,7 @@ from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances
 from .comparing.trace import Trace
 from .comparing.verdict import Check, Verdict, distinct
-from .environments.choose import port_python, remember_python, remembered_python, source_python
+from .environments.choose import port_python, releases_of, remember_python, remembered_python, source_python
 from .helping import cause_of_crash, crash_of, is_environment, last_error
 from .observing.settings import LATE, Settings
 from .options import DEFAULTS, Options
@@ -340,6 +340,7 @@ def settings_for(
         kept.write_text(json.dumps(project_sources(source)), encoding="utf-8")
         (Path(work) / "project").write_text(str(project_of(source)), encoding="utf-8")
         (Path(work) / "capability.json").write_text(json.dumps(_capability(source)), encoding="utf-8")
+        (Path(work) / "unsloth.json").write_text(json.dumps(_unsloth(source)), encoding="utf-8")
     widest = max(tp for _, tp in (*([options.mesh] if options.mesh else []), *(options.meshes or ()), (1, 1)))
     return Settings(
         work=work,
@@ -358,7 +359,16 @@ def settings_for(
         patience=options.timeout * PATIENCE if source is not None else None,
         chance=options.chance,
         capability=tuple(json.loads((Path(work) / "capability.json").read_text(encoding="utf-8"))),
+        unsloth=json.loads((Path(work) / "unsloth.json").read_text(encoding="utf-8")),
     )
+
+
+def _unsloth(source: Path) -> str:
+    """The release of Unsloth that the source names, its pins or a notebook's outputs; "" where none is known."""
+    if "unsloth" not in source.read_text(encoding="utf-8", errors="replace"):
+        return ""
+    version, _, why = releases_of(source).get("unsloth", "").partition(" ")
+    return "" if why == "(newest table)" else version
 
 
 def _capability(source: Path) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from porter.packs.script import (
 
 Kind = Literal["dataset", "dictionary"]
 MAKES = re.compile(r"datasets\.(?:Dataset\.from_\w+|concatenate_datasets|interleave_datasets)")
+ANNOTATED: dict[str | None, Kind] = {"datasets.Dataset": "dataset", "datasets.DatasetDict": "dictionary"}
 LOADS = ("datasets.load_dataset", "datasets.load_from_disk")
 # Methods of a dataset, or of a dictionary of them, that give one back.
 CHAINS = frozenset(
@@ -62,6 +63,10 @@ def _is_bound(module: Module, binding: Binding, kind: Kind, seen: set[tuple[Kind
     if (kind, binding) in seen:
         return True
     seen.add((kind, binding))
+    if isinstance(binding.node, cst.Param) and binding.node.annotation is not None:
+        named = module.qualified(binding.node.annotation.annotation)
+        if named in ANNOTATED:
+            return ANNOTATED[named] == kind
     value = _given(module, binding) if binding.kind == "parameter" else next(binding_origins(module, binding), None)
     return value is not None and _is(module, value, kind, seen)
 

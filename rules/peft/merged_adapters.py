@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from porter.packs.api import Field, Phase, Porting, step
-from porter.packs.script import Module, function_around, origins, small_statement, without_placement
+from porter.packs.script import Module, function_around, origins, put_in_again, small_statement, without_placement
 from porter.packs.training import Training, facts_of
 from porter.packs.writing import mark_at
 
@@ -56,6 +56,8 @@ def write_merged(porting: Porting) -> None:
     loads = {site.node for site in (porting.model, *porting.references) if site is not None} | set(porting.loads)
     merged: Mapping[cst.CSTNode, cst.BaseExpression] = module.memory.get("merged", {})
     for call, base in merged.items():
+        if call in put_in_again(module):
+            continue
         if not isinstance(call, cst.Call) or module.qualified(call.func) not in facts_of(module).loads_adapters:
             continue
         if not any(node in loads for node in origins(module, base)):

@@ -1,7 +1,7 @@
 """Lines that show where the model lies, or its type: `print(model.device)`, `print(next(model.parameters()).dtype)`.
 
 A log names the first device, `jax.devices()[0]`, all of them for `model.hf_device_map`, and the type of the first
-weight.
+weight. What torch makes beside the model, `torch.tensor(ids, device=model.device)`, it makes on the host.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ def answer_shown_places(porting: Porting) -> None:
     """Places and types of the model that a line only shows."""
     for use in list(role_uses(porting, "model")):
         found = _asked(porting, use)
-        if found is None or porting.covered(porting.module.span(found)[0]) or not is_shown(porting, found):
+        if found is None or porting.covered(porting.module.span(found)[0]):
+            continue
+        if _is_of_tensor(porting, found):
+            porting.edit(*porting.module.span(found), '"cpu"', PART_OF, "torch holds it on the host")
+            continue
+        if not is_shown(porting, found):
             continue
         new, imports = shown_value(found.attr.value, porting.module.code(use.name))
         porting.imports.update(imports)
@@ -48,6 +53,17 @@ def _asked(porting: Porting, use: Use) -> cst.Attribute | None:
     if not isinstance(node, cst.Attribute) or node.attr.value not in (*ATTRIBUTES, MAP):
         return None
     return node
+
+
+def _is_of_tensor(porting: Porting, node: cst.Attribute) -> bool:
+    """Whether the model's device is where torch makes a tensor of its own."""
+    module = porting.module
+    argument = module.parents[node]
+    call = module.parents[argument]
+    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or argument.keyword is None:
+        return False
+    by_torch = (module.qualified(call.func) or "").startswith("torch.")
+    return by_torch and argument.keyword.value == "device" and node.attr.value == "device"
 
 
 def is_shown(porting: Porting, node: cst.CSTNode) -> bool:

@@ -1,20 +1,25 @@
 """Keywords of the config at Unsloth's trainers (`report_to=`, `logging_steps=`, `beta=`), which TRL's own refuse.
 
 What it does: takes them out where the arguments say the same, and where Unsloth loses them: in a release that the
-script names, and in any where they change nothing that is trained, which is said.
-Why: Unsloth moves what the trainer doesn't take into a config that it makes; from 2025.5.8 on it makes none where
-`args` is there already, and loses it (see lost_keywords.py).
+script names, and in any where they change nothing that is trained, which is said. In a named release that makes a
+config of the arguments and of them, they hold, and not what the arguments say.
+Why: Unsloth moves what the trainer doesn't take into a config that it makes, beside TRL 0.13 and later; from 2025.5.8
+on it makes none where `args` is there already, and loses it (see lost_keywords.py).
 """
 
 from __future__ import annotations
 
 from porter.packs.api import Argument, Phase, step
-from porter.packs.training import Training, config_table, short_name
+from porter.packs.script import plain_version, version_key
+from porter.packs.training import Training, about, config_table, short_name
 
 from ._release import is_patched, unsloth_version
 from .lost_keywords import LOST_SINCE, arguments_call, loses_keywords, names_release
 
 PART_OF = "TP704"
+
+HOLDS_SINCE = (2024, 12, 4)  # the first release that was looked at which makes such a config
+BESIDE_TRL = (0, 13)
 
 # What changes no weight: how often is logged, and where to.
 QUIET = frozenset(
@@ -32,11 +37,11 @@ QUIET = frozenset(
 def settle_moved(porting: Training) -> None:
     """Take back that a trainer has no such keyword where it is decided what becomes of it."""
     site, rule = porting.trainer, config_table(porting)
-    if site is None or rule is None or not is_patched(porting, site):
+    if site is None or rule is None or not (is_patched(porting, site) or _holds(porting)):
         return
     for argument in site.arguments:
-        source = f"{short_name(site)}.{argument.name}"
-        if not porting.findings.has(source) or rule.table.row(argument.name) is None:
+        source, row = f"{short_name(site)}.{argument.name}", rule.table.row(argument.name)
+        if not porting.findings.has(source) or row is None:
             continue
         if _says_the_same(porting, argument):
             porting.withdraw(source)
@@ -51,6 +56,37 @@ def settle_moved(porting: Training) -> None:
             )
             fix = "Give it to the arguments if it is meant."
             porting.find(PART_OF, "warning", message, fix, argument.line, argument.column)
+
+        elif _holds(porting):
+            _hold(porting, source, argument)
+
+
+def _holds(porting: Training) -> bool:
+    """Whether the release that is named makes a config of what the arguments say and of what the trainer gets."""
+    trl = version_key(plain_version(porting.versions.get("trl", "")) or "0")
+    named = names_release(porting) and arguments_call(porting) is not None and not porting.arguments_object
+    return named and trl >= BESIDE_TRL and HOLDS_SINCE <= version_key(unsloth_version(porting)) < LOST_SINCE
+
+
+def _hold(porting: Training, source: str, argument: Argument) -> None:
+    """Read a keyword as one of the config, which the arguments' own gives way to."""
+    made, rule, which = arguments_call(porting), config_table(porting), f"Unsloth {unsloth_version(porting)}"
+    row = rule.table.row(argument.name) if rule is not None else None
+    if made is None or row is None or not row.place:
+        return
+    fate, reason = row.verdict(argument.value.literal) if argument.value.known else (row.fate, row.reason)
+    if fate == "manual":
+        return
+    porting.withdraw(source)
+    porting.change_fate(source, fate=fate, target=row.target, reason=reason)
+    if made.argument(argument.name) is not None:
+        reason = f"{which} takes the trainer's own"
+        porting.change_fate(f"{short_name(made)}.{argument.name}", fate="dropped", target="", reason=reason)
+    porting.fill({row.place: argument.value})
+    for field in [field for field in porting.fields if field.source == source]:
+        about(porting, field, [row.place])
+    message = f"{which} takes {source}={argument.text} over what the arguments say, and so does the port."
+    porting.find(PART_OF, "info", message, "Give it to the arguments alone.", argument.line, argument.column)
 
 
 def _says_the_same(porting: Training, argument: Argument) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from porter.engine.reading.families import is_known_without
 from porter.front.port_file import port_file
+from porter.front.with_modules import port_script
 from porter.source.project.model_names import Launched, usual_value, usual_values
 
 from .porting import port
@@ -325,3 +326,25 @@ def test_the_model_of_another_object_is_no_name(held: str, ported: bool) -> None
     found = port(text)
     assert (found.status == "ported") is ported, found.findings
     assert any("where this model comes from" in each.message for each in found.findings) is not ported
+
+
+@pytest.mark.parametrize("other", [PHI, "Qwen/Qwen3-0.6B"])
+def test_a_constant_that_two_modules_of_a_project_have(tmp_path: Path, other: str) -> None:
+    """Each means its own; the same text twice is that text."""
+    (tmp_path / "rows.py").write_text(
+        f"from datasets import load_dataset\n\nMODEL_ID = '{other}'\n\n\ndef load_rows():\n"
+        "    return load_dataset('a/b', split='train')\n"
+    )
+    (tmp_path / "model.py").write_text(
+        "from transformers import AutoModelForCausalLM\n\n"
+        f"MODEL_ID = '{PHI}'\n\n\ndef load_model(name=MODEL_ID):\n"
+        "    return AutoModelForCausalLM.from_pretrained(name)\n"
+    )
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from model import load_model\nfrom rows import load_rows\nfrom trl import SFTConfig, SFTTrainer\n\n"
+        "trainer = SFTTrainer(load_model(), args=SFTConfig('out'), train_dataset=load_rows())\ntrainer.train()\n"
+    )
+    found = port_script(script)
+    errors = [each for port in (found, *found.modules) for each in port.findings if each.severity == "error"]
+    assert any(PHI in error.message for error in errors), errors

@@ -52,9 +52,12 @@ def test_what_only_logs_is_lost_and_said(given: str) -> None:
 
 def test_what_changes_the_training_hangs_on_the_release() -> None:
     unnamed, newer, older = (ported("learning_rate=2e-5", pin) for pin in ("", "2025.8.9", "2025.3.19"))
-    assert (unnamed.status, newer.status, older.status) == ("partial", "ported", "partial")
+    assert (unnamed.status, newer.status, older.status) == ("partial", "ported", "ported")
     assert f"Unsloth 2025.8.9 loses {LOST.format('learning_rate=2e-5')}" in [each.message for each in newer.findings]
     assert "1e-4" in newer.after and "2e-5" not in newer.after
+    assert "2e-5" in older.after and "1e-4" not in older.after
+    said = "Unsloth 2025.3.19 takes SFTTrainer.learning_rate=2e-5 over what the arguments say, and so does the port."
+    assert said in [each.message for each in older.findings]
 
 
 def test_what_no_config_has_stays_an_error() -> None:

@@ -47,6 +47,48 @@ def test_the_config_object_is_told() -> None:
     assert "training_args.resume_from_checkpoint = bool(resume)\n" in ported.after
 
 
+FINDS = """def find_last(folder):
+    found = [name for name in os.listdir(folder) if name.startswith("checkpoint-")]
+    return os.path.join(folder, max(found, key=lambda name: int(name[11:]))) if found else None
+"""
+EITHER = """path = None
+if asked:
+    if asked == "latest":
+        path = find_last({folder})
+        if path is None:
+            print("starting anew")
+    else:
+        path = asked
+trainer.train(resume_from_checkpoint=path)
+"""
+
+
+@pytest.mark.parametrize("made", ["'out'", "sys.argv[2] if len(sys.argv) > 2 else 'out'"])
+def test_the_last_one_or_one_that_is_given(made: str) -> None:
+    before = f"{FINDS}asked, run = sys.argv[1], {made}"
+    text = sft_script(before, imports="import os, sys", after=EITHER.format(folder="run"))
+    ported = port(text.replace('output_dir="out"', "output_dir=run, seed=int(asked)"))
+    assert ported.status == "ported", ported.findings
+    last = "rt.get_last_checkpoint(run)"
+    chosen = f'({last} if asked == "latest" else asked) if asked else None'
+    assert chosen in " ".join(ported.after.split()) and f"        path = {last}\n" in ported.after
+    other = port(text.replace('output_dir="out"', "output_dir=asked").replace("find_last(run)", "find_last('else')"))
+    assert other.status == "partial" and "path = find_last('else')" in other.after
+
+
+def test_the_folder_of_arguments_that_stay_an_object() -> None:
+    made = "def made(**settings):\n    return SFTConfig(**settings)\n\n\n"
+    run = "sys.argv[2] if len(sys.argv) > 2 else 'out'"
+    before = f"{FINDS}{made}asked, run = sys.argv[1], {run}\nsettings = dict(output_dir=run, seed=int(asked))"
+    text = sft_script(before, imports="import os, sys", after=EITHER.format(folder="run"))
+    ported = port(text.replace('SFTConfig(output_dir="out", max_steps=5, report_to="none")', "made(**settings)"))
+    assert ported.status == "ported", ported.findings
+    chosen = '(rt.get_last_checkpoint(run) if asked == "latest" else asked) if asked else None'
+    assert f"training_args.resume_from_checkpoint = {chosen}\n" in ported.after
+    long = port(ported.before.replace("asked", "the_checkpoint_that_the_user_has_asked_for")).after
+    assert "resume_from_checkpoint = (\n    (rt.get_last" in long and "\n    else None\n)\n" in long
+
+
 def test_always_and_never() -> None:
     assert 'rt.resume_dir("out")' in port(script("trainer.train(resume_from_checkpoint=True)")).after
     assert 'rt.fresh_dir("out")' in port(script("trainer.train(resume_from_checkpoint=False)")).after

@@ -100,3 +100,9 @@ model.save_pretrained("merged", safe_serialization=True)
 model.push_to_hub("me/merged")
 """
     assert found.status == "ported" and found.after.endswith(behind) and "import peft" not in found.after
+
+
+def test_what_torch_makes_on_the_models_device_it_makes_on_the_host() -> None:
+    line = "ids = torch.tensor([1, 2], device=model.device)\nprint(ids)"
+    found = port(sft_script(imports="import torch", after=f"trainer.train()\n{line}"))
+    assert found.status == "ported" and 'torch.tensor([1, 2], device="cpu")' in found.after

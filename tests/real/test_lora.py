@@ -19,7 +19,7 @@ from flax import nnx
 
 from porter.runtime.facts import lora_targets
 from porter.runtime.facts.families import family_of
-from porter.runtime.lora.apply_lora import adapters, apply_lora, apply_peft, lora_rules
+from porter.runtime.lora.apply_lora import adapters, apply_lora, apply_peft, lora_rules, renew_adapters
 from porter.runtime.lora.lora_provider import PEFT_INIT, LoraProvider
 from porter.runtime.models.load_model import load_model
 from porter.runtime.models.rematerialize import remat
@@ -153,6 +153,33 @@ def test_a_saved_adapter_is_trained_on(tiny: Callable[..., Path], tiny_mesh: Any
         apply_adapter(model, tmp_path / "adapter", mesh, seed=7)
     with pytest.raises(FileNotFoundError, match="is no folder"):
         apply_adapter(model, tmp_path / "none", mesh, seed=7)
+
+
+def test_adapters_put_in_again_replace_the_trained_ones(
+    tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path
+) -> None:
+    """In PEFT as here: new ones leave the base, those of a folder are what was saved, whatever the model held."""
+    settings: dict[str, Any] = {"r": 4, "target_modules": ["q_proj", "v_proj"], "task_type": "CAUSAL_LM"}
+    wrapped, state = random_adapter("llama3", settings)
+    wrapped.save_pretrained(tmp_path)
+    inner, ids = wrapped.base_model.model, torch.arange(8, 20)[None]
+    trained = wrapped(ids).logits
+    again = peft.get_peft_model(inner, peft.LoraConfig.from_pretrained(tmp_path))
+    with again.disable_adapter():
+        base = again(ids).logits
+    assert torch.equal(again(ids).logits, base) and torch.equal(wrapped(ids).logits, base) and not base.equal(trained)
+    assert torch.equal(peft.PeftModel.from_pretrained(inner, tmp_path)(ids).logits, trained)
+
+    mesh = tiny_mesh(2, 2)
+    ours = load_model(tiny("llama3"), mesh)
+    ids = ids.numpy().astype(np.int32)
+    plain = logits(ours, ids)
+    adapted = load_adapter(apply_peft(ours, settings, mesh, seed=0), state)
+    held = logits(adapted, ids)
+    assert renew_adapters(adapted, seed=1) is adapted and np.array_equal(logits(adapted, ids), plain)
+    drawn = [value for key, value in adapter_state(adapted).items() if "lora_A" in key]
+    assert all(0.9 * value.shape[1] ** -0.5 < np.abs(value).max() <= value.shape[1] ** -0.5 for value in drawn)
+    assert np.array_equal(logits(load_adapter(adapted, tmp_path), ids), held) and not np.array_equal(held, plain)
 
 
 def test_the_literal_rules_of_a_port(tiny: Callable[..., Path], tiny_mesh: Any, capsys: Any) -> None:

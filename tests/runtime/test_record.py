@@ -108,6 +108,13 @@ def test_every_step_is_there_unrounded_whatever_is_printed(tmp_path: Path) -> No
     assert [line["step"] for line in hooks.history] == [4], "what is printed stays what was asked for"
 
 
+@pytest.mark.parametrize(("asked", "said"), [(-1, [6]), (0.4, [3, 6])])
+def test_a_share_and_less_than_nothing_are_read_as_transformers_does(asked: float, said: list[int]) -> None:
+    hooks = log_every(asked, steps_per_epoch=3)
+    Trainer(None).train(hooks, 6)
+    assert [line["step"] for line in hooks.history] == said
+
+
 def test_a_clock_that_jumps_is_in_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jumps, clock = itertools.cycle([0.0, 4e7, -9e4]), time.time
     monkeypatch.setattr(time, "time", lambda: clock() + next(jumps))

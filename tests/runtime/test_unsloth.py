@@ -211,6 +211,21 @@ def test_padding_with_labels_counts_where_unsloth_did(unsloth: str | None, count
     assert batches._weights([row, other], np.zeros((2, 2), int)).tolist() == pytest.approx([1 / counted] * 2)
 
 
+def test_unsloths_models_take_no_notice_of_masks_in_training() -> None:
+    """An end token behind padding, with a mask of its own: TRL's rows hide what is between, Unsloth's model doesn't."""
+    row = {"input_ids": [5, 6, 7, 0, 0, 1], "labels": [5, 6, 7, 0, 0, 1], "attention_mask": [1, 1, 1, 0, 0, 1]}
+    settings: dict[str, Any] = {"trl": "0.13.0", "transformers": "4.47.1", "epochs": 1, "batch_size": 1}
+    tokens = byte_tokenizer()
+    tokens.pad_token_id = 0
+    batches = SFTBatches([row], tokens, MESH, unsloth_counts="2024.12.12", **settings)
+    assert batches._rows.tokens.ids.tolist() == [5, 6, 7, 0, 0, 1]
+    assert batches._rows.tokens.labels.tolist() == [5, 6, 7, -100, -100, 1]
+    with pytest.raises(ValueError, match="hides tokens between"):
+        batches.evaluation([row], batch_size=1)
+    with pytest.raises(ValueError, match="hides tokens between"):
+        SFTBatches([row], tokens, MESH, **settings)
+
+
 def test_unsloths_mistral_takes_the_count() -> None:
     plain, own = release("0.13.0", "4.47.1"), release("0.13.0", "4.47.1", "2025.1.8")
     assert plain.depends_on_family and not own.depends_on_family and not own.sums_gradients_of("SFTTrainer", "mistral")

@@ -9,7 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porter.recipe import Value
-from porter.text.expressions import choice, enclosed, is_atom, number, operand, python, quoted, times, type_name
+from porter.text.expressions import (
+    bare,
+    choice,
+    enclosed,
+    is_atom,
+    number,
+    operand,
+    parts_of_choice,
+    python,
+    quoted,
+    times,
+    type_name,
+)
 
 
 @given(st.text(max_size=20))
@@ -94,6 +106,25 @@ def test_an_expression_over_lines_stands_outside_brackets_as_itself(text: str, w
     (statement,) = ast.parse(f"_ = {want}").body
     assert isinstance(statement, ast.Assign)
     assert ast.dump(statement.value) == ast.dump(ast.parse(f"(\n{text}\n)", mode="eval").body)
+
+
+@pytest.mark.parametrize(
+    ("code", "parts"),
+    [
+        ("(a if b else c)", ("a", "b", "c")),
+        (
+            '((f("ü") if x == "ü" else y) if (z if q else r) else None)',
+            ('(f("ü") if x == "ü" else y)', "(z if q else r)", "None"),
+        ),
+        ("(a) or (b)", None),
+    ],
+)
+def test_the_parts_of_a_choice(code: str, parts: tuple[str, str, str] | None) -> None:
+    assert parts_of_choice(code) == parts
+
+
+def test_parentheses_around_the_whole_of_it_go() -> None:
+    assert [bare(code) for code in ("((a))", "(a) or (b)", "(a, b)")] == ["a", "(a) or (b)", "(a, b)"]
 
 
 @pytest.mark.parametrize(

@@ -48,3 +48,17 @@ def test_a_release_that_loses_keywords_beside_the_arguments_loses_them(
         script.write_text(f"# pip install unsloth=={release}\nimport unsloth\n" if release else "import unsloth\n")
         monkeypatch.setattr("sys.argv", [str(script)])
         assert (loses_keywords(plain), loses_keywords(config), loses_keywords(None)) == (*lost, False)
+
+
+def test_the_release_that_porting_reads_stands_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """A notebook's outputs name it, and the program that runs has none."""
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts import trl as parts
+
+    script = tmp_path / "train.py"
+    script.write_text("import unsloth\n")
+    monkeypatch.setattr("sys.argv", [str(script)])
+    monkeypatch.setattr(parts, "_told", "")
+    parts.tell_release("2024.12.12")
+    assert parts.release() == "2024.12.12"
+    parts.tell_release("")
+    assert parts.release() != "2024.12.12"

@@ -23,7 +23,7 @@ from .gone_names import say_gone_names
 from .long_lines import without_long_lines
 from .lost_names import find_lost_names
 from .own_modules import say_own_modules
-from .per_file import divided, own_edits, parts_of, take_back, view_of
+from .per_file import divided, own_edits, parts_of, take_back, view_of, whole_edits
 from .port_imports import with_imports
 from .receipts import receipts, refuse_unsettled
 from .todos import with_todos
@@ -48,9 +48,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
         view = view_of(porting, part, own := own_edits(part, edits))
         find_lost_names(view, own)
         take_back(porting, part, view)
-    if not isinstance(module, Merged):
-        todos = [module.offset(line, 1) for line in porting.findings.standing()]
-        edits = joined_removals(module.text, without_orphans(module.text, edits, todos))
+    edits = _without_gaps(porting, edits)
     edits = without_long_lines(module, edits)
     if status is None:
         refuse_unsettled(porting, edits)
@@ -92,6 +90,17 @@ def _say_lost_training(porting: Porting, edits: Sequence[Edit]) -> None:
 
 def _file_of(row: Field) -> str:
     return row.source.rpartition(": ")[0]
+
+
+def _without_gaps(porting: Porting, edits: list[Edit]) -> list[Edit]:
+    """The edits of each file, those that take something out grown by the comments and blank lines that told of it."""
+    module, found = porting.module, list[Edit]()
+    todos = [module.offset(line, 1) for line in porting.findings.standing()]
+    for part in parts_of(module):
+        text = part.module.text
+        own = without_orphans(text, own_edits(part, edits), [todo - part.start for todo in todos])
+        found += whole_edits(part, joined_removals(text, own))
+    return found
 
 
 def _forget_what_is_gone(porting: Porting, edits: list[Edit]) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
 from ...releases.versions import fits
-from ...source.project.pins import SHOWN, Asked, asked_of_project
+from ...runtime.facts.field_tables import at_version, version_key
+from ...source.project.bounds import can_meet
+from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Asked, asked_of_project
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
 
+OF_PIP = (PRINTED, INSTALLED)  # where a library may have brought another release than the script asks for
 ASKED = ("what asks for a release of",)
 OUT_OF_REACH = ("places that ask for what the script cannot run on",)
 
@@ -27,20 +30,27 @@ def asked_for(porting: Training, library: str) -> Iterator[Asked]:
     for asked in _asked(porting, library):
         wrong = _out_of_reach(porting, library, asked) or places.get(asked.where)
         if wrong and not asked.against:
-            whose = "its cells use" if asked.where in SHOWN else "the script uses"
-            asked = replace(asked, against=f"what {whose}: {', '.join(wrong[:4])}")
+            asked = replace(asked, against=", ".join(wrong[:4]))
         yield asked
 
 
+def beside(porting: Training, library: str) -> dict[str, Mapping[str, str]]:
+    """The newest release of `library` that is installed with releases of other libraries of the script's."""
+    heads = [rule.head for pack in porting.packs for rule in pack.tables if rule.library in porting.module.roots]
+    return {head["library"]: head["beside"][library] for head in heads if library in head.get("beside", {})}
+
+
 def _places_out_of_reach(porting: Training) -> dict[str, list[str]]:
-    """The places that ask for nothing of a library that the script can run on, each with what it uses and that lacks:
-    a lock file that came later, another script's requirements, the outputs of a run that failed."""
+    """The places that ask for nothing of a library that the script can run on, each with what speaks against it: a
+    lock file that came later, another script's requirements, the outputs of a run that failed or of older cells."""
     if OUT_OF_REACH not in porting.answers:
         found: dict[str, list[str]] = {}
-        for library in SOURCES:
+        for library in (*SOURCES, *beside(porting, "trl")):
             asks: dict[str, list[list[str]]] = {}
-            for asked in _asked(porting, library):
-                asks.setdefault(asked.where, []).append(_out_of_reach(porting, library, asked))
+            all_asked = _asked(porting, library)
+            for asked in all_asked:
+                wrong = _out_of_reach(porting, library, asked) or _against_script(library, asked, all_asked)
+                asks.setdefault(asked.where, []).append(wrong)
             found |= {where: wrong[-1] for where, wrong in asks.items() if all(wrong)}
         porting.answers[OUT_OF_REACH] = found
     places: dict[str, list[str]] = porting.answers[OUT_OF_REACH]
@@ -52,13 +62,38 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
 
     Nothing where all releases lack something of it, or where none that is known is asked for.
     """
-    if library not in LIBRARIES:
+    uses = "what its cells use: " if asked.shown else "what the script uses: "
+    if library in LIBRARIES:
+        able = releases_with_all(porting, library)
+        fitting = [one for one in history().releases(library) if all(fits(one, *pin) for pin in asked.pins)]
+        if not able or not fitting or not set(able).isdisjoint(fitting):
+            return []
+        return _said(uses, contradictions(porting, library, fitting[-1]))
+    able, exact = releases_with_all(porting, "trl"), _exact(asked)
+    newest = beside(porting, "trl").get(library)
+    if newest is None or exact is None or not able:
         return []
-    able = releases_with_all(porting, library)
-    fitting = [release for release in history().releases(library) if all(fits(release, *pin) for pin in asked.pins)]
-    if not able or not fitting or not set(able).isdisjoint(fitting):
+    later = [version for first, version in newest.items() if version_key(first) > version_key(exact)]
+    limit = min(later, key=version_key, default=None)  # of the next that are known: somewhat newer than it may be
+    if limit is None or version_key(able[0]) <= version_key(limit):
         return []
-    return contradictions(porting, library, fitting[-1])
+    return _said(uses, contradictions(porting, "trl", at_version(newest, exact) or limit))
+
+
+def _said(uses: str, lacking: list[str]) -> list[str]:
+    return [f"{uses}{lacking[0]}", *lacking[1:]] if lacking else []
+
+
+def _exact(asked: Asked) -> str | None:
+    return next((version for sign, version in asked.pins if sign.startswith("==")), None)
+
+
+def _against_script(library: str, asked: Asked, all_asked: Sequence[Asked]) -> list[str]:
+    """What the script itself installs of a library, where another release has run: that was with older cells."""
+    own = next((each.pins for each in all_asked if each.where == SCRIPT), None)
+    if own is None or not asked.shown or asked.where in OF_PIP or can_meet([*own, *asked.pins]):
+        return []
+    return [f"what the script installs: {library}{','.join(f'{sign}{version}' for sign, version in own)}"]
 
 
 def _asked(porting: Training, library: str) -> list[Asked]:
@@ -67,6 +102,8 @@ def _asked(porting: Training, library: str) -> list[Asked]:
     if key not in porting.answers:
         module = porting.module
         raw = module.notebook.raw if module.notebook is not None else ""  # its outputs say what pip installed
-        porting.answers[key] = [*asked_of_project(Path(module.path), module.text, library, raw, floors(porting))]
-    found: list[Asked] = porting.answers[key]
-    return found
+        shown = [row for pack in porting.packs if not module.roots.isdisjoint(pack.reads) for row in pack.shown]
+        found = asked_of_project(Path(module.path), module.text, library, raw, floors(porting), shown)
+        porting.answers[key] = [*found]
+    found_before: list[Asked] = porting.answers[key]
+    return found_before

@@ -15,11 +15,10 @@ from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
 from ...releases.versions import fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
-from ...source.project.pins import SHOWN
 from ..packs.facts import known_releases, release_by_use
 from ..script.sites import Site
 from ..script.training import Training
-from .asked import asked_for, pins_for
+from .asked import asked_for, beside, pins_for
 from .evidence import SOURCES, Evidence, contradictions, evidence, releases_with_all, short_version
 from .row_order import accelerate_in
 
@@ -65,7 +64,7 @@ def versions_in(porting: Training) -> dict[str, str]:
     day = at_version(days, trl.version) if trl is not None else None
     if trl is not None and day is not None:
         found.setdefault("transformers", f"{day} (of the day of TRL {trl.version})")
-    for library, said in _own_libraries(porting):
+    for library, said in (*_beside_ours(porting), *_own_libraries(porting)):
         found.setdefault(library, said)
     if (accelerate := accelerate_in(porting, found)) is not None:
         found["accelerate"] = accelerate
@@ -74,6 +73,16 @@ def versions_in(porting: Training) -> dict[str, str]:
     for head in heads:
         found.setdefault(head["library"], f"{head['newest']} (newest table)")
     return found
+
+
+def _beside_ours(porting: Training) -> Iterator[tuple[str, str]]:
+    """The releases of libraries that TRL is installed beside, where they are known."""
+    for library in beside(porting, "trl"):
+        known = release_of(porting, library)
+        for where, pins in pins_for(porting, library) if known is not None else ():
+            if any(version == known for _, version in pins):
+                yield library, f"{known} ({where}: {library}=={known})"
+                break
 
 
 def _own_libraries(porting: Training) -> Iterator[tuple[str, str]]:
@@ -151,17 +160,20 @@ def _say_older(porting: Training, site: Site) -> None:
 
 
 def _say_passed_over(porting: Training, site: Site) -> None:
-    """A command that installs what can't be meant for this script."""
-    counted = set()
-    for asked in asked_for(porting, "trl"):
-        if not asked.against:
-            counted.add(asked.where)
-        elif asked.where not in counted:
-            pins = ",".join(f"{sign}{version}" for sign, version in asked.pins)
-            said = f"{asked.where}{':' if asked.where in SHOWN else ' installs'} trl{pins}"
-            message = f"{said}, which goes against {asked.against}: not read."
-            fix = "Say --source-trl VERSION if it is meant."
-            porting.find(site.rule, "info", message, fix, site.line, site.column)
+    """A command that installs what can't be meant for this script, and outputs of a run of other cells."""
+    counted: set[str] = set()
+    said: set[str] = set()
+    for library in dict.fromkeys((*SOURCES, *beside(porting, "trl"))):
+        for asked in asked_for(porting, library):
+            if not asked.against:
+                counted.add(asked.where)
+            elif asked.where not in {*counted, *said} and (library == "trl" or asked.shown):
+                said.add(asked.where)
+                pins = ",".join(f"{sign}{version}" for sign, version in asked.pins)
+                message = f"{asked.where}{':' if asked.shown else ' installs'} {library}{pins}"
+                message = f"{message}, which goes against {asked.against}: not read."
+                fix = "Say --source-trl VERSION if it is meant."
+                porting.find(site.rule, "info", message, fix, site.line, site.column)
 
 
 def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) -> Date | None:
@@ -188,13 +200,14 @@ def _older(found: Date | None, limit: Date | None) -> Date | None:
 
 
 def _beside(porting: Training, library: str) -> Date | None:
-    """The newest release of `library` that a library of the script's is installed with."""
-    for pack in porting.packs:
-        for rule in pack.tables:
-            allowed = rule.head.get("beside", {}).get(library)
-            if allowed and rule.library in porting.module.roots:
-                release = release_of(porting, rule.library) or max(allowed, key=version_key)
-                return Date(at_version(allowed, release) or "", f"the newest release beside {rule.library}")
+    """The newest release of `library` that one of the script's is installed with, or the first with all it uses."""
+    for other, allowed in beside(porting, library).items():
+        known = release_of(porting, other)
+        newest = at_version(allowed, known or max(allowed, key=version_key)) or ""
+        able = releases_with_all(porting, library)
+        if known is not None and able and version_key(able[0]) > version_key(newest):
+            newest = able[0]
+        return Date(newest, f"the newest release beside {other}{f' {known}' if known else ''}")
     return None
 
 

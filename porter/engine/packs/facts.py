@@ -1,12 +1,14 @@
-"""`[facts]` and `[[evidence]]` of a pack: what its library's names are, where one word says it.
+"""`[facts]`, `[[evidence]]` and `[[shown]]` of a pack: what its library's names are, where one word says it.
 
 Facts are of the whole script: which calls give back the model that they get, which callbacks need no torch, what is
-of the GPU side alone. Evidence says since or until which release of the pack's own library a name or keyword is there.
+of the GPU side alone. Evidence says since or until which release of the pack's own
+library a name or keyword is there; what is shown are the releases that the library prints when it runs.
 """
 
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...runtime.facts.field_tables import FieldTable, version_key
+from ...source.project.printed import Shown
 from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
@@ -94,6 +97,20 @@ def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
             fix = 'write a day: "2024-09-11"'
             raise InputError(f"gone_on is {row['gone_on']!r}", manifest, line, fix=fix) from None
     return Release(**{name: str(value) for name, value in row.items()})
+
+
+def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
+    """A row of `[[shown]]`. InputError where its pattern is none, or names no library."""
+    fix = "write by = \"Our library\" and pattern = 'Our library (?P<our_library>[\\d.]+)'"
+    if not {"by", "pattern"} <= set(row) <= {each.name for each in fields(Shown)}:
+        raise InputError(f"has a shown of {', '.join(row)}", manifest, line, fix=fix)
+    try:
+        pattern = re.compile(str(row["pattern"]))
+    except re.error as error:
+        raise InputError(f"has a pattern {row['pattern']!r}: {error}", manifest, line, fix=fix) from None
+    if not pattern.groupindex:
+        raise InputError(f"has a pattern {row['pattern']!r}, which names no library", manifest, line, fix=fix)
+    return Shown(str(row["by"]), pattern, str(row.get("files", "")))
 
 
 def release_by_use(

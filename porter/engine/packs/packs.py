@@ -18,10 +18,11 @@ from typing import Any, TypeVar
 from ...errors import InputError
 from ...runtime.facts.field_tables import FieldTable, load_table
 from ...runtime.facts.toml_memory import read_toml
+from ...source.project.printed import Shown
 from ...tables import rules_folder
 from ..steps.step import Step
 from .claims import check_claims, check_match
-from .facts import NONE, Facts, Release, read_facts, read_release
+from .facts import NONE, Facts, Release, read_facts, read_release, read_shown
 from .python_rule import SiteRule as SiteRule
 from .python_rule import load_python_rule
 from .rule_modules import forget
@@ -146,6 +147,7 @@ class Pack:
     families: tuple[Path, ...]
     facts: Facts = NONE
     evidence: tuple[Release, ...] = ()
+    shown: tuple[Shown, ...] = ()
     steps: tuple[Step, ...] = ()  # of its rules' files
     filling: tuple[SiteRule, ...] = ()  # those that say what a table can't
 
@@ -273,6 +275,7 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
         loaded = [load_python_rule(file, name) for file in files]
         rewrites = tuple(_rewrite(manifest, row, at) for row, at in rows("rewrite"))
         evidence = tuple(read_release(row, manifest, at) for row, at in rows("evidence"))
+        shown = tuple(read_shown(row, manifest, at) for row, at in rows("shown"))
         facts = read_facts(data.get("facts", {}), manifest, lines.get("facts", [1])[0])
     except KeyError as error:
         fix = "see docs/packs.md for what a pack.toml holds"
@@ -287,7 +290,7 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
             raise InputError(f"is a part of {part.id}, but {why}", part.path, 1, fix="give it an ID of its own")
     steps = tuple(step for rule in loaded for step in rule.steps)
     filling = tuple(rule for rule in loaded if rule.filled is not None)
-    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, steps, filling)
+    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, shown, steps, filling)
 
 
 def _listed(manifest: Path, data: Mapping[str, Any], name: str) -> list[Any]:

@@ -18,7 +18,7 @@ from ...runtime.facts.mesh import mesh_problems
 from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
 from ...source.launch.launched_with import given_by_launches
-from ...source.project.model_names import named_in_help, usual_values
+from ...source.project.model_names import named_in_help, usual_values_in
 from ...source.values import read_value
 from ..draft.findings import NO_FAMILY
 from ..script.training import Training, families
@@ -188,8 +188,8 @@ def _check_usual_model(porting: Training) -> None:
     if value is None or value.kind != "expression":
         return
     refusals: list[tuple[str, str, str | None]] = []
-    script = Path(porting.module.path)
-    for identifier, where in usual_values(value.code, porting.module.python, script, given_by_launches(script)):
+    launched = given_by_launches(Path(porting.module.path))
+    for identifier, where in usual_values_in(porting.module, value.code, launched):
         family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
         reason = refusal(family, identifier) if family is not None else None
         if held := unread_format(identifier):

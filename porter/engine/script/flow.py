@@ -5,7 +5,7 @@ The way ends where the file shows no more, or more than one possibility. `where_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -26,6 +26,15 @@ MAX_NESTED = 6  # functions that hand a model on to one another
 MAX_BINDINGS = 200  # of one name; what is bound more often is followed no further
 Adapts = Literal["yes", "perhaps", "no"]
 Answer = TypeVar("Answer")
+
+
+AGAIN = "adapters put in again"  # of the module's memory: calls behind the training, and the model that each gets
+
+
+def put_in_again(module: Module) -> Mapping[cst.Call, cst.BaseExpression]:
+    """The calls that put adapters into the trained model once more, with the model that they get and give back."""
+    found: Mapping[cst.Call, cst.BaseExpression] = module.memory.get(AGAIN, {})
+    return found
 
 
 def without_placement(node: cst.BaseExpression | None) -> cst.BaseExpression | None:

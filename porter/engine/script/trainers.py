@@ -17,7 +17,7 @@ from ...source.calls import argument_of, calls_of, function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
-from .flow import is_itself
+from .flow import is_itself, put_in_again
 from .porting import Porting
 from .sites import Site, shown
 from .training import Names, Training
@@ -159,6 +159,7 @@ def is_given_another(porting: Training, use: cst.BaseExpression) -> bool:
 def _names_it(porting: Training, binding: Binding) -> bool:
     """`final = model`, `final = model.module if hasattr(model, "module") else model`: another name of the model."""
     module, value = porting.module, binding.value
+    value = put_in_again(module).get(value, value) if isinstance(value, cst.Call) else value
     while isinstance(value, cst.IfExp) and asks_for_wrapper(module, value.test):
         value = value.orelse
     found = module.meaning(value)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import libcst as cst
 
 from ...runtime.facts.field_tables import version_key
 from ...source.module import Module
-from ...source.project.model_names import usual_values
+from ...source.project.model_names import usual_values_in
 from ..script.fill_from_tables import plain_version
 from ..script.flow import origins
 from ..script.porting import Porting
@@ -44,7 +43,7 @@ def reads_files(porting: Porting) -> bool:
 
 def tokenizes_alike(porting: Porting, model: str) -> bool:
     """Whether all models that the expression can be told to name have tokenizers that both releases load alike."""
-    held = [name for name, _ in usual_values(model, porting.module.python, Path(porting.module.path))]
+    held = [name for name, _ in usual_values_in(porting.module, model)]
     return bool(held) and all(ALIKE.search(name) and not OTHERS.search(name) for name in held)
 
 

@@ -177,7 +177,7 @@ class SFTBatches:
         self._pad_to_multiple_of = multiple
         self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
 
-        self._rows = self._prepare(dataset, self._packing, max_steps)
+        self._rows = self._prepare(dataset, self._packing, max_steps, trains=True)
         self.rows = len(self._rows)
         self._tokens_of_all = average_tokens_across_devices or processes == 1
         if mean_over not in ("step", "micro_batch"):
@@ -298,7 +298,7 @@ class SFTBatches:
         prepared = self._prepare(dataset, strategy)
         return EvaluationBatches(self, prepared, batch_size, divisible(batch_size, self._mesh), strategy)
 
-    def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1) -> Rows:
+    def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1, *, trains: bool = False) -> Rows:
         dataset = self._tokenise(dataset)
         dataset, preparation, buffered = self._plan(
             dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
@@ -306,7 +306,7 @@ class SFTBatches:
         if packing is None and preparation.tokenised and "attention_mask" in tokenization.first_row(dataset):
             of_transformers = isinstance(preparation.label_mask, OF_TRANSFORMERS)
             keeps = self._release.masks_padding_token or of_transformers  # TRL's own collator lets all be seen
-            preparation = replace(preparation, attends=keeps)
+            preparation = replace(preparation, attends=keeps, sees_hidden=trains and bool(self._release.unsloth))
         if rows.is_stream(dataset):
             if max_steps <= 0:
                 raise ValueError("a streamed dataset has no length: set max_steps")

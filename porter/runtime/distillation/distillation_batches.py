@@ -139,7 +139,7 @@ class GKDBatches(SFTBatches):
         """By what GKDTrainer divides once too often: the processes that average what is divided by all tokens."""
         return self._deal.processes if self._tokens_of_all else 1
 
-    def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1) -> Rows:
+    def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1, *, trains: bool = False) -> Rows:
         return conversations(dataset, self._tokenizer, max_length=self._max_length)
 
     def _fixed_length(self, prepared: Rows) -> int:

@@ -108,6 +108,20 @@ def apply_peft(
     return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
 
 
+def renew_adapters(model: nnx.Module, *, seed: int) -> nnx.Module:
+    """New adapters in the place of the model's, in the model itself: A drawn from `seed` as PEFT draws it, B zero.
+
+    What PEFT's get_peft_model does to a model that has adapters. Returns the model, which computes what its base does.
+    """
+    key = jax.random.key(seed)
+    for place, (_, _, a, b) in enumerate(adapters(model)):
+        old = a.get_value()
+        drawn = PEFT_INIT(jax.random.fold_in(key, place), old.shape)
+        a.set_value(jax.device_put(drawn, old.sharding))
+        b.set_value(b.get_value() * 0)
+    return model
+
+
 def separate_kv(model: nnx.Module) -> optax.GradientTransformation:
     """Keeps linears apart that PEFT adapts separately and a Tunix weight holds together (K and V of the Gemmas).
 

@@ -52,6 +52,7 @@ class Preparation:
     """What to do with every row; decided once from the first row, as TRL does.
 
     `attends`: tokenised rows have an attention_mask that counts: transformers' collator keeps it, TRL's own doesn't.
+    `sees_hidden`: what it hides between others is seen all the same: Unsloth's models train without it.
     """
 
     tokenizer: Any
@@ -68,6 +69,7 @@ class Preparation:
     keep: slice | None = None
     keep_parts: bool = False
     attends: bool = False
+    sees_hidden: bool = False
     drops_untrained: bool = True
     label_mask: LabelMask | None = None
     code: str = _CODE
@@ -86,7 +88,8 @@ class Preparation:
         if self.label_mask is not None:
             labels = self.label_mask(labels)
         if self.attends:
-            ids, labels = _without_padding(ids, labels, list(example["attention_mask"]), self.keep)
+            mask = list(example["attention_mask"])
+            ids, labels = _without_padding(ids, labels, mask, self.keep, sees_hidden=self.sees_hidden)
         parts = {"seq_lengths": list(example["seq_lengths"])} if self.keep_parts else {}
         return {"input_ids": ids, "labels": labels, **parts}
 
@@ -365,7 +368,7 @@ def trained_spans(tokens: Tokens) -> list[tuple[int, int]]:
 
 
 def _without_padding(
-    ids: list[int], labels: list[int], seen: list[int], keep: slice | None
+    ids: list[int], labels: list[int], seen: list[int], keep: slice | None, *, sees_hidden: bool = False
 ) -> tuple[list[int], list[int]]:
     """A row without the padding that the script put at its ends, which no token sees and none of which is trained."""
     seen = seen if keep is None else seen[keep]
@@ -375,7 +378,7 @@ def _without_padding(
         return ids, labels
     start = next((place for place, one in enumerate(seen) if one), len(seen))
     stop = len(seen) - next((place for place, one in enumerate(reversed(seen)) if one), len(seen))
-    if not all(seen[start:stop]):
+    if not all(seen[start:stop]) and not sees_hidden:
         raise ValueError("a row's attention_mask hides tokens between others: SFTBatches takes masks of padding alone")
     if any(label != IGNORED for label in labels[max(start, stop) :]):
         raise ValueError("rows are padded with a token that is trained: pad them with the tokenizer's padding token")

@@ -19,6 +19,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from tunix.sft.hooks import TrainingHooks
 
 from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
+from ..settings.intervals import interval
 from .recording import Recording
 from .stopping import Stopping
 from .trackers import begin_runs
@@ -46,7 +47,8 @@ def log_every(
     the like of a `PreferenceTrainer` are means over the same steps.
 
     Args:
-        steps: `logging_steps`; below 1 a share of the whole run, rounded up; None for evaluation lines only.
+        steps: `logging_steps`; below 1 a share of the whole run, rounded up, below 0 the last step alone; None for
+            evaluation lines only.
         first_step: `logging_first_step`.
         eval_on_start: whether the evaluation before the first step has a line. Tunix always makes it, the Trainer only
             if asked to.
@@ -82,8 +84,8 @@ class LogLines(TrainingHooks):
         output_dir: str | os.PathLike[str] | None = None,
         eval_on_start: bool = False,
     ) -> None:
-        if steps is not None and steps <= 0:
-            raise ValueError(f"logging_steps must be positive, not {steps}")
+        if steps == 0:
+            raise ValueError("logging_steps must not be 0")
         self.history: list[dict[str, float]] = []
         self._events = events or Events((), None, steps_per_epoch)
         self._steps = steps
@@ -113,7 +115,7 @@ class LogLines(TrainingHooks):
         self.started, self._trains = time.perf_counter(), True
         self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
         if self._steps is not None and self._steps < 1:
-            self._steps = math.ceil(self._steps * train_ctx.config.max_steps)
+            self._steps = interval(self._steps, train_ctx.config.max_steps)
         self._stopping.begin(train_ctx)
         self._events.begin(train_ctx)
         self.recording.begin(train_ctx, self.state)

@@ -6,7 +6,6 @@ learns its strategies and shares of steps only when it runs.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -25,6 +24,7 @@ from ..callbacks import KeepBest
 from ..saving.checkpoints import fresh_dir, resume_dir
 from ..saving.main_process import main_print
 from ..saving.saving_policy import save_policy
+from ..settings.intervals import interval
 from .hooks import LogLines, log_every
 from .metrics_trainer import MetricsTrainer
 from .trackers import WandbRun, is_installed
@@ -62,17 +62,16 @@ def training_config(
         raise ValueError(f"neftune_noise_alpha: {type(batches).__name__} has no noise, SFTBatches alone; leave it out")
     folder = None
     options = None
-    save_every = _interval(args.save_strategy, args.save_steps, batches)
+    save_strategy = str(getattr(args.save_strategy, "value", args.save_strategy))
+    save_every = _interval(save_strategy, args.save_steps, batches)
+    if save_strategy == "steps" and args.save_steps <= 0:
+        save_every = 0  # never due
     if save_every is not None:
         folder = _checkpoint_folder(args)
         release = transformers or getattr(args, "of_transformers", None)
         # save_interval_steps would save the first step as well.
         options = ocp.CheckpointManagerOptions(
-            save_decision_policy=save_policy(
-                save_every,
-                release,
-                str(getattr(args.save_strategy, "value", args.save_strategy)),
-            ),
+            save_decision_policy=save_policy(save_every, release, save_strategy),
             **(
                 {"preservation_policy": KeepBest(args.save_total_limit, transformers=release)}
                 if _loads_best(args)
@@ -203,9 +202,9 @@ def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:
                 f"strategy epoch: every {batches.steps_per_epoch} steps; the GPU run's epochs filled no whole steps"
             )
         return int(batches.steps_per_epoch)
-    if strategy != "steps" or not steps:
-        raise ValueError(f"Tunix can't follow the strategy {strategy!r} with {steps} steps; choose steps or epoch")
-    return math.ceil(batches.steps * steps) if steps < 1 else int(steps)
+    if strategy != "steps":
+        raise ValueError(f"Tunix can't follow the strategy {strategy!r}; choose steps or epoch")
+    return interval(steps, batches.steps)
 
 
 def _loads_best(args: Any) -> bool:

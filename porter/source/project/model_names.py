@@ -16,6 +16,8 @@ from typing import Any
 from ...errors import InputError
 from ...files import read_text
 from ...text.expressions import parsed
+from ..merged import Merged
+from ..module import Module
 from .modules import find_project_file
 from .parameters import defaults_of, given_to
 from .settings_files import texts_at
@@ -44,6 +46,19 @@ def usual_values(code: str, text: str, script: Path, launched: Launched | None =
         found = [each for value in finder.values(node) for each in finder.of_choices(value)]
     except (SyntaxError, ValueError, RecursionError):
         return []
+    return found
+
+
+def usual_values_in(module: Module, code: str, launched: Launched | None = None) -> list[tuple[str, str]]:
+    """As `usual_values`, of a script's module; where its files together can't tell, of those that hold the code.
+
+    Two files of a project may each have a `MODEL_ID` of their own.
+    """
+    found = usual_values(code, module.python, Path(module.path), launched)
+    parts = [part.module for part in module.parts] if isinstance(module, Merged) else []
+    for part in parts if not found else ():
+        if code in part.text and not found:
+            found = usual_values(code, part.python, Path(part.path), launched)
     return found
 
 
@@ -140,7 +155,7 @@ class _Finder:
             return found
         if owner in ("self", "cls"):
             return self.at(path[1:], depth) if len(path) > 1 else None
-        set_to = [value for name, value in _assigned(self.trees[place]) if name == owner]
+        set_to = _set_to(self.trees[place], owner)
         above = _keys(set_to[0]) if len(set_to) == 1 else None
         if above is None or depth > DEEPEST:
             return None
@@ -171,7 +186,7 @@ class _Finder:
     def entry(self, node: ast.expr, place: str, depth: int) -> ast.expr | None:
         """What stands in a dictionary of the module: `MODELS[args.model]["id"]`, its key by what that usually is."""
         if isinstance(node, ast.Name):
-            values = [value for target, value in _assigned(self.trees[place]) if target == node.id]
+            values = _set_to(self.trees[place], node.id)
             return values[0] if len(values) == 1 and depth <= DEEPEST else None
         if not isinstance(node, ast.Subscript):
             return None
@@ -189,7 +204,7 @@ class _Finder:
     def named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         """What a name holds: its only value, an import's, a parameter's default or what all calls give it."""
         tree = self.trees[place]
-        values = [value for target, value in _assigned(tree) if target == name]
+        values = _set_to(tree, name)
         if len(values) == 1:
             return self.of(values[0], place, depth + 1)
         if values:
@@ -365,6 +380,11 @@ def _keys(node: ast.expr) -> tuple[str, list[str]] | None:
         else:
             return None
     return (node.id, keys[::-1]) if keys else None
+
+
+def _set_to(tree: ast.Module, name: str) -> list[ast.expr]:
+    """What assignments of a module set a name to, the same expression counted once."""
+    return [*{ast.dump(value): value for target, value in _assigned(tree) if target == name}.values()]
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

@@ -14,7 +14,7 @@ from ...files import is_file, read_file
 from ...releases.versions import Pin
 from .bounds import can_meet
 from .folders import files_in, project_folders
-from .printed import printed_by
+from .printed import Shown, printed_by, shown_by
 
 FILES = (
     "requirement*.txt",
@@ -50,20 +50,24 @@ INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*
 IMPORTED = re.compile(r"(?m)^[ \t]*(?:from[ \t]+\.*([A-Za-z][\w.]*)[ \t]+import|import[ \t]+([A-Za-z][\w.]*))")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
+SCRIPT = "the script"
 INSTALLED = "what the notebook installed"
 PRINTED = "what the notebook printed"
-SHOWN = (PRINTED, INSTALLED)  # in the outputs that it was saved with
 MAX_BYTES = 2_000_000  # of a file that is looked into
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Where a release is asked for and how; `against` says what speaks against it ("" where it counts)."""
+    """Where a release is asked for and how; `against` says what speaks against it ("" where it counts).
+
+    `shown`: not asked for, but what the script has run on, as its outputs show.
+    """
 
     where: str
     pins: list[Pin]
     against: str = ""
+    shown: bool = False
 
 
 def pins_of_project(
@@ -75,22 +79,24 @@ def pins_of_project(
 
 
 def asked_of_project(
-    script: Path, text: str, library: str, notebook: str = "", floors: Mapping[str, str] = MappingProxyType({})
+    script: Path,
+    text: str,
+    library: str,
+    notebook: str = "",
+    floors: Mapping[str, str] = MappingProxyType({}),
+    shown: Sequence[Shown] = (),
 ) -> Iterator[Asked]:
     """What asks for a version of `library`: the script, what installs into the image that it runs in, then the files
     beside it and above that declare it, then their commands that install it, the last of a file first.
 
-    `notebook` is the raw text of the one that `text` is from: its outputs say what its cells printed and what pip
-    installed. `floors` are the oldest releases that the script can run on: a command that installs an older one of any
-    of these, or one that a declared range leaves out, is about something else.
+    `notebook` is the raw text of the one that `text` is from: its outputs say what its cells printed, what pip
+    installed and what libraries print (`shown`). `floors` are the oldest releases that the script can run on: a command
+    that installs an older one of any of these, or one that a declared range leaves out, is about something else.
     """
     own = _in_script(text, library)
     if own:
-        yield Asked("the script", own)
-    if notebook and (printed := printed_by(notebook, library)):
-        yield Asked(PRINTED, [("==", printed)])
-    if notebook and (installed := installed_by(notebook, library)):
-        yield Asked(INSTALLED, [("==", installed)])
+        yield Asked(SCRIPT, own)
+    yield from _in_outputs(notebook, library, shown) if notebook else ()
     yield from _of_images(script, text, library)
     commands: list[tuple[str, str]] = []
     declared: list[tuple[str, str]] = []
@@ -120,6 +126,16 @@ def asked_of_project(
                 if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
             )
             yield Asked(where, found, next(against, ""))
+
+
+def _in_outputs(notebook: str, library: str, shown: Sequence[Shown]) -> Iterator[Asked]:
+    """What a notebook has run on, as the outputs show that it was saved with."""
+    if printed := printed_by(notebook, library):
+        yield Asked(PRINTED, [("==", printed)], shown=True)
+    if installed := installed_by(notebook, library):
+        yield Asked(INSTALLED, [("==", installed)], shown=True)
+    for where, release in shown_by(notebook, library, shown):
+        yield Asked(where, [("==", release)], shown=True)
 
 
 def _of_images(script: Path, text: str, library: str) -> Iterator[Asked]:

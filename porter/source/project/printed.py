@@ -1,13 +1,58 @@
-"""Releases that a notebook's cells print (`print("TRL:", trl.__version__)`), read in the outputs it was saved with."""
+"""Releases that a notebook's cells print (`print("TRL:", trl.__version__)`), read in the outputs it was saved with.
+
+So are those that a library prints of itself and of others: Unsloth's `Fast Llama patching. Transformers: 4.47.1.`
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 RELEASE = r"(\d+(?:\.\d+)+)[\w.+]*"
 TEXT = r"""(?P<quote>["'])(?P<before>(?:(?!(?P=quote))[^{}\\\n])*)"""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a library (`by`) prints of releases: each group of `pattern` is named after the library whose release it is.
+
+    It stands in a notebook's outputs, or in the `files` that the library writes (a glob below the project's folders).
+    """
+
+    by: str
+    pattern: re.Pattern[str]
+    files: str = ""
+
+    @property
+    def where(self) -> str:
+        return f"what {self.by} printed"
+
+    def release(self, text: str, library: str) -> str | None:
+        """The release of `library` that a text names; the last of several."""
+        if library not in self.pattern.groupindex:
+            return None
+        found = [match[library] for match in self.pattern.finditer(text) if match[library]]
+        return found[-1] if found else None
+
+
+def shown_by(raw: str, library: str, shown: Sequence[Shown]) -> Iterator[tuple[str, str]]:
+    """Who printed a release of `library` into a notebook's outputs, and which: `what Unsloth printed`, 2024.12.12."""
+    for each in shown:
+        if not each.files and library in each.pattern.groupindex and each.by in raw:
+            if (release := each.release(_outputs(raw), library)) is not None:
+                yield each.where, release
+
+
+@lru_cache(maxsize=4)
+def _outputs(raw: str) -> str:
+    """All that the cells of a notebook have printed; nothing of a text that is no notebook's."""
+    try:
+        return "\n".join(text for cell in json.loads(raw)["cells"] for text in _texts(cell.get("outputs")))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
 
 
 def printed_by(raw: str, library: str) -> str | None:

@@ -22,8 +22,8 @@ from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument
 from ...runtime.facts.families import Family
 from ...runtime.facts.lora_targets import Rule
-from ...text.expressions import is_atom, python, quoted
-from ...text.layout import Arg, Call, render
+from ...text.expressions import bare, is_atom, parts_of_choice, python, quoted
+from ...text.layout import WIDTH, Arg, Call, render
 from .evaluation import computes_metrics, has_evaluation, included, metrics_of
 from .lora import adapters_mark, apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
@@ -204,7 +204,12 @@ def resume_lines(porting: Porting) -> list[str]:
     field = f"{porting.arguments_object}.resume_from_checkpoint"
     if not porting.arguments_object or porting.resumes in ("", field):
         return []
-    return [f"{field} = {porting.resumes}"]
+    line = f"{field} = {bare(porting.resumes)}"
+    choice = parts_of_choice(porting.resumes)
+    if choice is None or porting.trainer is None or len(porting.trainer.indent + line) <= WIDTH:
+        return [line]
+    inner, (one, test, other) = porting.module.indent, choice
+    return [f"{field} = (", f"{inner}{one}", f"{inner}if {test}", f"{inner}else {other}", ")"]
 
 
 def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argument | None) -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Site, pair_names
 from ...engine.tokens.tokenizers import tokenizer_load
-from ...source.project.model_names import usual_values
+from ...source.project.model_names import usual_values_in
 from ...text.expressions import quoted
 from ...text.layout import Arg, Call, render
 from ...text.marks import MARKS
@@ -34,7 +32,7 @@ def write_pair(porting: Porting, site: Site, call: Call) -> None:
 
 def _padded(porting: Porting, load: str, model: str, identifier: str) -> str | Call:
     """The loaded tokenizer, with a padding token as Unsloth gives it one; its own copies of models have one."""
-    names = usual_values(MARKS.sub("", identifier), porting.module.python, Path(porting.module.path))
+    names = usual_values_in(porting.module, MARKS.sub("", identifier))
     if not porting.loaded_by or (names and all(name.startswith("unsloth/") for name, _ in names)):
         return load
     return Call(porting.rt("pad_as_unsloth"), [Arg(load), Arg(model), Arg(quoted(porting.loaded_by))])

@@ -11,7 +11,7 @@ from ...engine.script.porting import Porting
 from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases import release
-from ...text.expressions import choice, python, quoted
+from ...text.expressions import choice, is_atom, python, quoted
 from ...text.layout import Arg, Call, render
 from .evaluation import LOSSES
 from .remarks import marked, remarked, remarked_line
@@ -127,12 +127,20 @@ def _every(porting: Porting, part: str, steps: str) -> str:
     if strategy == "no":
         return steps
     place = f"{part}.steps"
-    if part == "eval" and porting.known(place, "?") is None:
+    if part == "eval" and porting.known(place, "?") in (None, 0):
         place = "log.steps"  # transformers evaluates as often as it logs when nothing else is said
-    value = porting.value(place)
-    if part == "save" and value is not None and value.known and value.literal in (0, -1):  # never due
-        return f"{steps} + 1" if _policy(porting) == porting.rt("SaveOnlyEvery") else steps
-    if value is not None and value.known and isinstance(value.literal, int | float) and 0 < value.literal < 1:
+    value, only = porting.value(place), part == "save" and _saves_only(porting)
+    if value is not None and not value.known:
+        if only:
+            return f"{porting.text(place)}, {steps}"
+        places = [place, *(["log.steps"] if place == "eval.steps" else [])]
+        either = " or ".join(
+            porting.text(one) if is_atom(porting.text(one)) else f"({porting.text(one)})" for one in places
+        )
+        return f"{porting.rt('interval')}({either}, {steps})"
+    if value is not None and isinstance(value.literal, int | float) and value.literal <= 0:  # never due
+        return f"{steps} + 1" if only else steps
+    if value is not None and isinstance(value.literal, int | float) and value.literal < 1:
         porting.imports.add("import math")
         return f"math.ceil({porting.text(place)} * {steps})"
     return porting.text(place)
@@ -203,11 +211,13 @@ def _check_strategies(porting: Porting) -> None:
 
 
 def _policy(porting: Porting) -> str:
-    """Transformers before 4.42 saved no checkpoint at the end unless one was due."""
+    return porting.rt("SaveOnlyEvery") if _saves_only(porting) else "ocp.checkpoint_managers.FixedIntervalPolicy"
+
+
+def _saves_only(porting: Porting) -> bool:
+    """Whether no checkpoint is saved at the end unless one is due, as in transformers before 4.42."""
     version = plain_version(porting.versions.get("transformers", ""))
-    if str(porting.known("save.strategy", "no")) == "steps" and not release(None, version or None).saves_last:
-        return porting.rt("SaveOnlyEvery")
-    return "ocp.checkpoint_managers.FixedIntervalPolicy"
+    return str(porting.known("save.strategy", "no")) == "steps" and not release(None, version or None).saves_last
 
 
 def reporters(porting: Porting) -> list[str] | None:

@@ -30,7 +30,7 @@ class Settings:
     `columns` those that a crash asked for, with the kind of each. A source that has trained for `patience` seconds
     stops after the step that it is in, if that is its second at least. With `chance` a source keeps its
     dropout, and this is the seed of its masks and of where its adapters start.
-    `capability` is the compute capability of the GPU that the source sees.
+    `capability` is the compute capability of the GPU that the source sees, `unsloth` the release that it names.
     """
 
     work: str
@@ -54,6 +54,7 @@ class Settings:
     patience: float | None = None
     chance: int | None = None
     capability: tuple[int, int] = (8, 0)
+    unsloth: str = ""
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")

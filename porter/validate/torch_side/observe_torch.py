@@ -50,6 +50,7 @@ from .gpu_libraries.flash_attention import without_kernels
 from .gpu_libraries.generation import without_gpu_settings
 from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
 from .gpu_libraries.unsloth_parts import counts as unsloth_counts
+from .gpu_libraries.unsloth_parts.trl import tell_release
 from .left_padding import untrain_firsts
 from .new_rows import average_new_rows
 from .observe_loops import patch_loops
@@ -70,6 +71,7 @@ def main() -> int:
     settings = Settings.load(settings_file)
     trace_folder = Path(folder) / f"rank{os.environ['RANK']}" if "RANK" in os.environ else Path(folder)
     trace_folder.mkdir(parents=True, exist_ok=True)
+    tell_release(settings.unsloth)
     substitutes = Substitutes(settings, "source", arguments, Path(folder))
     stand_in_world(substitutes, "source", settings.sources, settings.work)
     patch_loaders(substitutes)

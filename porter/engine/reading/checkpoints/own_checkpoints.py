@@ -37,8 +37,21 @@ def finds_last(porting: Training, value: cst.BaseExpression) -> Found:
 
     "elsewhere" when it looks for checkpoints in another folder, or on a condition of another kind.
     """
+    found = _search(porting, value, set())
+    if found is None:
+        return ""
+    folders = folders_of(porting)
+    apart = {folder for folder in folders if folder.isidentifier()}  # how that was chosen decides nothing here
+    code, asks = _search(porting, value, apart) or found
+    return "last" if asks and any(_names_folder(code, folder) for folder in folders) else "elsewhere"
+
+
+def _search(porting: Training, value: cst.BaseExpression, names: set[str]) -> tuple[str, bool] | None:
+    """The code that looks for checkpoints to make `value`, and whether it asks for nothing else; None where none does.
+
+    `names`: those that aren't followed.
+    """
     module = porting.module
-    names: set[str] = set()
     texts: list[str] = []
     elsewhere: list[str] = []
     tests: list[cst.BaseExpression] = []
@@ -64,9 +77,21 @@ def finds_last(porting: Training, value: cst.BaseExpression) -> Found:
     code = "\n".join([*texts, *elsewhere])
     asks_transformers = any(f"{LAST}(" in text for text in elsewhere)
     if not asks_transformers and (LISTS.search(code) is None or BEGINS.search(code) is None):
-        return ""
+        return None
     asks = not mixed and all(_asks_for_one(porting, test, names) for test in tests)
-    return "last" if asks and _names_folder(code, porting.output_dir()) else "elsewhere"
+    return code, asks
+
+
+def folders_of(porting: Training) -> list[str]:
+    """The code of the folder that the trainer saves to; where its arguments stay an object also what the file gives as
+    `output_dir=`, if that is one thing."""
+    given = {
+        porting.module.code(argument.value)
+        for call in (porting.module.calls if porting.arguments_object else ())
+        for argument in call.args
+        if argument.keyword is not None and argument.keyword.value == "output_dir"
+    }
+    return [porting.output_dir(), *(given if len(given) == 1 else ())]
 
 
 def _bindings(porting: Training, node: cst.BaseExpression, names: set[str]) -> Iterator[Binding]:

@@ -35,7 +35,7 @@ from ...script.porting import Porting
 from ...script.training import Training
 from ...steps.step import Phase, step
 from .checkpoint_tests import decided_by_checkpoints
-from .own_checkpoints import finds_last
+from .own_checkpoints import finds_last, folders_of
 
 RULE = "TP111"
 NAMED = "checkpoint-"  # how transformers' checkpoints begin
@@ -93,6 +93,13 @@ def _say_names(porting: Training, value: cst.BaseExpression) -> None:
     message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
     fix = "Look for them with rt.get_last_checkpoint(folder)."
     porting.find(RULE, "error", message, fix, *_place(porting, value))
+
+
+def _say_last(porting: Training, value: cst.BaseExpression) -> None:
+    text = porting.module.code(value)
+    message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
+    message += f" The port looks for the last one in {porting.output_dir()}."
+    porting.find(RULE, "info", message, "", *_place(porting, value))
 
 
 def _asked(porting: Training, call: cst.Call) -> cst.BaseExpression | None:
@@ -165,15 +172,14 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
         return decided.code
     looked_for = finds_last(porting, value)
     if looked_for == "last":
-        folder = porting.output_dir()
-        message = f"resume_from_checkpoint={text}: Orbax names its checkpoints by their step, not checkpoint-500."
-        porting.find(
-            RULE, "info", f"{message} The port looks for the last one in {folder}.", "", *_place(porting, value)
-        )
-        return f"{porting.rt('get_last_checkpoint')}({folder})"
-    if looked_for:
-        _say_names(porting, value)
+        _say_last(porting, value)
+        return f"{porting.rt('get_last_checkpoint')}({porting.output_dir()})"
     found = module.meaning(value)
+    chosen = _chosen_behind(porting, value)
+    if looked_for and chosen is not None and porting.resume_test is not None:
+        _say_last(porting, value)
+    elif looked_for:
+        _say_names(porting, value)
     if not isinstance(value, cst.Name):
         if not _is_there(porting, text, value):
             _say_later(porting, value)
@@ -186,7 +192,6 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
     later = [item for item in found[1] if item.kind != "parameter" and _start(porting, item) > trainer.statement_start]
     if not later:
         return text
-    chosen = _chosen(porting, later) if len(later) == len(found[1]) else None
     if chosen is not None:
         if NAMED in chosen:
             _say_names(porting, value)
@@ -226,6 +231,15 @@ def _or_none(porting: Training, value: cst.BaseExpression) -> cst.BaseExpression
     if isinstance(value, cst.BooleanOperation) and isinstance(value.operator, cst.Or):
         return value.left if module.code(value.right) in ("None", "False") else value
     return value
+
+
+def _chosen_behind(porting: Training, value: cst.BaseExpression) -> str | None:
+    """What a variable holds that is made behind the trainer alone, as one expression; None where it can't be one."""
+    found, trainer = porting.module.meaning(value), porting.trainer
+    if not isinstance(value, cst.Name) or found is None or trainer is None:
+        return None
+    later = [item for item in found[1] if item.kind != "parameter" and _start(porting, item) > trainer.statement_start]
+    return _chosen(porting, later) if later and len(later) == len(found[1]) else None
 
 
 def _chosen(porting: Training, bindings: list[Binding]) -> str | None:
@@ -288,6 +302,13 @@ def _either(porting: Training, branch: cst.If, makers: dict[cst.CSTNode, cst.Bas
 
 
 def _known_at_trainer(porting: Training, node: cst.BaseExpression) -> str:
+    """An expression as it can stand at the trainer; the script's own `find_last(OUTPUT)` asks for Orbax's."""
+    if isinstance(node, cst.Call) and finds_last(porting, node) == "last":
+        folder = next((folder for folder in folders_of(porting) if _is_there(porting, folder, node)), None)
+        if folder is not None:
+            asks = f"{porting.rt('get_last_checkpoint')}({folder})"
+            porting.resume_test = node, asks
+            return asks
     code = " ".join(porting.module.code(node).split())
     if not _is_there(porting, code, node):
         raise _NotOneExpression

@@ -35,16 +35,29 @@ TAKING_SETTINGS = ("DPO", "KTO", "ORPO", "CPO")
 CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
 
 
+_told = ""  # the release that porting reads of the source
+
+
+def tell_release(release: str) -> None:
+    """Stand in for the release that porting reads of the source; for "" what its project and its TRL tell counts."""
+    global _told
+    _told = release
+
+
 def release() -> str:
-    """The release that stands in: what the project pins, else the newest beside the TRL that is installed."""
+    """The release that stands in: what the source names, else the newest beside the TRL that is installed."""
     script = Path(sys.argv[0])
-    named = _named_beside(script)
+    named = _named(script)
     if named is not None:
         return named
     try:
         return unsloth_defaults.unsloth_beside(version("trl"), of_its_day=not _pins(script, "trl"))
     except PackageNotFoundError:
         return unsloth_defaults.newest_unsloth()
+
+
+def _named(script: Path) -> str | None:
+    return _told or _named_beside(script)
 
 
 @functools.cache
@@ -62,7 +75,7 @@ def loses_keywords(args: Any) -> bool:
     """Whether the release loses what SFTTrainer is given beside `args`; one that nobody names does what is written."""
     import trl
 
-    if args is None or _named_beside(Path(sys.argv[0])) is None:
+    if args is None or _named(Path(sys.argv[0])) is None:
         return False
     return LOSES_SINCE <= version_key(release()) < (SETS_SINCE if isinstance(args, trl.SFTConfig) else KEEPS_SINCE)
 

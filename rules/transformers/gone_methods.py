@@ -1,0 +1,52 @@
+"""Methods of tokenizers that transformers 5 has no more: `encode_plus`, `batch_encode_plus`, and what built their rows.
+
+What it does: `tokenizer.encode_plus(...)` and `tokenizer.batch_encode_plus(...)` become the tokenizer's own call, which
+took the same arguments in transformers 4; `pad_to_max_length=True` becomes `padding="max_length"`. What has no
+successor is named.
+Why: a port runs with transformers 5, where these end with an AttributeError, in a `map` over the rows as in front of
+`generate`.
+Example: `tokens = tokenizer.encode_plus(text, truncation=True, max_length=512)`
+Use instead: `tokens = tokenizer(text, truncation=True, max_length=512)`
+Safety: exact.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import is_tokenizer
+
+ID = "TP366"
+CALLS = frozenset({"encode_plus", "batch_encode_plus"})
+TEXTS, TEXT = "batch_text_or_text_pairs", "text"
+PADS = "pad_to_max_length"
+GONE = frozenset(
+    "as_target_tokenizer build_inputs_with_special_tokens create_token_type_ids_from_sequences prepare_for_model "
+    "prepare_seq2seq_batch truncate_sequences".split()
+)
+
+
+@step(Phase.NAME, reads=("columns",), fills=("methods of tokenizers",))
+def call_tokenizers(porting: Porting) -> None:
+    """Calls that the port keeps are of today's tokenizers."""
+    module = porting.module
+    for call in module.calls:
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in CALLS | GONE:
+            continue
+        if porting.covered(module.span(call)[0]) or not is_tokenizer(module, func.value):
+            continue
+        name = func.attr.value
+        if name in GONE:
+            message = f"transformers 5 has no {module.code(func)}: a port ends here with an AttributeError."
+            line, column = module.location(call)
+            porting.find(ID, "error", message, "Call the tokenizer itself.", line, column)
+            continue
+        porting.edit(module.span(func.value)[1], module.span(func)[1], "", ID, f"{name} is the tokenizer's own call")
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value == TEXTS:
+                porting.edit(*module.span(arg.keyword), TEXT, ID, "the call's name of it")
+            elif arg.keyword is not None and arg.keyword.value == PADS and module.code(arg.value) == "True":
+                porting.edit(*module.span(arg.keyword), "padding", ID, "today's name of it")
+                porting.edit(*module.span(arg.value), '"max_length"', ID, "today's name of it")
