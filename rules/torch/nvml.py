@@ -48,7 +48,8 @@ def _is_needed(porting: Porting, node: cst.Import | cst.ImportFrom) -> bool:
     """Whether the port uses what an import brings."""
     module, scope = porting.module, porting.module.scope(node)
     if isinstance(node.names, cst.ImportStar):
-        uses = [name for name in module.parents if isinstance(name, cst.Name) and is_of_star(module, name)]
+        names = (name for name in module.parents if isinstance(name, cst.Name))
+        uses: list[cst.Name | cst.Attribute] = [name for name in names if is_of_star(module, name)]
     else:
         bound = [name for name, made in scope.bindings.items() if any(each.node is node for each in made)]
         uses = [use for name in bound for use in module.references(name, scope)]
